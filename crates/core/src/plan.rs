@@ -1,0 +1,266 @@
+//! What should change, each step with its reason; and its JSON.
+
+use serde::Serialize;
+
+use crate::catalog::CapacityType;
+use crate::names::{Labels, Text};
+use crate::pod::Taint;
+use crate::reason::Refusal;
+use crate::resources::Resources;
+use crate::snapshot::Snapshot;
+use crate::units::Price;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Nodes to buy, in the order of their names.
+    pub launches: Vec<Launch>,
+    /// Which pod goes where, in an order in which kube-scheduler can bind them: at each bind every
+    /// rule holds, given the binds before it. A launched node joins at its first bind.
+    pub binds: Vec<Bind>,
+    /// Pods without a place, in the snapshot's order.
+    pub unplaced: Vec<Unplaced>,
+    /// What the priced nodes cost now.
+    pub cost_before: Price,
+    pub cost_after: Price,
+    /// No legal plan for the placed pods costs less.
+    pub lower_bound: Price,
+    /// Rounds of work that went into it: the same number gives the same plan.
+    pub rounds: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// Unique within the plan.
+    pub name: Text,
+    pub pool: Text,
+    pub instance_type: Text,
+    pub zone: Text,
+    pub capacity_type: CapacityType,
+    pub price: Price,
+    /// The price is derived, not quoted.
+    pub estimated: bool,
+    /// All labels the node will have but its hostname.
+    pub labels: Labels,
+    pub taints: Vec<Taint>,
+    /// What its pods and the DaemonSets ask for together.
+    pub requests: Resources,
+    pub allocatable: Resources,
+    /// What could be bought instead, cheapest first.
+    pub alternatives: Vec<Alternative>,
+    /// The pool's minValues could not be met and were given up.
+    pub min_values_relaxed: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Alternative {
+    pub instance_type: Text,
+    pub zone: Text,
+    pub capacity_type: CapacityType,
+    pub price_per_hour: Price,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Host {
+    /// An index into the snapshot's nodes.
+    Node(usize),
+    /// An index into the plan's launches.
+    Launch(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bind {
+    /// An index into the snapshot's pods.
+    pub pod: usize,
+    pub host: Host,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unplaced {
+    /// An index into the snapshot's pods.
+    pub pod: usize,
+    /// One for each pool, or a single one without a pool where no pool could help.
+    pub refusals: Vec<PoolRefusal>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct PoolRefusal {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Text>,
+    #[serde(flatten)]
+    pub refusal: Refusal,
+}
+
+impl Plan {
+    /// How far above the lower bound the cost is at most, in hundredths of a percent of the cost.
+    pub fn gap_basis_points(&self) -> u32 {
+        let cost = i128::from(self.cost_after.micro_usd());
+        let bound = i128::from(self.lower_bound.micro_usd());
+        if cost <= 0 || bound >= cost {
+            return 0;
+        }
+        // Rounded up: a gap is never reported smaller than it is.
+        u32::try_from(((cost - bound) * 10_000 + cost - 1) / cost).unwrap_or(10_000)
+    }
+
+    /// The pods on each launch, in the snapshot's order.
+    pub fn pods_by_launch(&self) -> Vec<Vec<usize>> {
+        let mut pods = vec![Vec::new(); self.launches.len()];
+        for bind in &self.binds {
+            if let Host::Launch(launch) = bind.host {
+                pods[launch].push(bind.pod);
+            }
+        }
+        pods.iter_mut().for_each(|pods| pods.sort_unstable());
+        pods
+    }
+
+    /// The newly placed pods on each existing node that gets any, in the snapshot's order.
+    pub fn pods_by_node(&self) -> Vec<(usize, Vec<usize>)> {
+        let mut pods = std::collections::BTreeMap::<usize, Vec<usize>>::new();
+        for bind in &self.binds {
+            if let Host::Node(node) = bind.host {
+                pods.entry(node).or_default().push(bind.pod);
+            }
+        }
+        pods.values_mut().for_each(|pods| pods.sort_unstable());
+        pods.into_iter().collect()
+    }
+
+    /// The plan as it is printed: `-o json` and `-o yaml`.
+    pub fn document<'a>(&'a self, snapshot: &'a Snapshot, skipped: &'a [Skipped]) -> PlanDocument<'a> {
+        let pod_ids = |pods: &[usize]| pods.iter().map(|pod| snapshot.pods[*pod].id()).collect::<Vec<_>>();
+        PlanDocument {
+            api_version: "berth.dev/v1alpha1",
+            kind: "Plan",
+            summary: SummaryDocument {
+                pods_pending: self.binds.len() + self.unplaced.len(),
+                pods_placed: self.binds.len(),
+                pods_unplaced: self.unplaced.len(),
+                nodes_new: self.launches.len(),
+                nodes_removed: 0,
+                cost_per_hour_before: self.cost_before,
+                cost_per_hour_after: self.cost_after,
+                lower_bound_per_hour: self.lower_bound,
+                gap_percent: f64::from(self.gap_basis_points()) / 100.0,
+                rounds: self.rounds,
+                prices_estimated: self.launches.iter().any(|launch| launch.estimated),
+            },
+            launch: self
+                .launches
+                .iter()
+                .zip(self.pods_by_launch())
+                .map(|(launch, pods)| LaunchDocument {
+                    name: &launch.name,
+                    pool: &launch.pool,
+                    instance_type: &launch.instance_type,
+                    zone: &launch.zone,
+                    capacity_type: launch.capacity_type,
+                    price_per_hour: launch.price,
+                    price_estimated: launch.estimated,
+                    labels: &launch.labels,
+                    taints: launch.taints.iter().map(TaintDocument::of).collect(),
+                    requests: &launch.requests,
+                    allocatable: &launch.allocatable,
+                    alternatives: &launch.alternatives,
+                    min_values_relaxed: launch.min_values_relaxed,
+                    pods: pod_ids(&pods),
+                })
+                .collect(),
+            place: self
+                .pods_by_node()
+                .into_iter()
+                .map(|(node, pods)| PlaceDocument { node: &snapshot.nodes[node].name, pods: pod_ids(&pods) })
+                .collect(),
+            unplaced: self
+                .unplaced
+                .iter()
+                .map(|unplaced| UnplacedDocument { pod: snapshot.pods[unplaced.pod].id(), reasons: &unplaced.refusals })
+                .collect(),
+            disrupt: [],
+            skipped,
+        }
+    }
+}
+
+/// Objects of a kind that Berth has no use for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    pub kind: String,
+    pub count: usize,
+}
+
+/// The stable JSON form. Keys may be added, never changed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanDocument<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    summary: SummaryDocument,
+    launch: Vec<LaunchDocument<'a>>,
+    place: Vec<PlaceDocument<'a>>,
+    unplaced: Vec<UnplacedDocument<'a>>,
+    disrupt: [(); 0],
+    skipped: &'a [Skipped],
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SummaryDocument {
+    pods_pending: usize,
+    pods_placed: usize,
+    pods_unplaced: usize,
+    nodes_new: usize,
+    nodes_removed: usize,
+    cost_per_hour_before: Price,
+    cost_per_hour_after: Price,
+    lower_bound_per_hour: Price,
+    gap_percent: f64,
+    rounds: u64,
+    prices_estimated: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LaunchDocument<'a> {
+    name: &'a str,
+    pool: &'a str,
+    instance_type: &'a str,
+    zone: &'a str,
+    capacity_type: CapacityType,
+    price_per_hour: Price,
+    price_estimated: bool,
+    labels: &'a Labels,
+    taints: Vec<TaintDocument<'a>>,
+    requests: &'a Resources,
+    allocatable: &'a Resources,
+    alternatives: &'a [Alternative],
+    min_values_relaxed: bool,
+    pods: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct TaintDocument<'a> {
+    key: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    value: &'a str,
+    effect: &'static str,
+}
+
+impl<'a> TaintDocument<'a> {
+    fn of(taint: &'a Taint) -> Self {
+        Self { key: &taint.key, value: &taint.value, effect: taint.effect.name() }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct PlaceDocument<'a> {
+    node: &'a str,
+    pods: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct UnplacedDocument<'a> {
+    pod: String,
+    reasons: &'a [PoolRefusal],
+}

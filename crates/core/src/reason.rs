@@ -1,0 +1,143 @@
+//! Why something was refused: one enum, from which output, events, metrics and docs all come.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::resources;
+
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// Why a pod cannot run somewhere, or a pool cannot buy.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Reason {
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)+
+                }
+            }
+
+            /// One sentence for people: what the reason means.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$name => concat!($($doc),+).trim_ascii_start(),)+
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The pod is held back by scheduling gates.
+    SchedulingGated,
+    /// The pod asks for a label that only the system may set.
+    RestrictedLabel,
+    /// A claim of the pod, or the volume or class it names, does not exist.
+    VolumeMissing,
+    /// A claim of the pod has lost its volume or is being deleted.
+    VolumeLost,
+    /// A claim of the pod is not bound and will not wait for the pod.
+    VolumeUnbound,
+    /// Another pod holds a claim that only one pod may use.
+    VolumeInUse,
+    /// There is no pool at all.
+    NoPool,
+    /// The pool cannot buy: its class or its catalog is missing or not ready.
+    PoolNotReady,
+    /// The pool has a fixed number of nodes and buys none for pods.
+    PoolStatic,
+    /// The pool's own requirements leave nothing of the catalog.
+    NoOffering,
+    /// Everything that would do cannot be had at the moment.
+    OfferingUnavailable,
+    /// The reservation has no machine left.
+    ReservationFull,
+    /// The pod does not tolerate a taint.
+    UntoleratedTaint,
+    /// The labels do not match the pod's node selector.
+    NodeSelector,
+    /// The labels match no term of the pod's required node affinity.
+    NodeAffinity,
+    /// The pod's volumes are or must be made elsewhere.
+    VolumeTopology,
+    /// The node cannot attach so many volumes.
+    VolumeAttachLimit,
+    /// A host port of the pod is taken.
+    HostPort,
+    /// Not enough CPU.
+    InsufficientCpu,
+    /// Not enough memory.
+    InsufficientMemory,
+    /// No room for one more pod.
+    InsufficientPods,
+    /// Not enough ephemeral storage.
+    InsufficientEphemeralStorage,
+    /// Not enough of an extended resource.
+    InsufficientResource,
+    /// Required pod affinity: no matching pod is near.
+    PodAffinity,
+    /// Required pod anti-affinity: a matching pod is near.
+    PodAntiAffinity,
+    /// A pod that is near has an anti-affinity against this one.
+    ExistingAntiAffinity,
+    /// The spread over a topology would become too uneven.
+    TopologySpread,
+    /// The node lacks the label over which the pod is to be spread or placed.
+    TopologyKeyMissing,
+    /// The pool's resource limit is reached.
+    PoolLimit,
+    /// The pool may not have more nodes.
+    NodeLimit,
+    /// Too few alternatives are left for the pool's minValues.
+    MinValues,
+    /// The node is being deleted.
+    NodeDeleting,
+}
+
+impl Reason {
+    /// The reason for lacking a resource.
+    pub fn lacking(resource: &str) -> Self {
+        match resource {
+            resources::CPU => Self::InsufficientCpu,
+            resources::MEMORY => Self::InsufficientMemory,
+            resources::PODS => Self::InsufficientPods,
+            resources::EPHEMERAL_STORAGE => Self::InsufficientEphemeralStorage,
+            _ => Self::InsufficientResource,
+        }
+    }
+
+    pub fn because(self, message: impl Into<String>) -> Refusal {
+        Refusal { reason: self, message: message.into() }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A reason with the particulars: what was asked, what there is, what would help.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Refusal {
+    pub reason: Reason,
+    pub message: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason, self.message)
+    }
+}

@@ -1,0 +1,83 @@
+//! Everything the planner sees, at one instant.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::catalog::OfferingPattern;
+use crate::names::{Labels, Text};
+use crate::node::Node;
+use crate::pod::{Pod, PodSpec};
+use crate::pool::Pool;
+use crate::volume::Storage;
+
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// Sorted by namespace and name.
+    pub pods: Vec<Pod>,
+    /// Sorted by name.
+    pub nodes: Vec<Node>,
+    /// Sorted by name.
+    pub pools: Vec<Pool>,
+    /// Sorted by namespace and name.
+    pub daemon_sets: Vec<DaemonSet>,
+    /// Labels of the namespaces that are known.
+    pub namespaces: BTreeMap<Text, Labels>,
+    pub storage: Storage,
+    /// Node limits that several pools share.
+    pub shared_limits: Vec<SharedLimit>,
+}
+
+impl Snapshot {
+    /// Puts every list in its defined order, so that the order of the input documents cannot be seen.
+    #[must_use]
+    pub fn in_order(mut self) -> Self {
+        self.pods.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        self.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        self.pools.sort_by(|a, b| a.name.cmp(&b.name));
+        self.daemon_sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        self.shared_limits.sort();
+        self
+    }
+}
+
+/// At most `nodes_max` nodes over all of `pools` together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SharedLimit {
+    pub pools: Vec<Text>,
+    pub nodes_max: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct DaemonSet {
+    pub namespace: Text,
+    pub name: Text,
+    pub spec: Arc<PodSpec>,
+}
+
+/// How the planner is to decide where there is a choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    pub preferences: PreferencePolicy,
+    pub min_values: MinValuesPolicy,
+    /// Offerings that cannot be had now.
+    pub unavailable: Vec<OfferingPattern>,
+}
+
+/// What preferred affinities and `ScheduleAnyway` spreads count for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PreferencePolicy {
+    /// As requirements, given up one by one where they cannot be met.
+    #[default]
+    Respect,
+    Ignore,
+}
+
+/// What happens where a pool's `minValues` cannot be met.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MinValuesPolicy {
+    /// Nothing is bought.
+    #[default]
+    Strict,
+    /// It is bought all the same, and the plan says so.
+    BestEffort,
+}

@@ -134,7 +134,9 @@ mod tests {
         for key in [HOSTNAME, "karpenter.sh/anything", INITIALIZED] {
             assert!(restriction(key).is_some(), "{key}");
         }
-        for key in [NODEPOOL, CAPACITY_TYPE, ZONE, "karpenter.kwok.sh/instance-cpu", "team", "node.kubernetes.io/x"] {
+        for key in
+            [NODEPOOL, CAPACITY_TYPE, ZONE, "karpenter.kwok.sh/instance-cpu", "team", "node.kubernetes.io/x"]
+        {
             assert!(restriction(key).is_none(), "{key}");
         }
     }

@@ -40,7 +40,8 @@ impl Node {
     pub fn lasting_taints<'a>(&'a self, startup_taints: &'a [Taint]) -> impl Iterator<Item = &'a Taint> {
         self.taints.iter().filter(move |taint| {
             self.state != NodeState::Starting
-                || !(is_ephemeral(taint) || startup_taints.iter().any(|s| s.key == taint.key && s.effect == taint.effect))
+                || !(is_ephemeral(taint)
+                    || startup_taints.iter().any(|s| s.key == taint.key && s.effect == taint.effect))
         })
     }
 }

@@ -175,7 +175,10 @@ impl Plan {
             unplaced: self
                 .unplaced
                 .iter()
-                .map(|unplaced| UnplacedDocument { pod: snapshot.pods[unplaced.pod].id(), reasons: &unplaced.refusals })
+                .map(|unplaced| UnplacedDocument {
+                    pod: snapshot.pods[unplaced.pod].id(),
+                    reasons: &unplaced.refusals,
+                })
                 .collect(),
             disrupt: [],
             skipped,

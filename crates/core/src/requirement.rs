@@ -75,7 +75,11 @@ pub struct Expression {
 }
 
 impl Expression {
-    pub fn new(key: impl Into<Text>, operator: Operator, mut values: Vec<Text>) -> Result<Self, RequirementError> {
+    pub fn new(
+        key: impl Into<Text>,
+        operator: Operator,
+        mut values: Vec<Text>,
+    ) -> Result<Self, RequirementError> {
         let bound = match operator {
             Operator::In | Operator::NotIn => {
                 if values.is_empty() {
@@ -183,10 +187,11 @@ impl fmt::Display for NodeTerm {
 
 /// The values that a label may have: a finite set or the complement of one, within integer bounds.
 ///
-/// The complement of nothing without bounds is "any value, or none"; the empty finite set is "must
-/// not exist".
+/// Whether the label may also be missing is kept beside it: `Exists` and `NotIn []` allow the same values
+/// and differ only there, and `DoesNotExist` allows no value but absence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueSet {
+    may_be_absent: bool,
     complement: bool,
     values: BTreeSet<Text>,
     at_least: Option<i64>,
@@ -195,11 +200,12 @@ pub struct ValueSet {
 
 impl ValueSet {
     pub fn any() -> Self {
-        Self { complement: true, values: BTreeSet::new(), at_least: None, at_most: None }
+        Self { may_be_absent: true, complement: true, values: BTreeSet::new(), at_least: None, at_most: None }
     }
 
     pub fn only(value: Text) -> Self {
-        Self { complement: false, values: BTreeSet::from([value]), at_least: None, at_most: None }
+        let values = BTreeSet::from([value]);
+        Self { may_be_absent: false, complement: false, values, at_least: None, at_most: None }
     }
 
     pub fn of(expression: &Expression) -> Self {
@@ -219,7 +225,17 @@ impl ValueSet {
             Operator::Lte => (None, Some(bound)),
             _ => (None, None),
         };
-        Self { complement, values, at_least, at_most }
+        let may_be_absent = matches!(expression.operator, Operator::NotIn | Operator::DoesNotExist);
+        Self { may_be_absent, complement, values, at_least, at_most }
+    }
+
+    pub fn may_be_absent(&self) -> bool {
+        self.may_be_absent
+    }
+
+    /// Whether a label in this state is allowed.
+    pub fn admits(&self, label: Option<&str>) -> bool {
+        label.map_or(self.may_be_absent, |value| self.has(value))
     }
 
     pub fn has(&self, value: &str) -> bool {
@@ -231,7 +247,8 @@ impl ValueSet {
             return true;
         }
         value.parse::<i64>().is_ok_and(|value| {
-            self.at_least.is_none_or(|bound| value >= bound) && self.at_most.is_none_or(|bound| value <= bound)
+            self.at_least.is_none_or(|bound| value >= bound)
+                && self.at_most.is_none_or(|bound| value <= bound)
         })
     }
 
@@ -242,22 +259,19 @@ impl ValueSet {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        if let (Some(low), Some(high)) = (at_least, at_most)
-            && low > high
-        {
-            return Self { complement: false, values: BTreeSet::new(), at_least: None, at_most: None };
-        }
-        let mut result = match (self.complement, other.complement) {
-            (true, true) => Self {
-                complement: true,
-                values: self.values.union(&other.values).cloned().collect(),
-                at_least,
-                at_most,
-            },
-            (true, false) => Self { values: &other.values - &self.values, complement: false, at_least, at_most },
-            (false, true) => Self { values: &self.values - &other.values, complement: false, at_least, at_most },
-            (false, false) => Self { values: &self.values & &other.values, complement: false, at_least, at_most },
+        let (complement, values) = match (self.complement, other.complement) {
+            (true, true) => (true, &self.values | &other.values),
+            (true, false) => (false, &other.values - &self.values),
+            (false, true) => (false, &self.values - &other.values),
+            (false, false) => (false, &self.values & &other.values),
         };
+        let may_be_absent = self.may_be_absent && other.may_be_absent;
+        let mut result = Self { may_be_absent, complement, values, at_least, at_most };
+        let out_of_bounds = matches!((at_least, at_most), (Some(low), Some(high)) if low > high);
+        if out_of_bounds {
+            result.complement = false;
+            result.values.clear();
+        }
         if !result.complement {
             result.values = result.values.iter().filter(|v| result.within_bounds(v)).cloned().collect();
             (result.at_least, result.at_most) = (None, None);
@@ -265,7 +279,7 @@ impl ValueSet {
         result
     }
 
-    /// Nothing is allowed: no value at all.
+    /// No value is allowed: the label must be missing, or nothing satisfies it.
     pub fn is_empty(&self) -> bool {
         !self.complement && self.values.is_empty()
     }
@@ -437,11 +451,27 @@ mod tests {
             ("Exists", "In a", "[a]"),
             ("DoesNotExist", "In a", "nothing"),
             ("DoesNotExist", "NotIn a", "nothing"),
+            ("NotIn a", "NotIn a", "any value but [a]"),
         ] {
             let (a, b) = (ValueSet::of(&expression(left)), ValueSet::of(&expression(right)));
             assert_eq!(a.intersect(&b).to_string(), expected, "{left} ∩ {right}");
             assert_eq!(b.intersect(&a), a.intersect(&b), "{left} ∩ {right} must commute");
         }
+    }
+
+    #[test]
+    fn absence_is_allowed_only_where_all_allow_it() {
+        for (left, right, expected) in [
+            ("NotIn a", "DoesNotExist", true),
+            ("NotIn a", "NotIn b", true),
+            ("NotIn a", "Exists", false),
+            ("DoesNotExist", "In a", false),
+            ("Gt 1", "NotIn 2", false),
+        ] {
+            let both = ValueSet::of(&expression(left)).intersect(&ValueSet::of(&expression(right)));
+            assert_eq!(both.admits(None), expected, "{left} ∩ {right}");
+        }
+        assert!(ValueSet::any().admits(None));
     }
 
     #[test]

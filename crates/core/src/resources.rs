@@ -147,13 +147,19 @@ mod tests {
     #[test]
     fn arithmetic_never_goes_below_zero() {
         let node = Resources::of(&[(CPU, 100), (MEMORY, 10)]);
-        assert_eq!(node.minus(&Resources::of(&[(CPU, 300), ("gpu", 1)])), Resources::of(&[(CPU, 0), (MEMORY, 10)]));
+        assert_eq!(
+            node.minus(&Resources::of(&[(CPU, 300), ("gpu", 1)])),
+            Resources::of(&[(CPU, 0), (MEMORY, 10)])
+        );
     }
 
     #[test]
     fn the_first_exceeding_resource_is_named() {
         let request = Resources::of(&[(CPU, 100), ("gpu", 1)]);
-        assert_eq!(request.first_exceeding(&Resources::of(&[(CPU, 100)])).map(|(n, a)| (&**n, a)), Some(("gpu", 1)));
+        assert_eq!(
+            request.first_exceeding(&Resources::of(&[(CPU, 100)])).map(|(n, a)| (&**n, a)),
+            Some(("gpu", 1))
+        );
         assert_eq!(request.first_exceeding(&Resources::of(&[(CPU, 100), ("gpu", 1)])), None);
     }
 

@@ -23,9 +23,13 @@ pub struct Quantity {
 pub enum QuantityError {
     #[error("a quantity must not be empty; write for example 500m, 2 or 1.5Gi")]
     Empty,
-    #[error("`{0}` is not a quantity; write a decimal number with an optional suffix, for example 500m, 2 or 1.5Gi")]
+    #[error(
+        "`{0}` is not a quantity; write a decimal number with an optional suffix, for example 500m, 2 or 1.5Gi"
+    )]
     NotANumber(String),
-    #[error("`{0}` has the unknown suffix `{1}`; the suffixes are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, and e3 for an exponent")]
+    #[error(
+        "`{0}` has the unknown suffix `{1}`; the suffixes are n u m k M G T P E, Ki Mi Gi Ti Pi Ei, and e3 for an exponent"
+    )]
     UnknownSuffix(String, String),
     #[error("`{0}` is negative; a resource cannot be")]
     Negative(String),
@@ -255,7 +259,8 @@ impl Serialize for Quantity {
 
 /// A whole number of bytes or things in binary canonical form (`15250Mi`, `6Gi`).
 pub fn format_binary(units: i64) -> String {
-    const SUFFIXES: [(&str, u32); 6] = [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    const SUFFIXES: [(&str, u32); 6] =
+        [("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
     if units == 0 {
         return "0".to_owned();
     }
@@ -432,7 +437,10 @@ mod tests {
 
     #[test]
     fn quantities_that_kubernetes_refuses_are_refused() {
-        for text in ["", ".", "Mi", "1e2Mi", "1i", "0.1mi", "1 ", " 1", "1.1.1", "1e", "1Kb", "aoeu", "--1", "-", "1K", "0x10", "1_000"] {
+        for text in [
+            "", ".", "Mi", "1e2Mi", "1i", "0.1mi", "1 ", " 1", "1.1.1", "1e", "1Kb", "aoeu", "--1", "-",
+            "1K", "0x10", "1_000",
+        ] {
             assert!(text.parse::<Quantity>().is_err(), "{text:?} was accepted");
         }
     }
@@ -446,7 +454,9 @@ mod tests {
 
     #[test]
     fn canonical_forms() {
-        for (text, canonical) in [("1000m", "1"), ("3900m", "3900m"), ("1500", "1500"), ("2000", "2k"), ("0", "0"), ("1e-9", "1n")] {
+        for (text, canonical) in
+            [("1000m", "1"), ("3900m", "3900m"), ("1500", "1500"), ("2000", "2k"), ("0", "0"), ("1e-9", "1n")]
+        {
             assert_eq!(text.parse::<Quantity>().unwrap().to_string(), canonical);
         }
         assert_eq!(format_binary(15_250 << 20), "15250Mi");

@@ -68,15 +68,17 @@ impl Storage {
         let known = self.claims.get(&(pod.namespace.clone(), claim_name.clone()));
         let (class, single_pod) = match (known, volume) {
             (Some(claim), _) if claim.lost => {
-                return Err(Reason::VolumeLost.because(format!("claim {id} has lost its volume; restore or replace it")));
+                return Err(Reason::VolumeLost
+                    .because(format!("claim {id} has lost its volume; restore or replace it")));
             }
             (Some(claim), _) if claim.deleting => {
                 return Err(Reason::VolumeLost.because(format!("claim {id} is being deleted")));
             }
             (Some(VolumeClaim { volume: Some(bound), single_pod, .. }), _) => {
                 let Some(persistent) = self.volumes.get(bound) else {
-                    return Err(Reason::VolumeMissing
-                        .because(format!("claim {id} is bound to volume {bound}, which is not in the input")));
+                    return Err(Reason::VolumeMissing.because(format!(
+                        "claim {id} is bound to volume {bound}, which is not in the input"
+                    )));
                 };
                 return Ok(VolumeDemand {
                     claim: id,
@@ -88,7 +90,8 @@ impl Storage {
             (Some(claim), _) => (claim.storage_class.clone(), claim.single_pod),
             (None, VolumeRef::Ephemeral { storage_class, .. }) => (storage_class.clone(), false),
             (None, VolumeRef::Claim(_)) => {
-                return Err(Reason::VolumeMissing.because(format!("claim {id} does not exist; create it or fix the name")));
+                return Err(Reason::VolumeMissing
+                    .because(format!("claim {id} does not exist; create it or fix the name")));
             }
         };
         let class_name = class.or_else(|| self.default_class());

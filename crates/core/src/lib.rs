@@ -4,6 +4,7 @@
 //! input gives the same bytes.
 
 pub mod catalog;
+pub mod check;
 pub mod explain;
 pub mod fit;
 pub mod names;

@@ -332,7 +332,7 @@ fn topology() {
                 s.running("node-a", web(100));
                 s.pool().limits.nodes = Some(0);
                 let spec = PodSpec { spread: vec![spread(names::ZONE)], ..web(100) };
-                s.unplaced(PodSpec { node_affinity: in_zone("a"), ..spec });
+                s.unplaced(PodSpec { node_affinity: Some(in_zone("a")), ..spec });
             },
             spot: Some("node node-a"),
         },

@@ -102,7 +102,7 @@ impl Scene {
             deleting: false,
             single_pod: false,
         };
-        let node_affinity = vec![NodeTerm::new(vec![Expression::equals(names::ZONE, zone)])];
+        let node_affinity = in_zone(zone);
         self.snapshot.storage.claims.insert(("default".into(), name.into()), claim);
         self.snapshot.storage.volumes.insert(volume, Volume { driver: Some("csi".into()), node_affinity });
     }
@@ -303,8 +303,8 @@ fn spread(key: &str) -> Spread {
     }
 }
 
-fn in_zone(zone: &str) -> Option<Vec<NodeTerm>> {
-    Some(vec![NodeTerm::new(vec![Expression::equals(names::ZONE, zone)])])
+fn in_zone(zone: &str) -> Vec<NodeTerm> {
+    vec![NodeTerm::new(vec![Expression::equals(names::ZONE, zone)])]
 }
 
 fn port(port: u16) -> HostPort {

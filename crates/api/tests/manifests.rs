@@ -1,5 +1,7 @@
 //! Manifests as people write them: the smallest of each kind with its defaults, and what is refused.
 
+#![expect(clippy::unwrap_used, reason = "a test's harness may fail the test")]
+
 use berth_api::resources::buffer::CapacityBuffer;
 use berth_api::resources::gardener::{ScalingAdvice, ScalingConstraint, ScalingFeedback};
 use berth_api::resources::karpenter::{NodeClaim, NodeOverlay, NodePool};
@@ -19,7 +21,7 @@ fn reread<T: DeserializeOwned + Serialize>(manifest: &Value) -> Result<Value, St
     serde_json::to_value(read).map_err(|error| error.to_string())
 }
 
-struct Kind {
+struct Example {
     api_version: &'static str,
     kind: &'static str,
     reread: Reread,
@@ -32,14 +34,14 @@ fn class_ref() -> Value {
     json!({"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"})
 }
 
-fn kinds() -> Vec<Kind> {
+fn kinds() -> Vec<Example> {
     let scale_up =
         json!({"stabilizationWindowSeconds": 60, "cpuThreshold": 80, "memoryThreshold": 80, "enabled": true});
     let scale_down = json!({
         "stabilizationWindowSeconds": 600, "cpuThreshold": 50, "memoryThreshold": 50, "enabled": true, "cooldownSeconds": 600,
     });
     vec![
-        Kind {
+        Example {
             api_version: "karpenter.sh/v1",
             kind: "NodePool",
             reread: reread::<NodePool>,
@@ -53,21 +55,21 @@ fn kinds() -> Vec<Kind> {
                 },
             }),
         },
-        Kind {
+        Example {
             api_version: "karpenter.sh/v1",
             kind: "NodeClaim",
             reread: reread::<NodeClaim>,
             smallest: json!({"requirements": [], "nodeClassRef": class_ref()}),
             defaulted: json!({"requirements": [], "nodeClassRef": class_ref(), "expireAfter": "720h"}),
         },
-        Kind {
+        Example {
             api_version: "karpenter.sh/v1alpha1",
             kind: "NodeOverlay",
             reread: reread::<NodeOverlay>,
             smallest: json!({"requirements": []}),
             defaulted: json!({"requirements": []}),
         },
-        Kind {
+        Example {
             api_version: "karpenter.k8s.aws/v1",
             kind: "EC2NodeClass",
             reread: reread::<EC2NodeClass>,
@@ -84,14 +86,14 @@ fn kinds() -> Vec<Kind> {
                 },
             }),
         },
-        Kind {
+        Example {
             api_version: "karpenter.kwok.sh/v1alpha1",
             kind: "KWOKNodeClass",
             reread: reread::<KWOKNodeClass>,
             smallest: json!({}),
             defaulted: json!({}),
         },
-        Kind {
+        Example {
             api_version: "autoscaling.x-k8s.io/v1beta1",
             kind: "CapacityBuffer",
             reread: reread::<CapacityBuffer>,
@@ -101,7 +103,7 @@ fn kinds() -> Vec<Kind> {
                 "provisioningStrategy": "buffer.x-k8s.io/active-capacity",
             }),
         },
-        Kind {
+        Example {
             api_version: "autoscaler.vpsie.com/v1alpha1",
             kind: "NodeGroup",
             reread: reread::<NodeGroup>,
@@ -126,7 +128,7 @@ fn kinds() -> Vec<Kind> {
                 },
             }),
         },
-        Kind {
+        Example {
             api_version: "autoscaler.vpsie.com/v1alpha1",
             kind: "VPSieNode",
             reread: reread::<VPSieNode>,
@@ -139,7 +141,7 @@ fn kinds() -> Vec<Kind> {
                 "resourceIdentifier": "c", "project": "p", "kubernetesVersion": "v1.34.0",
             }),
         },
-        Kind {
+        Example {
             api_version: "autoscaler.vpsie.com/v1alpha1",
             kind: "AutoscalerConfig",
             reread: reread::<AutoscalerConfig>,
@@ -157,7 +159,7 @@ fn kinds() -> Vec<Kind> {
                 },
             }),
         },
-        Kind {
+        Example {
             api_version: "sa.gardener.cloud/v1alpha1",
             kind: "ScalingConstraint",
             reread: reread::<ScalingConstraint>,
@@ -176,14 +178,14 @@ fn kinds() -> Vec<Kind> {
                 }],
             }]}),
         },
-        Kind {
+        Example {
             api_version: "sa.gardener.cloud/v1alpha1",
             kind: "ScalingAdvice",
             reread: reread::<ScalingAdvice>,
             smallest: json!({"constraintRef": {"name": "c"}}),
             defaulted: json!({"constraintRef": {"name": "c"}}),
         },
-        Kind {
+        Example {
             api_version: "sa.gardener.cloud/v1alpha1",
             kind: "ScalingFeedback",
             reread: reread::<ScalingFeedback>,
@@ -193,7 +195,7 @@ fn kinds() -> Vec<Kind> {
     ]
 }
 
-fn manifest(kind: &Kind, spec: &Value) -> Value {
+fn manifest(kind: &Example, spec: &Value) -> Value {
     json!({"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "x"}, "spec": spec})
 }
 

@@ -198,10 +198,10 @@ fn overlaid(
             matches_any = true;
             match (overlay.price, *slot) {
                 (Some(price), None) => *slot = Some((overlay, price)),
-                (Some(price), Some((first, decided))) if first.weight == overlay.weight => {
-                    if price != decided {
-                        conflicts.on_price(first, overlay, instance_type, offering);
-                    }
+                (Some(price), Some((first, decided)))
+                    if first.weight == overlay.weight && price != decided =>
+                {
+                    conflicts.on_price(first, overlay, instance_type, offering);
                 }
                 _ => {}
             }
@@ -413,11 +413,7 @@ mod tests {
             (vec![format!("o 1 {any} 0.5")], [500_000; 3], [500_000; 3]),
             (vec![format!("o 1 {any} +10%")], [110_000, 44_000, 110_000], [110_000, 44_000, 110_000]),
             (vec![format!("o 1 {any} -0.05")], [50_000, 0, 50_000], [50_000, 0, 50_000]),
-            (
-                vec!["o 1 kubernetes.io/arch=arm64 -100%".to_owned()],
-                [100_000, 40_000, 100_000],
-                [0, 0, 0],
-            ),
+            (vec!["o 1 kubernetes.io/arch=arm64 -100%".to_owned()], [100_000, 40_000, 100_000], [0, 0, 0]),
             (
                 vec!["o 1 topology.kubernetes.io/zone=a,karpenter.sh/capacity-type=on-demand 1".to_owned()],
                 [1_000_000, 40_000, 100_000],
@@ -469,11 +465,7 @@ mod tests {
                 (1, 2),
             ),
             (vec!["o 1 topology.kubernetes.io/zone=c example.com/fpga=2"], (1, 0), (1, 0)),
-            (
-                vec!["p 1 - example.com/fpga=2 example.com/gpu=3", "q 9 - example.com/fpga=5"],
-                (3, 5),
-                (3, 5),
-            ),
+            (vec!["p 1 - example.com/fpga=2 example.com/gpu=3", "q 9 - example.com/fpga=5"], (3, 5), (3, 5)),
             (vec!["p 1 - example.com/fpga=2", "q 1 - example.com/gpu=5"], (5, 2), (5, 2)),
         ] {
             let capacities: Vec<(i64, i64)> = applied(&overlays)

@@ -98,6 +98,9 @@ fn are_one(a: &Offering, b: &Offering) -> bool {
 }
 
 fn describe(offering: &Offering) -> String {
-    let labels: String = offering.labels.iter().map(|(key, value)| format!(", {key}={value}")).collect();
-    format!("in {} as {}{labels}", offering.zone, offering.capacity_type)
+    let mut text = format!("in {} as {}", offering.zone, offering.capacity_type);
+    for (key, value) in &offering.labels {
+        text.extend([", ", key, "=", value]);
+    }
+    text
 }

@@ -9,6 +9,7 @@ pub mod explain;
 pub mod fit;
 pub mod names;
 pub mod node;
+pub mod overlay;
 pub mod plan;
 pub mod pod;
 pub mod pool;

@@ -6,6 +6,7 @@
 pub mod catalog;
 pub mod names;
 pub mod node;
+pub mod overlay;
 pub mod plan;
 pub mod pod;
 pub mod pool;

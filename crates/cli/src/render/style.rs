@@ -79,6 +79,11 @@ pub(crate) fn cell(text: &str) -> Cell {
     Cell::new_owned(printable(text))
 }
 
+/// A cell of several lines.
+pub(crate) fn lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Cell {
+    Cell::new_owned(lines.into_iter().map(printable).collect::<Vec<_>>().join("\n"))
+}
+
 pub(crate) fn toned_cell(text: &str, tone: Tone) -> Cell {
     match tone {
         Tone::Good => cell(text).fg(Color::Green),

@@ -1,14 +1,18 @@
 //! A plan as text.
 
 use berth_core::resources::{CPU, MEMORY, PODS};
-use comfy_table::{CellAlignment, Table};
+use berth_core::units::Price;
+use comfy_table::{CellAlignment, ColumnConstraint};
 
 use super::fill::Fill;
 use super::money::{hourly, monthly, signed};
-use super::style::{Style, Tone, cell, printable, toned_cell};
+use super::style::{Style, Tone, cell, lines, printable, toned_cell};
 use super::view::{Cost, LeftOut, Placement, Purchase, View, counted};
 
 const BAR_WIDTH: u32 = 5;
+/// A window this wide has room for all columns of what is bought.
+const WIDE: u16 = 132;
+const MIN_VALUES_RELAXED: &str = "minValues given up";
 
 /// The whole plan, ready to print.
 pub(crate) fn plan_text(view: &View, style: Style) -> String {
@@ -52,6 +56,9 @@ fn bar(fill: &Fill) -> String {
 }
 
 fn purchases(purchases: &[Purchase], style: Style) -> String {
+    if style.width.is_some_and(|width| width < WIDE) {
+        return narrow_purchases(purchases, style);
+    }
     use CellAlignment::{Left, Right};
     let mut table = style.table(
         ["COUNT", "POOL", "TYPE", "ZONE", "CAPACITY", "EACH/H", "TOGETHER/H", "CPU", "MEMORY", "PODS", "FOR"],
@@ -61,38 +68,71 @@ fn purchases(purchases: &[Purchase], style: Style) -> String {
         let filled = |resource: &str| {
             purchase.fills.iter().find(|fill| &*fill.resource == resource).map_or_else(|| "-".to_owned(), bar)
         };
-        let estimated = if purchase.estimated { " est." } else { "" };
-        let mut pods = vec![purchase.pods.clone()];
-        pods.extend(
-            purchase.fills.iter().filter(|fill| ![CPU, MEMORY, PODS].contains(&&*fill.resource)).map(
-                |fill| {
-                    format!(
-                        "{} {}",
-                        fill.resource,
-                        fill.percent().map_or("-".to_owned(), |p| format!("{p}%"))
-                    )
-                },
-            ),
-        );
-        if purchase.min_values_relaxed {
-            pods.push("minValues given up".to_owned());
-        }
-        pods.retain(|text| !text.is_empty());
+        let others = purchase.fills.iter().filter(|fill| ![CPU, MEMORY, PODS].contains(&&*fill.resource));
+        let mut remarks = vec![purchase.pods.clone()];
+        remarks.extend(others.map(|fill| format!("{} {}", fill.resource, bar(fill))));
+        remarks.extend(purchase.min_values_relaxed.then(|| MIN_VALUES_RELAXED.to_owned()));
+        remarks.retain(|remark| !remark.is_empty());
         table.add_row([
             cell(&purchase.count.to_string()),
             cell(&purchase.pool),
             cell(&purchase.instance_type),
             cell(&purchase.zone),
             cell(purchase.capacity_type.name()),
-            cell(&format!("{}{estimated}", hourly(purchase.price))),
-            cell(&format!("{}{estimated}", hourly(purchase.together))),
+            cell(&price(purchase.price, purchase.estimated)),
+            cell(&price(purchase.together, purchase.estimated)),
             cell(&filled(CPU)),
             cell(&filled(MEMORY)),
             cell(&filled(PODS)),
-            cell(&pods.join("; ")),
+            cell(&remarks.join("; ")),
         ]);
     }
-    lines(&table)
+    table.trim_fmt()
+}
+
+/// The same in fewer columns and more lines.
+fn narrow_purchases(purchases: &[Purchase], style: Style) -> String {
+    use CellAlignment::{Left, Right};
+    let mut table =
+        style.table(["COUNT", "WHAT", "PER HOUR", "HOW FULL", "FOR"], [Right, Left, Right, Left, Left]);
+    if let Some(how_full) = table.column_mut(3) {
+        how_full.set_constraint(ColumnConstraint::ContentWidth);
+    }
+    for purchase in purchases {
+        let resource_width = purchase.fills.iter().map(|fill| fill.resource.len()).max().unwrap_or(0);
+        let each = price(purchase.price, purchase.estimated);
+        let mut prices = vec![each];
+        if purchase.count > 1 {
+            prices.push(format!("all {}", price(purchase.together, purchase.estimated)));
+        }
+        let mut remarks = vec![purchase.pods.clone()];
+        remarks.extend(purchase.min_values_relaxed.then(|| MIN_VALUES_RELAXED.to_owned()));
+        table.add_row([
+            cell(&purchase.count.to_string()),
+            lines([
+                &*purchase.instance_type,
+                &purchase.pool,
+                &format!("{} {}", purchase.zone, purchase.capacity_type),
+            ]),
+            lines(prices.iter().map(String::as_str)),
+            lines(
+                purchase
+                    .fills
+                    .iter()
+                    .map(|fill| format!("{:resource_width$} {}", fill.resource, bar(fill)))
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .map(String::as_str),
+            ),
+            lines(remarks.iter().map(String::as_str)),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+fn price(price: Price, estimated: bool) -> String {
+    let mark = if estimated { " est." } else { "" };
+    format!("{}{mark}", hourly(price))
 }
 
 fn placements(placements: &[Placement], style: Style) -> String {
@@ -101,7 +141,7 @@ fn placements(placements: &[Placement], style: Style) -> String {
     for placement in placements {
         table.add_row([cell(&placement.node), cell(&placement.pod_count.to_string()), cell(&placement.pods)]);
     }
-    lines(&table)
+    table.trim_fmt()
 }
 
 fn left_out(groups: &[LeftOut], style: Style) -> String {
@@ -116,7 +156,7 @@ fn left_out(groups: &[LeftOut], style: Style) -> String {
                 cell(&refusal.message),
             ]);
         }
-        text.push(lines(&table));
+        text.push(table.trim_fmt());
     }
     text.join("\n")
 }
@@ -138,7 +178,7 @@ fn costs(cost: &Cost, style: Style) -> String {
     ] {
         table.add_row([cell(label), cell(&per_hour), cell(&per_month), cell(&note)]);
     }
-    let mut text = lines(&table);
+    let mut text = table.trim_fmt();
     if cost.estimated {
         text.push_str("\n  Prices marked est. are estimated from on-demand prices, not quoted.");
     }
@@ -147,10 +187,6 @@ fn costs(cost: &Cost, style: Style) -> String {
         text.push_str(&format!("\n  Without {nodes} of unknown price."));
     }
     text
-}
-
-fn lines(table: &Table) -> String {
-    table.trim_fmt()
 }
 
 #[cfg(test)]

@@ -122,6 +122,8 @@ struct DrawnNode {
 /// In the order in which tiles are drawn.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct TileKey<'a> {
+    /// Nodes outside any pool come last.
+    poolless: bool,
     pool: Option<&'a Text>,
     zone: Option<&'a Text>,
     standing: Standing,
@@ -136,6 +138,7 @@ struct TileKey<'a> {
 impl DrawnNode {
     fn key(&self, grain: u32) -> TileKey<'_> {
         TileKey {
+            poolless: self.pool.is_none(),
             pool: self.pool.as_ref(),
             zone: self.zone.as_ref(),
             standing: self.standing,

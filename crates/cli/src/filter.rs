@@ -186,53 +186,8 @@ fn label<'a>(instance_type: &'a InstanceType, offering: &'a Offering, key: &str)
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use berth_core::catalog::CapacityType;
-    use berth_core::names::{Labels, Text};
-    use berth_core::resources::{CPU, MEMORY};
-
     use super::*;
-
-    fn catalog() -> Catalog {
-        let instance_type = |name: &str, arch: &str, cpu: i64, gpu: i64| {
-            let offering = |zone: &str, capacity_type, micro_usd| Offering {
-                zone: zone.into(),
-                capacity_type,
-                price: Price::from_micro_usd(micro_usd),
-                estimated: false,
-                available: true,
-                remaining: None,
-                labels: Labels::new(),
-            };
-            Arc::new(InstanceType {
-                name: name.into(),
-                labels: [
-                    (names::ARCH, arch),
-                    ("example.com/family", &name[..1]),
-                    ("example.com/generation", "5"),
-                ]
-                .into_iter()
-                .map(|(key, value)| (Text::from(key), Text::from(value)))
-                .collect(),
-                capacity: Resources::of(&[(CPU, cpu), (MEMORY, cpu << 20), ("nvidia.com/gpu", gpu)]),
-                overhead: Resources::new(),
-                volume_limits: BTreeMap::new(),
-                offerings: vec![
-                    offering("a", CapacityType::OnDemand, cpu * 100),
-                    offering("b", CapacityType::Spot, cpu * 30),
-                ],
-            })
-        };
-        Catalog {
-            name: "test".into(),
-            types: vec![
-                instance_type("c-2", "amd64", 2000, 0),
-                instance_type("c-8", "amd64", 8000, 0),
-                instance_type("g-8", "arm64", 8000, 1),
-            ],
-        }
-    }
+    use crate::render::fixtures::catalog;
 
     #[test]
     fn filters_keep_what_matches() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use berth_core::catalog::CapacityType;
+use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Bind, Host, Launch, Plan, PoolRefusal, Skipped, Unplaced};
@@ -138,6 +138,47 @@ fn hostile() -> Scene {
     let plan = Plan { unplaced: vec![Unplaced { pod: 0, refusals: vec![refusal] }], ..Plan::default() };
     let snapshot = Snapshot { pods: vec![pod("x", "\"><img src=x>", 100, 1 << 20)], ..Snapshot::default() };
     Scene { name: "hostile", snapshot, plan, skipped: vec![] }
+}
+
+/// Three types in two zones, on demand and as spot.
+pub(crate) fn catalog() -> Catalog {
+    let instance_type = |name: &str, arch: &str, cpu: i64, gpu: i64| {
+        let offering = |zone: &str, capacity_type, micro_usd| Offering {
+            zone: zone.into(),
+            capacity_type,
+            price: Price::from_micro_usd(micro_usd),
+            estimated: false,
+            available: true,
+            remaining: None,
+            labels: Labels::new(),
+        };
+        Arc::new(InstanceType {
+            name: name.into(),
+            labels: [
+                (names::ARCH, arch),
+                ("example.com/family", &name[..1]),
+                ("example.com/generation", "5"),
+            ]
+            .into_iter()
+            .map(|(key, value)| (Text::from(key), Text::from(value)))
+            .collect(),
+            capacity: Resources::of(&[(CPU, cpu), (MEMORY, cpu << 20), ("nvidia.com/gpu", gpu)]),
+            overhead: Resources::new(),
+            volume_limits: BTreeMap::new(),
+            offerings: vec![
+                offering("a", CapacityType::OnDemand, cpu * 100),
+                offering("b", CapacityType::Spot, cpu * 30),
+            ],
+        })
+    };
+    Catalog {
+        name: "test".into(),
+        types: vec![
+            instance_type("c-2", "amd64", 2000, 0),
+            instance_type("c-8", "amd64", 8000, 0),
+            instance_type("g-8", "arm64", 8000, 1),
+        ],
+    }
 }
 
 pub(crate) fn pod(namespace: &str, name: &str, milli_cpu: i64, memory_bytes: i64) -> Pod {

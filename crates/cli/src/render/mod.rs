@@ -1,5 +1,6 @@
 //! Plans for people: as text on a terminal and as a page.
 
+pub(crate) mod catalog;
 pub(crate) mod fill;
 #[cfg(test)]
 pub(crate) mod fixtures;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use berth_core::catalog::CapacityType;
 use berth_core::names::{self, Text};
 use berth_core::node::NodeState;
 use berth_core::plan::Plan;
@@ -220,7 +219,7 @@ fn drawn_nodes(plan: &Plan, snapshot: &Snapshot) -> Vec<DrawnNode> {
             zone: Some(launch.zone.clone()),
             standing: Standing::New,
             instance_type: Some(launch.instance_type.clone()),
-            capacity_type: Some(capacity_type_text(launch.capacity_type)),
+            capacity_type: Some(launch.capacity_type.name().into()),
             price: Some(launch.price),
             estimated: launch.estimated,
             held,
@@ -245,6 +244,63 @@ fn running_requests<'a>(plan: &Plan, snapshot: &'a Snapshot) -> HashMap<&'a str,
     requests
 }
 
-fn capacity_type_text(capacity_type: CapacityType) -> Text {
-    capacity_type.name().into()
+#[cfg(test)]
+mod tests {
+    use berth_core::plan::{Bind, Host};
+
+    use super::super::fixtures::{launch, pod, scenes};
+    use super::*;
+
+    fn described(plan: &Plan, snapshot: &Snapshot) -> Vec<String> {
+        let pools = picture(plan, snapshot);
+        let tiles = pools.iter().flat_map(|pool| pool.zones.iter().map(move |zone| (pool, zone)));
+        tiles
+            .flat_map(|(pool, zone)| {
+                zone.tiles.iter().map(move |tile| {
+                    let place = [&pool.pool, &zone.zone].map(|name| name.as_deref().unwrap_or("-")).join("/");
+                    let full = tile.fills[0].percent().unwrap_or(0);
+                    let held = tile.fills[0].held_percent().unwrap_or(0);
+                    format!("{place} {} x{} cpu {held}+{}%", tile.standing.label(), tile.count, full - held)
+                })
+            })
+            .collect()
+    }
+
+    #[test]
+    fn alike_nodes_are_one_tile() {
+        for (scene, expected) in [
+            ("empty", &[][..]),
+            (
+                "shop",
+                &[
+                    "default/zone-a new x2 cpu 5+64%",
+                    "default/zone-a existing x1 cpu 38+26%",
+                    "-/zone-a going away x1 cpu 0+0%",
+                ],
+            ),
+            ("estimated", &["gpu/zone-b new x1 cpu 5+25%"]),
+        ] {
+            let scene = scenes().into_iter().find(|candidate| candidate.name == scene).expect("it exists");
+            assert_eq!(described(&scene.plan, &scene.snapshot), expected, "{}", scene.name);
+        }
+    }
+
+    #[test]
+    fn tiles_grow_coarser_rather_than_many() {
+        let nodes = 2000_usize;
+        let plan = Plan {
+            launches: (0..nodes).map(|i| launch(&format!("default-{i}"), "zone-a", 1)).collect(),
+            binds: (0..nodes).map(|pod| Bind { pod, host: Host::Launch(pod) }).collect(),
+            ..Plan::default()
+        };
+        // What is asked of CPU and of memory varies apart, so that whole percents give too many kinds.
+        let pods = (0..nodes)
+            .map(|i| {
+                let i = i64::try_from(i).expect("small");
+                pod("a", &format!("p-{i}"), i % 50 * 50, (i / 50) << 27)
+            })
+            .collect();
+        let tiles = described(&plan, &Snapshot { pods, ..Snapshot::default() });
+        assert!((2..=TILES_MAX).contains(&tiles.len()), "{} tiles", tiles.len());
+    }
 }

@@ -4,6 +4,7 @@
 //! input gives the same bytes. The modules are in the order in which data flows through them.
 
 pub mod catalog;
+pub mod check;
 pub mod names;
 pub mod node;
 pub mod plan;

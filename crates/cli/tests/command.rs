@@ -37,7 +37,7 @@ fn exit_codes_and_streams() {
 
 #[test]
 fn a_closed_pipe_ends_quietly() {
-    for line in ["completions zsh"] {
+    for line in ["completions zsh", "crds", "catalog list -o json", "catalog list"] {
         let (reader, writer) = pipe().expect("a pipe");
         drop(reader);
         let output = berth(line).stdout(writer).output().expect("berth starts");

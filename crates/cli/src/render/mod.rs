@@ -1,6 +1,7 @@
 //! Plans for people: as text on a terminal and as a page.
 
 pub(crate) mod catalog;
+pub(crate) mod explain;
 pub(crate) mod fill;
 #[cfg(test)]
 pub(crate) mod fixtures;

@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, ColumnConstraint};
 use super::fill::Fill;
 use super::money::{hourly, monthly, signed};
 use super::style::{Style, Tone, cell, lines, printable, toned_cell};
-use super::view::{Cost, LeftOut, Placement, Purchase, View, counted};
+use super::view::{Cost, LeftOut, Placement, PoolsRefusal, Purchase, View, counted};
 
 const BAR_WIDTH: u32 = 5;
 /// A window this wide has room for all columns of what is bought.
@@ -145,20 +145,23 @@ fn placements(placements: &[Placement], style: Style) -> String {
 }
 
 fn left_out(groups: &[LeftOut], style: Style) -> String {
-    let mut text = Vec::new();
-    for group in groups {
-        text.push(format!("  {}", printable(&group.pods)));
-        let mut table = style.table(["  POOL", "REASON", "BECAUSE"], [CellAlignment::Left; 3]);
-        for refusal in &group.refusals {
-            table.add_row([
-                cell(&format!("  {}", refusal.pools)),
-                toned_cell(refusal.reason.name(), Tone::Bad),
-                cell(&refusal.message),
-            ]);
-        }
-        text.push(table.trim_fmt());
+    let texts = groups
+        .iter()
+        .map(|group| format!("  {}\n{}", printable(&group.pods), refusals(&group.refusals, style)));
+    texts.collect::<Vec<_>>().join("\n")
+}
+
+/// Pool by pool, why not.
+pub(crate) fn refusals(refusals: &[PoolsRefusal], style: Style) -> String {
+    let mut table = style.table(["  POOL", "REASON", "BECAUSE"], [CellAlignment::Left; 3]);
+    for refusal in refusals {
+        table.add_row([
+            cell(&format!("  {}", refusal.pools)),
+            toned_cell(refusal.reason.name(), Tone::Bad),
+            cell(&refusal.message),
+        ]);
     }
-    text.join("\n")
+    table.trim_fmt()
 }
 
 fn costs(cost: &Cost, style: Style) -> String {

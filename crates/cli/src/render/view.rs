@@ -224,7 +224,8 @@ fn left_out(plan: &Plan, snapshot: &Snapshot) -> Vec<LeftOut> {
         .collect()
 }
 
-fn merged(refusals: &[PoolRefusal]) -> Vec<PoolsRefusal> {
+/// Pools that refuse alike, together.
+pub(crate) fn merged(refusals: &[PoolRefusal]) -> Vec<PoolsRefusal> {
     let mut pools_by_refusal: Vec<(&Refusal, Vec<String>)> = Vec::new();
     for PoolRefusal { pool, refusal } in refusals {
         let pool = pool.as_ref().map(ToString::to_string);

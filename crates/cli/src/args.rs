@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use berth_cloud::CatalogOptions;
+use berth_cloud::filter::Filter;
 use berth_core::catalog::{CapacityType, OfferingPattern};
 use berth_core::names::Text;
 use berth_core::snapshot::{MinValuesPolicy, Policy, PreferencePolicy};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use crate::filter::Filter;
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
 #[derive(Debug, Parser)]
@@ -122,9 +122,10 @@ pub(crate) enum CatalogCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A filter is a list of conditions that must all hold. Each is a name, one of = != < <= > >=, and a value:
-  type, arch, os, zone, capacity-type   compared as text (= and != only); so is any label by its key
-  price                                 of the cheapest offering that is left, in dollars an hour
-  cpu, memory, pods, any resource       compared as Kubernetes quantities
+  cpu, memory, pods, gpu                           a quantity such as 8, 500m or 64Gi
+  price                                            dollars an hour
+  name, family, arch, os, zone, capacity-type      text, in which * stands for anything; = and != only
+  a label or resource with a slash in its name     text with = and !=, a whole number with the others
 
 Examples:
   berth catalog list --filter 'cpu>=8,memory<=64Gi,arch=arm64'
@@ -152,7 +153,8 @@ Examples:
   berth advise -f cluster/ --catalog catalog.json")]
 pub(crate) struct CatalogImport {
     /// The price list
-    pub(crate) file: PathBuf,
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub(crate) file: String,
 
     /// Where to write the catalog; standard output if not given
     #[arg(short, long, value_name = "FILE")]
@@ -228,9 +230,20 @@ pub(crate) struct Offers {
     #[arg(long, value_name = "ZONE,...", value_delimiter = ',')]
     pub(crate) zones: Vec<String>,
 
-    /// How much cheaper spot is than on-demand, in percent, where the catalog has no spot prices
+    /// How much cheaper spot is than on-demand, in percent, where the catalog has no spot prices: such
+    /// prices are marked as estimated. 60 if not given; 0 offers no spot
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
     pub(crate) spot_discount: Option<u8>,
+}
+
+impl Offers {
+    pub(crate) fn options(&self) -> CatalogOptions {
+        let assumed = CatalogOptions::default();
+        CatalogOptions {
+            zones: self.zones.iter().map(|zone| Text::from(zone.as_str())).collect(),
+            spot_discount_percent: self.spot_discount.unwrap_or(assumed.spot_discount_percent),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

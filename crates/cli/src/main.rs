@@ -2,7 +2,6 @@
 
 mod args;
 mod commands;
-mod filter;
 mod out;
 mod progress;
 mod render;

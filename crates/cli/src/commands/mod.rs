@@ -36,6 +36,10 @@ pub(crate) enum Failure {
     Output(io::Error),
     #[error("cannot write {}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Catalog(#[from] berth_cloud::LoadError),
+    #[error(transparent)]
+    Crds(#[from] berth_api::crds::CrdError),
     #[error("cannot make the page: {0}")]
     Page(#[from] askama::Error),
 }

@@ -7,6 +7,7 @@ pub mod catalog;
 pub mod check;
 pub mod names;
 pub mod node;
+pub mod overlay;
 pub mod plan;
 pub mod pod;
 pub mod pool;

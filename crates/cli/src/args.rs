@@ -378,6 +378,15 @@ mod tests {
     }
 
     #[test]
+    fn the_help_lists_every_catalog_that_is_built_in() {
+        let mut command = CommandLine::command();
+        let help = command.find_subcommand_mut("catalog").expect("it exists").render_help().to_string();
+        for name in berth_cloud::builtin_names() {
+            assert!(help.contains(name), "{name} is not in {help}");
+        }
+    }
+
+    #[test]
     fn flags_become_policy() {
         let line = "berth advise -f a --preference-policy ignore --min-values-policy best-effort --unavailable *:b:spot";
         let Ok(Command::Advise(advise)) = parse(line) else { panic!("{line} is advise") };
@@ -391,6 +400,7 @@ mod tests {
             }],
         };
         assert_eq!(advise.input.policy(), expected);
+        assert_eq!(advise.input.catalog.offers.options(), CatalogOptions::default());
         assert_eq!(advise.output, Format::Table);
     }
 }

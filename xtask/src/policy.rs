@@ -21,7 +21,7 @@ const LAYERS: [&[&str]; 6] = [
 const ARROWS_OF_TESTS: [(&str, &str); 1] = [("berth-operator", "berth-world")];
 
 /// Whoever links one of these can read a clock, wait, draw lots or talk to somebody: core must not.
-const FORBIDDEN_IN_CORE: [&str; 21] = [
+const FORBIDDEN_IN_CORE: [&str; 20] = [
     "async-std",
     "axum",
     "chrono",
@@ -34,7 +34,6 @@ const FORBIDDEN_IN_CORE: [&str; 21] = [
     "k8s-openapi",
     "kube",
     "kube-core",
-    "log",
     "mio",
     "rand",
     "reqwest",

@@ -111,7 +111,9 @@ impl Plan {
                 pods[launch].push(bind.pod);
             }
         }
-        pods.iter_mut().for_each(|pods| pods.sort_unstable());
+        for pods in &mut pods {
+            pods.sort_unstable();
+        }
         pods
     }
 
@@ -123,7 +125,9 @@ impl Plan {
                 pods.entry(node).or_default().push(bind.pod);
             }
         }
-        pods.values_mut().for_each(|pods| pods.sort_unstable());
+        for pods in pods.values_mut() {
+            pods.sort_unstable();
+        }
         pods.into_iter().collect()
     }
 

@@ -440,8 +440,21 @@ mod tests {
     #[test]
     fn quantities_that_kubernetes_refuses_are_refused() {
         for text in [
-            "", "1e2Mi", "1i", "0.1mi", "1 ", " 1", "1.1.1", "1e", "1Kb", "aoeu", "--1", "1K", "0x10",
-            "1_000", "1e2147483648",
+            "",
+            "1e2Mi",
+            "1i",
+            "0.1mi",
+            "1 ",
+            " 1",
+            "1.1.1",
+            "1e",
+            "1Kb",
+            "aoeu",
+            "--1",
+            "1K",
+            "0x10",
+            "1_000",
+            "1e2147483648",
         ] {
             assert!(text.parse::<Quantity>().is_err(), "{text:?} was accepted");
         }

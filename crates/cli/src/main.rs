@@ -1,1 +1,35 @@
-fn main() {}
+//! The `berth` command: reads, asks the engines, prints. It decides nothing itself.
+
+mod args;
+mod commands;
+mod out;
+mod progress;
+mod render;
+
+use std::io;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{CatalogCommand, Command, CommandLine, Explain};
+use commands::{Answer, Failure};
+
+fn main() -> ExitCode {
+    let answer = match CommandLine::parse().command {
+        Command::Advise(advise) => commands::advise::run(&advise),
+        Command::Explain(Explain::Pod(pod)) => commands::explain::run(&pod),
+        Command::Catalog(CatalogCommand::List(list)) => commands::catalog::list(&list),
+        Command::Catalog(CatalogCommand::Import(import)) => commands::catalog::import(&import),
+        Command::Crds => commands::crds::run(),
+        Command::Completions { shell } => commands::completions::run(shell),
+    };
+    match answer {
+        Ok(answer) => answer.into(),
+        // Whoever closed the pipe has seen enough.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Answer::Done.into(),
+        Err(failure) => {
+            out::problem(&format_args!("berth: {failure}"));
+            Answer::BadInput.into()
+        }
+    }
+}

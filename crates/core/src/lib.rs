@@ -4,8 +4,10 @@
 //! input gives the same bytes. The modules are in the order in which data flows through them.
 
 pub mod catalog;
+pub mod check;
 pub mod names;
 pub mod node;
+pub mod overlay;
 pub mod plan;
 pub mod pod;
 pub mod pool;

@@ -1,0 +1,406 @@
+//! What can be said on the command line. Each flag is defined here, once; its help is its documentation.
+
+use std::path::PathBuf;
+
+use berth_cloud::CatalogOptions;
+use berth_cloud::filter::Filter;
+use berth_core::catalog::{CapacityType, OfferingPattern};
+use berth_core::names::Text;
+use berth_core::snapshot::{MinValuesPolicy, Policy, PreferencePolicy};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Finds every pod of a Kubernetes cluster a place, at the lowest price.
+#[derive(Debug, Parser)]
+#[command(
+    name = "berth",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  berth advise -f examples/shop/                    What to buy for these manifests, and why
+  berth explain pod shop/api-7d9c -f cluster/       Why this pod is pending
+  berth catalog list --filter 'cpu>=8,arch=arm64'   What there is to buy
+
+Exit codes: 0 done; 1 it ran, and the answer is no; 2 bad input or usage."
+)]
+pub(crate) struct CommandLine {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say which nodes to buy for the pods that have no place, and why
+    Advise(Advise),
+    /// Say why something is as it is
+    #[command(subcommand)]
+    Explain(Explain),
+    /// Show and import instance types and their prices
+    #[command(subcommand, arg_required_else_help = true)]
+    Catalog(CatalogCommand),
+    /// Print the custom resource definitions as YAML
+    #[command(after_help = "Examples:\n  berth crds | kubectl apply --server-side -f -")]
+    Crds,
+    /// Print a completion script for a shell
+    #[command(after_help = "\
+Examples:
+  source <(berth completions bash)
+  berth completions zsh > ~/.zfunc/_berth
+  berth completions fish > ~/.config/fish/completions/berth.fish")]
+    Completions {
+        /// The shell to complete for
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  berth advise -f examples/shop/
+      A directory, a file, several -f, or - for standard input.
+  kubectl get pods,nodes,nodepools,daemonsets,pdb -A -o yaml | berth advise -f - -o json
+      A plan for what runs now, for programs.
+  berth advise -f cluster/ --catalog aws-us-east-1 --html plan.html
+      With a page to look at: which nodes, how full, at what price.
+  berth advise -f cluster/ --strict --unavailable '*:us-east-1a:spot'
+      Fails with exit code 1 if a pod finds no place while a zone has no spot capacity.
+
+Exit codes: 0 done; 1 pods left out, with --strict; 2 bad input or usage.")]
+pub(crate) struct Advise {
+    #[command(flatten)]
+    pub(crate) input: Input,
+
+    /// How to print the plan
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: Format,
+
+    /// Also write the plan as a self-contained page with a picture of the nodes
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Exit with 1 if a pod is left without a place
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Explain {
+    /// Why a pod is pending: per pool, per rule, and what would have to change
+    Pod(ExplainPod),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  berth explain pod shop/api-7d9c -f cluster/
+  kubectl get pods,nodes,nodepools -A -o yaml | berth explain pod shop/api-7d9c -f -")]
+pub(crate) struct ExplainPod {
+    /// Which pod
+    #[arg(value_name = "NAMESPACE/NAME", value_parser = pod_name)]
+    pub(crate) pod: PodName,
+
+    #[command(flatten)]
+    pub(crate) input: Input,
+}
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Built in:
+  kwok            144 types in four zones, made by formula; needs no cloud
+  aws-us-east-1   Amazon's types at their on-demand prices; spot is estimated
+
+Examples:
+  berth catalog list --filter 'cpu>=8,arch=arm64'
+  berth catalog import prices.json -o catalog.json")]
+pub(crate) enum CatalogCommand {
+    /// Show the instance types of a catalog
+    List(CatalogList),
+    /// Read a price list and write it as a catalog of Berth's
+    Import(CatalogImport),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A filter is a list of conditions that must all hold. Each is a name, one of = != < <= > >=, and a value:
+  cpu, memory, pods, gpu                           a quantity such as 8, 500m or 64Gi
+  price                                            dollars an hour
+  name, family, arch, os, zone, capacity-type      text, in which * stands for anything; = and != only
+  a label or resource with a slash in its name     text with = and !=, a whole number with the others
+
+Examples:
+  berth catalog list --filter 'cpu>=8,memory<=64Gi,arch=arm64'
+  berth catalog list --catalog aws-us-east-1 --filter 'nvidia.com/gpu>=1,price<2' -o json")]
+pub(crate) struct CatalogList {
+    #[command(flatten)]
+    pub(crate) catalog: CatalogChoice,
+
+    /// Only the types and offerings for which all conditions hold
+    #[arg(long, value_name = "EXPR", default_value = "", hide_default_value = true)]
+    pub(crate) filter: Filter,
+
+    /// How to print the catalog
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Reads the instance_types.json of Karpenter's KWOK provider, Gardener's price list, VPSie's offers, and CSV.
+
+Examples:
+  berth catalog import instance_types.json > catalog.json
+  berth catalog import prices.csv --zones a,b,c --spot-discount 60 -o catalog.json
+  berth advise -f cluster/ --catalog catalog.json")]
+pub(crate) struct CatalogImport {
+    /// The price list
+    #[arg(value_hint = clap::ValueHint::FilePath)]
+    pub(crate) file: String,
+
+    /// Where to write the catalog; standard output if not given
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) offers: Offers,
+}
+
+/// Where manifests come from, and how they are judged.
+#[derive(Debug, Args)]
+pub(crate) struct Input {
+    /// Manifests in YAML or JSON: files, directories, or - for standard input
+    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Judge what can be read although something else cannot; the exit code is still 2
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+
+    #[command(flatten)]
+    pub(crate) catalog: CatalogChoice,
+
+    /// Whether preferred affinities and ScheduleAnyway spreads count
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
+    pub(crate) preference_policy: Preferences,
+
+    /// What happens where a pool's minValues cannot be met
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
+    pub(crate) min_values_policy: MinValues,
+
+    /// Offerings that cannot be had at the moment, with * for any; may be repeated
+    #[arg(long, value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
+    pub(crate) unavailable: Vec<OfferingPattern>,
+
+    /// The instant at which expiry, schedules and durations are judged, such as 2026-01-31T12:00:00Z;
+    /// the clock if not given
+    #[arg(long, value_name = "TIME")]
+    pub(crate) now: Option<jiff::Timestamp>,
+}
+
+impl Input {
+    pub(crate) fn policy(&self) -> Policy {
+        Policy {
+            preferences: match self.preference_policy {
+                Preferences::Respect => PreferencePolicy::Respect,
+                Preferences::Ignore => PreferencePolicy::Ignore,
+            },
+            min_values: match self.min_values_policy {
+                MinValues::Strict => MinValuesPolicy::Strict,
+                MinValues::BestEffort => MinValuesPolicy::BestEffort,
+            },
+            unavailable: self.unavailable.clone(),
+        }
+    }
+}
+
+/// Which catalog, and what it says nothing about.
+#[derive(Debug, Args)]
+pub(crate) struct CatalogChoice {
+    /// What can be bought: kwok, aws-us-east-1, or a file
+    #[arg(long, value_name = "NAME_OR_FILE", default_value = "kwok")]
+    pub(crate) catalog: String,
+
+    #[command(flatten)]
+    pub(crate) offers: Offers,
+}
+
+/// What a price list leaves open: where its types are offered, and what spot costs.
+#[derive(Debug, Args)]
+pub(crate) struct Offers {
+    /// Zones in which types are offered, where the catalog names none
+    #[arg(long, value_name = "ZONE,...", value_delimiter = ',')]
+    pub(crate) zones: Vec<String>,
+
+    /// How much cheaper spot is than on-demand, in percent, where the catalog has no spot prices: such
+    /// prices are marked as estimated. 60 if not given; 0 offers no spot
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
+    pub(crate) spot_discount: Option<u8>,
+}
+
+impl Offers {
+    pub(crate) fn options(&self) -> CatalogOptions {
+        let assumed = CatalogOptions::default();
+        CatalogOptions {
+            zones: self.zones.iter().map(|zone| Text::from(zone.as_str())).collect(),
+            spot_discount_percent: self.spot_discount.unwrap_or(assumed.spot_discount_percent),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+    /// For programs and people
+    Yaml,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Preferences {
+    /// As requirements, given up one by one where they cannot be met
+    #[default]
+    Respect,
+    /// Not at all
+    Ignore,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MinValues {
+    /// Nothing is bought
+    #[default]
+    Strict,
+    /// It is bought all the same, and the plan says so
+    BestEffort,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PodName {
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
+}
+
+fn pod_name(text: &str) -> Result<PodName, &'static str> {
+    let namespace_and_name =
+        text.split_once('/').filter(|(namespace, name)| !namespace.is_empty() && is_plain(name));
+    let (namespace, name) =
+        namespace_and_name.ok_or("a pod is named NAMESPACE/NAME, such as default/web-0")?;
+    Ok(PodName { namespace: namespace.into(), name: name.into() })
+}
+
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.contains('/')
+}
+
+fn offering_pattern(text: &str) -> Result<OfferingPattern, String> {
+    const FORM: &str =
+        "offerings are named TYPE:ZONE:CAPACITYTYPE, such as m5.large:us-east-1a:spot or *:*:spot";
+    let parts: Vec<&str> = text.split(':').collect();
+    let [instance_type, zone, capacity_type] = parts[..] else { return Err(FORM.to_owned()) };
+    if parts.iter().any(|part| part.is_empty()) {
+        return Err(FORM.to_owned());
+    }
+    let named = |part: &str| (part != "*").then(|| Text::from(part));
+    Ok(OfferingPattern {
+        instance_type: named(instance_type),
+        zone: named(zone),
+        capacity_type: match capacity_type {
+            "*" => None,
+            name => {
+                Some(CapacityType::parse(name).ok_or_else(|| {
+                    format!("{name} is not a capacity type; they are {}", CapacityType::NAMES)
+                })?)
+            }
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        CommandLine::try_parse_from(line.split_whitespace()).map(|line| line.command)
+    }
+
+    #[test]
+    fn definitions_are_consistent() {
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn lines_that_are_understood() {
+        for line in [
+            "berth advise -f a.yaml",
+            "berth advise -f a.yaml -f b/ -f -",
+            "berth advise -f a.yaml b.yaml -o json",
+            "berth advise -f a --catalog aws-us-east-1 --zones a,b --spot-discount 60 -o yaml --html x.html",
+            "berth advise -f a --strict --keep-going --preference-policy ignore --min-values-policy best-effort",
+            "berth advise -f a --unavailable *:zone-a:spot --unavailable m5.large:*:* --now 2026-01-31T12:00:00Z",
+            "berth explain pod shop/api -f cluster/",
+            "berth catalog list",
+            "berth catalog list --catalog kwok --filter cpu>=8,arch=arm64 -o json",
+            "berth catalog import prices.json -o catalog.json",
+            "berth crds",
+            "berth completions zsh",
+        ] {
+            if let Err(error) = parse(line) {
+                panic!("{line}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_that_are_refused() {
+        for (line, kind) in [
+            ("berth", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+            ("berth catalog", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+            ("berth advise", ErrorKind::MissingRequiredArgument),
+            ("berth advise -f", ErrorKind::InvalidValue),
+            ("berth advise -f a -o xml", ErrorKind::InvalidValue),
+            ("berth advise -f a --spot-discount 100", ErrorKind::ValueValidation),
+            ("berth advise -f a --spot-discount ten", ErrorKind::ValueValidation),
+            ("berth advise -f a --unavailable m5.large", ErrorKind::ValueValidation),
+            ("berth advise -f a --unavailable a::spot", ErrorKind::ValueValidation),
+            ("berth advise -f a --unavailable a:b:cheap", ErrorKind::ValueValidation),
+            ("berth advise -f a --now yesterday", ErrorKind::ValueValidation),
+            ("berth explain pod web-0 -f a", ErrorKind::ValueValidation),
+            ("berth explain pod a/b/c -f a", ErrorKind::ValueValidation),
+            ("berth catalog list --filter cpu", ErrorKind::ValueValidation),
+            ("berth reasons", ErrorKind::InvalidSubcommand),
+        ] {
+            assert_eq!(parse(line).map_err(|e| e.kind()).err(), Some(kind), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_catalog_that_is_built_in() {
+        let mut command = CommandLine::command();
+        let help = command.find_subcommand_mut("catalog").expect("it exists").render_help().to_string();
+        for name in berth_cloud::builtin_names() {
+            assert!(help.contains(name), "{name} is not in {help}");
+        }
+    }
+
+    #[test]
+    fn flags_become_policy() {
+        let line = "berth advise -f a --preference-policy ignore --min-values-policy best-effort --unavailable *:b:spot";
+        let Ok(Command::Advise(advise)) = parse(line) else { panic!("{line} is advise") };
+        let expected = Policy {
+            preferences: PreferencePolicy::Ignore,
+            min_values: MinValuesPolicy::BestEffort,
+            unavailable: vec![OfferingPattern {
+                instance_type: None,
+                zone: Some("b".into()),
+                capacity_type: Some(CapacityType::Spot),
+            }],
+        };
+        assert_eq!(advise.input.policy(), expected);
+        assert_eq!(advise.input.catalog.offers.options(), CatalogOptions::default());
+        assert_eq!(advise.output, Format::Table);
+    }
+}

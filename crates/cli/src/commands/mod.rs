@@ -1,0 +1,49 @@
+//! One module for each command.
+
+pub(crate) mod advise;
+pub(crate) mod catalog;
+pub(crate) mod completions;
+pub(crate) mod crds;
+pub(crate) mod explain;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What a command that ran has to say to whoever called it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    Done,
+    No,
+    /// Something of the input could not be used; it has been reported.
+    BadInput,
+}
+
+impl From<Answer> for ExitCode {
+    fn from(answer: Answer) -> Self {
+        Self::from(match answer {
+            Answer::Done => 0,
+            Answer::No => 1,
+            Answer::BadInput => 2,
+        })
+    }
+}
+
+/// Why a command could not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+    #[error("cannot write {}: {error}", path.display())]
+    File { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Catalog(#[from] berth_cloud::LoadError),
+    #[error(transparent)]
+    Crds(#[from] berth_api::crds::CrdError),
+    #[error("cannot make the page: {0}")]
+    Page(#[from] askama::Error),
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| Failure::File { path: path.to_owned(), error })
+}

@@ -1,0 +1,242 @@
+//! Plans made by hand, and the check against their golden renderings.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
+use berth_core::names::{self, Labels, Text};
+use berth_core::node::{Node, NodeState};
+use berth_core::plan::{Bind, Host, Launch, Plan, PoolRefusal, Skipped, Unplaced};
+use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec};
+use berth_core::reason::Reason;
+use berth_core::resources::{CPU, MEMORY, PODS, Resources};
+use berth_core::snapshot::Snapshot;
+use berth_core::units::Price;
+
+#[derive(Debug)]
+pub(crate) struct Scene {
+    pub(crate) name: &'static str,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) plan: Plan,
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// Every kind of content at least once, and nothing at all.
+pub(crate) fn scenes() -> Vec<Scene> {
+    vec![empty(), shop(), estimated(), hostile()]
+}
+
+/// Compares with `tests/golden/NAME`; `BERTH_UPDATE=1 cargo test -p berth-cli` writes it anew.
+pub(crate) fn assert_golden(name: &str, actual: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("BERTH_UPDATE").is_some() {
+        std::fs::write(&path, actual).expect("the golden file can be written");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path)
+        .unwrap_or_else(|e| panic!("{}: {e}; BERTH_UPDATE=1 writes it", path.display()));
+    assert_eq!(actual, expected, "{name} has changed; BERTH_UPDATE=1 writes it anew");
+}
+
+fn empty() -> Scene {
+    Scene { name: "empty", snapshot: Snapshot::default(), plan: Plan::default(), skipped: vec![] }
+}
+
+/// Pods on new nodes and on an existing one, pods left out, a node without a price, kinds skipped.
+fn shop() -> Scene {
+    let mut pods: Vec<Pod> = (0..12).map(|i| pod("shop", &format!("web-{i}"), 500, 1 << 30)).collect();
+    pods.extend((0..2).map(|i| pod("shop", &format!("train-{i}"), 64_000, 1 << 30)));
+    pods.push(pod("shop", "gated", 100, 1 << 20));
+    pods.push(Pod {
+        node: Some("old-1".into()),
+        phase: PodPhase::Running,
+        ..pod("kube-system", "dns-0", 1500, 2 << 30)
+    });
+    let snapshot = Snapshot {
+        pods,
+        nodes: vec![
+            node("old-1", Some("default"), Some(117_180), NodeState::Running),
+            node("old-2", None, None, NodeState::Deleting),
+        ],
+        ..Snapshot::default()
+    };
+    let launches = vec![launch("default-1", "zone-a", 117_180), launch("default-2", "zone-a", 117_180)];
+    let host = |pod| match pod {
+        0..5 => Host::Launch(0),
+        5..10 => Host::Launch(1),
+        _ => Host::Node(0),
+    };
+    let refused = |pool: Option<&str>, reason: Reason, message: &str| PoolRefusal {
+        pool: pool.map(Text::from),
+        refusal: reason.because(message),
+    };
+    let too_large = vec![
+        refused(Some("batch"), Reason::InsufficientCpu, "asks for 64 cpu; the largest type has 3900m"),
+        refused(Some("default"), Reason::InsufficientCpu, "asks for 64 cpu; the largest type has 3900m"),
+        refused(Some("gpu"), Reason::UntoleratedTaint, "does not tolerate nvidia.com/gpu:NoSchedule"),
+    ];
+    let plan = Plan {
+        launches,
+        binds: (0..12).map(|pod| Bind { pod, host: host(pod) }).collect(),
+        unplaced: vec![
+            Unplaced { pod: 12, refusals: too_large.clone() },
+            Unplaced { pod: 13, refusals: too_large },
+            Unplaced {
+                pod: 14,
+                refusals: vec![refused(
+                    None,
+                    Reason::SchedulingGated,
+                    "held back by the gate example.com/quota",
+                )],
+            },
+        ],
+        cost_before: Price::from_micro_usd(117_180),
+        cost_after: Price::from_micro_usd(351_540),
+        lower_bound: Price::from_micro_usd(343_000),
+        rounds: 1,
+    };
+    let skipped = [("ConfigMap", 2), ("Service", 1)]
+        .map(|(kind, count)| Skipped { kind: kind.to_owned(), count })
+        .to_vec();
+    Scene { name: "shop", snapshot, plan, skipped }
+}
+
+/// Spot at an assumed discount, an extended resource, minValues given up.
+fn estimated() -> Scene {
+    let mut wants_gpu = pod("ml", "infer-0", 1000, 4 << 30);
+    let mut spec = (*wants_gpu.spec).clone();
+    spec.requests.set("nvidia.com/gpu", 1);
+    wants_gpu.spec = Arc::new(spec);
+    let mut requests = wants_gpu.spec.requests.clone();
+    requests.add(&Resources::of(&[(CPU, 200), (PODS, 1)]));
+    let mut bought = Launch {
+        capacity_type: CapacityType::Spot,
+        estimated: true,
+        min_values_relaxed: true,
+        requests,
+        ..launch("gpu-1", "zone-b", 157_800)
+    };
+    bought.allocatable.set("nvidia.com/gpu", 2);
+    let plan = Plan {
+        launches: vec![bought],
+        binds: vec![Bind { pod: 0, host: Host::Launch(0) }],
+        cost_after: Price::from_micro_usd(157_800),
+        lower_bound: Price::from_micro_usd(157_800),
+        ..Plan::default()
+    };
+    let snapshot = Snapshot { pods: vec![wants_gpu], ..Snapshot::default() };
+    Scene { name: "estimated", snapshot, plan, skipped: vec![] }
+}
+
+/// Text that would do harm if it were written as it is.
+fn hostile() -> Scene {
+    let refusal = PoolRefusal {
+        pool: Some("<b>pool</b>".into()),
+        refusal: Reason::NodeSelector.because("wants \u{1b}[31mteam=<script>alert(1)</script>"),
+    };
+    let plan = Plan { unplaced: vec![Unplaced { pod: 0, refusals: vec![refusal] }], ..Plan::default() };
+    let snapshot = Snapshot { pods: vec![pod("x", "\"><img src=x>", 100, 1 << 20)], ..Snapshot::default() };
+    Scene { name: "hostile", snapshot, plan, skipped: vec![] }
+}
+
+/// Three types in two zones, on demand and as spot.
+pub(crate) fn catalog() -> Catalog {
+    let instance_type = |name: &str, arch: &str, cpu: i64, gpu: i64| {
+        let offering = |zone: &str, capacity_type, micro_usd| Offering {
+            zone: zone.into(),
+            capacity_type,
+            price: Price::from_micro_usd(micro_usd),
+            estimated: false,
+            available: true,
+            remaining: None,
+            labels: Labels::new(),
+        };
+        Arc::new(InstanceType {
+            name: name.into(),
+            labels: [
+                (names::ARCH, arch),
+                ("example.com/family", &name[..1]),
+                ("example.com/generation", "5"),
+            ]
+            .into_iter()
+            .map(|(key, value)| (Text::from(key), Text::from(value)))
+            .collect(),
+            capacity: Resources::of(&[(CPU, cpu), (MEMORY, cpu << 20), ("nvidia.com/gpu", gpu)]),
+            overhead: Resources::new(),
+            volume_limits: BTreeMap::new(),
+            offerings: vec![
+                offering("a", CapacityType::OnDemand, cpu * 100),
+                offering("b", CapacityType::Spot, cpu * 30),
+            ],
+        })
+    };
+    Catalog {
+        name: "test".into(),
+        types: vec![
+            instance_type("c-2", "amd64", 2000, 0),
+            instance_type("c-8", "amd64", 8000, 0),
+            instance_type("g-8", "arm64", 8000, 1),
+        ],
+    }
+}
+
+pub(crate) fn pod(namespace: &str, name: &str, milli_cpu: i64, memory_bytes: i64) -> Pod {
+    Pod {
+        namespace: namespace.into(),
+        name: name.into(),
+        spec: Arc::new(PodSpec {
+            requests: Resources::of(&[(CPU, milli_cpu), (MEMORY, memory_bytes), (PODS, 1)]),
+            ..PodSpec::default()
+        }),
+        phase: PodPhase::Pending,
+        node: None,
+        nominated: None,
+        deleting: false,
+        origin: PodOrigin::Object,
+        daemon_set: None,
+        mirror: false,
+        volumes: Box::default(),
+    }
+}
+
+fn node(name: &str, pool: Option<&str>, micro_usd: Option<i64>, state: NodeState) -> Node {
+    let label = |key: &str, value: &str| (Text::from(key), Text::from(value));
+    Node {
+        name: name.into(),
+        labels: Labels::from([
+            label(names::ZONE, "zone-a"),
+            label(names::INSTANCE_TYPE, "s-4x"),
+            label(names::CAPACITY_TYPE, "on-demand"),
+        ]),
+        taints: vec![],
+        capacity: room(),
+        allocatable: room(),
+        state,
+        pool: pool.map(Text::from),
+        price: micro_usd.map(Price::from_micro_usd),
+        volume_limits: BTreeMap::new(),
+    }
+}
+
+pub(crate) fn launch(name: &str, zone: &str, micro_usd: i64) -> Launch {
+    Launch {
+        name: name.into(),
+        pool: name.rsplit_once('-').map_or(name, |(pool, _)| pool).into(),
+        instance_type: "s-4x-amd64-linux".into(),
+        zone: zone.into(),
+        capacity_type: CapacityType::OnDemand,
+        price: Price::from_micro_usd(micro_usd),
+        estimated: false,
+        labels: Labels::new(),
+        taints: vec![],
+        requests: Resources::of(&[(CPU, 2700), (MEMORY, 5 << 30), (PODS, 6)]),
+        allocatable: room(),
+        alternatives: vec![],
+        min_values_relaxed: false,
+    }
+}
+
+fn room() -> Resources {
+    Resources::of(&[(CPU, 3900), (MEMORY, 15_250 << 20), (PODS, 64)])
+}

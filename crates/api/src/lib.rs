@@ -1,5 +1,34 @@
 //! The dialects' custom resources, and the one parser from raw objects to core types.
+//!
+//! [`read`] takes files and streams and gives [`Manifests`]: every object by itself, checked.
+//! [`assemble`] puts them together with the catalogs into a snapshot, which is what the planner sees.
 
 pub mod crds;
 pub mod duration;
 pub mod resources;
+
+mod assemble;
+mod buffers;
+mod builtin;
+mod convert;
+mod documents;
+mod intern;
+mod kinds;
+mod manifests;
+mod nodes;
+mod placement;
+mod pod_resources;
+mod pods;
+mod policies;
+mod pools;
+mod problem;
+mod source;
+mod storage;
+mod tree;
+mod workloads;
+
+pub use assemble::{Assembled, ClassKind, assemble};
+pub use manifests::{Manifests, read};
+pub use policies::{Allowance, DisruptionBudget, Share};
+pub use problem::Problem;
+pub use source::Source;

@@ -131,8 +131,12 @@ Examples:
   berth catalog list --filter 'cpu>=8,memory<=64Gi,arch=arm64'
   berth catalog list --catalog aws-us-east-1 --filter 'nvidia.com/gpu>=1,price<2' -o json")]
 pub(crate) struct CatalogList {
+    /// Which catalog: kwok, aws-us-east-1, or a file
+    #[arg(long, value_name = "NAME_OR_FILE", default_value = "kwok")]
+    pub(crate) catalog: String,
+
     #[command(flatten)]
-    pub(crate) catalog: CatalogChoice,
+    pub(crate) offers: Offers,
 
     /// Only the types and offerings for which all conditions hold
     #[arg(long, value_name = "EXPR", default_value = "", hide_default_value = true)]
@@ -193,6 +197,7 @@ pub(crate) struct Input {
     /// The instant at which expiry, schedules and durations are judged, such as 2026-01-31T12:00:00Z;
     /// the clock if not given
     #[arg(long, value_name = "TIME")]
+    #[expect(dead_code, reason = "accepted so that scripts need not change; nothing judged yet depends on time")]
     pub(crate) now: Option<jiff::Timestamp>,
 }
 
@@ -215,9 +220,10 @@ impl Input {
 /// Which catalog, and what it says nothing about.
 #[derive(Debug, Args)]
 pub(crate) struct CatalogChoice {
-    /// What can be bought: kwok, aws-us-east-1, or a file
-    #[arg(long, value_name = "NAME_OR_FILE", default_value = "kwok")]
-    pub(crate) catalog: String,
+    /// What can be bought: kwok, aws-us-east-1, or a file; if not given, what is built in for each pool's
+    /// class
+    #[arg(long, value_name = "NAME_OR_FILE")]
+    pub(crate) catalog: Option<String>,
 
     #[command(flatten)]
     pub(crate) offers: Offers,

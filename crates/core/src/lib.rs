@@ -1,16 +1,19 @@
 //! Berth's decisions.
 //!
 //! Everything here is a pure function over plain data: no clock, no I/O, no randomness, and the same
-//! input gives the same bytes. The modules are in the order in which data flows through them.
+//! input gives the same bytes.
 
 pub mod catalog;
 pub mod check;
+pub mod explain;
+pub mod fit;
 pub mod names;
 pub mod node;
 pub mod overlay;
 pub mod plan;
 pub mod pod;
 pub mod pool;
+pub mod provision;
 pub mod reason;
 pub mod requirement;
 pub mod resources;
@@ -18,3 +21,11 @@ pub mod selector;
 pub mod snapshot;
 pub mod units;
 pub mod volume;
+
+mod bound;
+mod class;
+mod host;
+mod ledger;
+mod market;
+mod pack;
+mod topology;

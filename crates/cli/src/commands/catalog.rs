@@ -12,7 +12,7 @@ use crate::out;
 use crate::render::{catalog::catalog_text, style::Style};
 
 pub(crate) fn list(list: &CatalogList) -> Result<Answer, Failure> {
-    let catalog = berth_cloud::load(&list.catalog.catalog, &list.catalog.offers.options())?;
+    let catalog = berth_cloud::load(&list.catalog, &list.offers.options())?;
     let kept = filtered(&catalog, &list.filter);
     match list.output {
         Format::Table => out::text(&catalog_text(&kept, Style::of_stdout()))?,

@@ -5,6 +5,7 @@ pub(crate) mod catalog;
 pub(crate) mod completions;
 pub(crate) mod crds;
 pub(crate) mod explain;
+mod input;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,8 @@ pub(crate) enum Failure {
     Output(io::Error),
     #[error("cannot write {}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
+    #[error("there is no pod {pod}; {}", if near.is_empty() { "its namespace has none".to_owned() } else { format!("its namespace has {near}") })]
+    NoSuchPod { pod: String, near: String },
     #[error(transparent)]
     Catalog(#[from] berth_cloud::LoadError),
     #[error(transparent)]

@@ -14,7 +14,7 @@ use crate::names::{self, Labels, Text};
 use crate::plan::Plan;
 use crate::pod::PodSpec;
 use crate::pool::Pool;
-use crate::requirement::ValueSet;
+use crate::requirement::{Expression, ValueSet};
 use crate::resources::Resources;
 use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
 
@@ -269,5 +269,5 @@ fn mentioned<'p>(spec: &'p PodSpec, key: &'p Text) -> impl Iterator<Item = &'p T
         .iter()
         .chain(terms)
         .filter(move |expression| expression.key() == key)
-        .flat_map(|expression| expression.values())
+        .flat_map(Expression::values)
 }

@@ -1,0 +1,403 @@
+//! The snapshot: all objects put together, with what the catalogs offer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_core::catalog::{Catalog, InstanceType, OfferingPattern};
+use berth_core::names::Text;
+use berth_core::overlay::{self, Overlay};
+use berth_core::plan::Skipped;
+use berth_core::pod::Pod;
+use berth_core::pool::Pool;
+use berth_core::reason::Reason;
+use berth_core::snapshot::{DaemonSet, SharedLimit, Snapshot};
+
+use crate::buffers;
+use crate::kinds::Kind;
+use crate::manifests::{Kept, Manifests, Origin, object_name};
+use crate::nodes;
+use crate::pods::{Dangling, Finisher, PodObject};
+use crate::pools::gardener::ConstraintPoolObject;
+use crate::pools::karpenter::NodePoolObject;
+use crate::pools::vpsie::{self, NodeGroupObject};
+use crate::problem::Problem;
+use crate::workloads::{self, Workload};
+
+/// Whose machines a pool buys, and so whose catalog it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClassKind {
+    Kwok,
+    Ec2,
+    Vpsie,
+    Gardener,
+}
+
+/// What the planner needs, and what a person has to change.
+#[derive(Debug, Default)]
+pub struct Assembled {
+    pub snapshot: Snapshot,
+    /// Offerings that feedback says cannot be had now.
+    pub unavailable: Vec<OfferingPattern>,
+    /// In the order of their kinds.
+    pub skipped: Vec<Skipped>,
+    /// Those of reading and those of putting together, by source and line.
+    pub problems: Vec<Problem>,
+}
+
+/// Puts the objects together. `catalogs` is asked at most once for each kind of class that is used.
+pub fn assemble(
+    manifests: Manifests,
+    catalogs: &mut dyn FnMut(ClassKind) -> Result<Arc<Catalog>, String>,
+) -> Assembled {
+    let mut assembly = Assembly {
+        catalogs: Catalogs { load: catalogs, loaded: BTreeMap::new() },
+        problems: Vec::new(),
+        manifests,
+    };
+    let pools = assembly.pools();
+    let shared_limits = assembly.shared_limits(&pools);
+    let nodes = nodes::assemble(&assembly.manifests, &pools);
+    let (pods, daemon_sets) = assembly.pods();
+    let Assembly { manifests, mut problems, .. } = assembly;
+    problems.extend(manifests.problems);
+    problems.sort();
+    problems.dedup();
+    let snapshot = Snapshot {
+        pods,
+        nodes,
+        pools,
+        daemon_sets,
+        namespaces: manifests.namespaces,
+        storage: manifests.storage,
+        shared_limits,
+    };
+    let mut unavailable = manifests.unavailable;
+    unavailable.sort();
+    unavailable.dedup();
+    Assembled {
+        snapshot: snapshot.in_order(),
+        unavailable,
+        skipped: manifests.skipped.into_iter().map(|(kind, count)| Skipped { kind, count }).collect(),
+        problems,
+    }
+}
+
+struct Assembly<'c> {
+    manifests: Manifests,
+    catalogs: Catalogs<'c>,
+    problems: Vec<Problem>,
+}
+
+struct Catalogs<'c> {
+    load: &'c mut dyn FnMut(ClassKind) -> Result<Arc<Catalog>, String>,
+    loaded: BTreeMap<ClassKind, Result<Arc<Catalog>, String>>,
+}
+
+impl Catalogs<'_> {
+    fn types(&mut self, kind: ClassKind) -> Result<Vec<Arc<InstanceType>>, String> {
+        let catalog = self.loaded.entry(kind).or_insert_with(|| (self.load)(kind));
+        catalog.as_ref().map(|catalog| catalog.types.clone()).map_err(Clone::clone)
+    }
+}
+
+/// Why a pool can buy nothing: the field that is to blame, and what would be right.
+struct NoTypes {
+    field: String,
+    message: String,
+}
+
+impl NoTypes {
+    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+type Types = Result<Arc<[Arc<InstanceType>]>, NoTypes>;
+
+impl Assembly<'_> {
+    fn pools(&mut self) -> Vec<Pool> {
+        let node_pools = std::mem::take(&mut self.manifests.node_pools);
+        let node_groups = std::mem::take(&mut self.manifests.node_groups);
+        let constraint_pools = std::mem::take(&mut self.manifests.constraint_pools);
+        let mut pools = Pools::default();
+        for kept in node_pools {
+            let types = self.node_pool_types(&kept.object);
+            self.add_pool(&mut pools, &kept, kept.object.pool.clone(), types);
+        }
+        for kept in node_groups {
+            let types = self.node_group_types(&kept.object);
+            self.add_pool(&mut pools, &kept, kept.object.pool.clone(), types);
+        }
+        for kept in constraint_pools {
+            let types = self.constraint_pool_types(&kept.object);
+            self.add_pool(&mut pools, &kept, kept.object.pool.clone(), types);
+        }
+        pools.pools
+    }
+
+    fn add_pool<T>(&mut self, pools: &mut Pools, kept: &Kept<T>, mut pool: Pool, types: Types) {
+        if !pools.names.insert(pool.name.clone()) {
+            let message =
+                format!("there is another pool `{}`; pools of all kinds share their names", pool.name);
+            return self.blame(kept, "metadata.name", message);
+        }
+        match types {
+            Ok(types) => pool.types = types,
+            Err(NoTypes { field, message }) => {
+                pool.blocked = Some(Reason::PoolNotReady.because(format!("{field}: {message}")));
+                self.blame(kept, &field, message);
+            }
+        }
+        pools.pools.push(pool);
+    }
+
+    fn node_pool_types(&mut self, object: &NodePoolObject) -> Types {
+        const FIELD: &str = "spec.template.spec.nodeClassRef";
+        let class = &object.class;
+        let (kind, known) = match (class.group.as_str(), class.kind.as_str()) {
+            ("karpenter.kwok.sh", "KWOKNodeClass") => {
+                (ClassKind::Kwok, self.manifests.kwok_classes.iter().collect::<Vec<_>>())
+            }
+            ("karpenter.k8s.aws", "EC2NodeClass") => {
+                (ClassKind::Ec2, self.manifests.ec2_classes.keys().collect::<Vec<_>>())
+            }
+            (group, kind) => {
+                return Err(NoTypes::new(
+                    FIELD,
+                    format!(
+                        "{group}/{kind} is a class without a catalog; Berth knows \
+                         karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass"
+                    ),
+                ));
+            }
+        };
+        // Without any class of the kind only the pools were given, and a class changes little.
+        if !known.is_empty() && !known.iter().any(|name| ***name == *class.name) {
+            let names = known.iter().map(|name| &***name).collect::<Vec<_>>().join(", ");
+            let message = format!("there is no {} `{}`; the input has {names}", class.kind, class.name);
+            return Err(NoTypes::new(format!("{FIELD}.name"), message));
+        }
+        let mut types = self.catalogs.types(kind).map_err(|error| NoTypes::new(FIELD, error))?;
+        if kind == ClassKind::Ec2
+            && let Some(kubelet) = self.manifests.ec2_classes.get(class.name.as_str())
+            && !kubelet.is_default()
+        {
+            types = kubelet.adapted(&types);
+        }
+        Ok(self.overlaid(types, &object.pool).into())
+    }
+
+    /// Overlays that contradict each other change nothing, and are reported.
+    fn overlaid(&mut self, types: Vec<Arc<InstanceType>>, pool: &Pool) -> Vec<Arc<InstanceType>> {
+        if self.manifests.overlays.is_empty() {
+            return types;
+        }
+        let overlays: Vec<Overlay> = self.manifests.overlays.iter().map(|kept| kept.object.clone()).collect();
+        match overlay::apply_in_pool(&types, &pool.labels, &overlays) {
+            Ok(types) => types,
+            Err(conflicts) => {
+                for conflict in conflicts {
+                    let (overlay::Conflict::Price { second: name, .. }
+                    | overlay::Conflict::Capacity { second: name, .. }
+                    | overlay::Conflict::NotExtended { overlay: name, .. }) = &conflict;
+                    let blamed = self.manifests.overlays.iter().find(|kept| kept.name == *name);
+                    let blamed = blamed.map(|kept| (kept.origin, kept.namespace.clone(), kept.name.clone()));
+                    if let Some((origin, namespace, name)) = blamed {
+                        self.blame_at(origin, &namespace, &name, "spec", conflict.to_string());
+                    }
+                }
+                types
+            }
+        }
+    }
+
+    fn node_group_types(&mut self, object: &NodeGroupObject) -> Types {
+        const FIELD: &str = "spec.offeringIDs";
+        let catalog = self.catalogs.types(ClassKind::Vpsie).map_err(|error| NoTypes::new(FIELD, error))?;
+        let mut types: Vec<Arc<InstanceType>> = Vec::new();
+        for offering in &object.offerings {
+            let found = vpsie::types_of(offering, &catalog);
+            if found.is_empty() {
+                let message = format!("`{offering}` is neither an offering nor a type of the catalog");
+                return Err(NoTypes::new(FIELD, message));
+            }
+            types.extend(found);
+        }
+        Ok(merged(types).into())
+    }
+
+    fn constraint_pool_types(&mut self, object: &ConstraintPoolObject) -> Types {
+        let field = format!("spec.nodePools[{}].nodeTemplates", object.index);
+        let catalog =
+            self.catalogs.types(ClassKind::Gardener).map_err(|error| NoTypes::new(field.as_str(), error))?;
+        let storage = &self.manifests.storage;
+        let classes = storage.classes.values().map(|class| class.driver.clone());
+        let volumes = storage.volumes.values().filter_map(|volume| volume.driver.clone());
+        let drivers: BTreeSet<Text> = classes.chain(volumes).collect();
+        let drivers: Vec<Text> = drivers.into_iter().collect();
+        object.priced_types(&catalog, &drivers).map(Into::into).map_err(|index| {
+            let name = object.template_type_name(index);
+            NoTypes::new(
+                format!("{field}[{index}].instanceType"),
+                format!("the catalog has no price for `{name}` in the pool's zones; add it to the catalog"),
+            )
+        })
+    }
+
+    fn shared_limits(&self, pools: &[Pool]) -> Vec<SharedLimit> {
+        let Some(nodes_max) = self.manifests.group_nodes_max else { return Vec::new() };
+        let mut groups: Vec<Text> = pools
+            .iter()
+            .filter(|pool| pool.labels.contains_key(nodes::VPSIE_NODEGROUP))
+            .map(|pool| pool.name.clone())
+            .collect();
+        groups.sort();
+        if groups.is_empty() { Vec::new() } else { vec![SharedLimit { pools: groups, nodes_max }] }
+    }
+
+    fn pods(&mut self) -> (Vec<Pod>, Vec<DaemonSet>) {
+        let policies = std::mem::take(&mut self.manifests.policies);
+        let mut finisher = Finisher::new(&policies);
+        let daemon_sets = self.daemon_sets(&mut finisher);
+        self.drop_repeated_pods();
+        let mut pods = self.expanded_workloads(&mut finisher);
+        pods.extend(self.given_pods(&mut finisher));
+        (pods, daemon_sets)
+    }
+
+    fn daemon_sets(&mut self, finisher: &mut Finisher<'_>) -> Vec<DaemonSet> {
+        let mut daemon_sets = Vec::new();
+        for kept in std::mem::take(&mut self.manifests.daemon_sets) {
+            match finisher.finish(&kept.object.shape, &kept.namespace, false) {
+                Ok(spec) => {
+                    let Kept { namespace, name, .. } = kept;
+                    daemon_sets.push(DaemonSet { namespace, name, spec });
+                }
+                Err(dangling) => self.blame_template(&kept, dangling),
+            }
+        }
+        daemon_sets
+    }
+
+    /// Keeps the first of pods with one name.
+    fn drop_repeated_pods(&mut self) {
+        let mut pods = std::mem::take(&mut self.manifests.pods);
+        pods.sort_by(|a, b| {
+            (&a.namespace, &a.name, a.source, a.line).cmp(&(&b.namespace, &b.name, b.source, b.line))
+        });
+        let mut repeated = Vec::new();
+        pods.dedup_by(|later, first| {
+            let same = later.namespace == first.namespace && later.name == first.name;
+            if same {
+                repeated.push((
+                    pod_origin(later),
+                    later.namespace.clone(),
+                    later.name.clone(),
+                    pod_origin(first),
+                ));
+            }
+            same
+        });
+        for (origin, namespace, name, first) in repeated {
+            let place = format!("{}:{}", self.source(first), first.line);
+            let message = format!("there is another pod of this name at {place}; remove one");
+            self.blame_at(origin, &namespace, &name, "metadata.name", message);
+        }
+        self.manifests.pods = pods;
+    }
+
+    fn given_pods(&mut self, finisher: &mut Finisher<'_>) -> Vec<Pod> {
+        let objects = std::mem::take(&mut self.manifests.pods);
+        let mut pods = Vec::with_capacity(objects.len());
+        for object in objects {
+            match finisher.finish(&object.shape, &object.namespace, object.node.is_some()) {
+                Ok(spec) => pods.push(object.into_core(spec)),
+                Err(Dangling { field, message }) => {
+                    let field = format!("spec.{field}");
+                    let origin = pod_origin(&object);
+                    self.blame_at(origin, &object.namespace, &object.name, &field, message);
+                }
+            }
+        }
+        pods
+    }
+
+    /// Pods of workloads and buffers; claims that StatefulSets will make go to the storage.
+    fn expanded_workloads(&mut self, finisher: &mut Finisher<'_>) -> Vec<Pod> {
+        let kept = std::mem::take(&mut self.manifests.workloads);
+        let workloads: Vec<Workload> = kept.iter().map(|kept| kept.object.clone()).collect();
+        let expanded = workloads::expand(&workloads, &self.manifests.pods, finisher);
+        for (index, dangling) in expanded.dangling {
+            self.blame_template(&kept[index], dangling);
+        }
+        for (id, claim) in expanded.claims {
+            self.manifests.storage.claims.entry(id).or_insert(claim);
+        }
+        let mut pods = expanded.pods;
+        for kept in std::mem::take(&mut self.manifests.buffers) {
+            match buffers::pods_of(&kept.object, &self.manifests.pod_templates, &workloads, finisher) {
+                Ok(buffered) => pods.extend(buffered),
+                Err(Dangling { field, message }) => self.blame(&kept, &format!("spec.{field}"), message),
+            }
+        }
+        pods
+    }
+
+    fn blame_template<T>(&mut self, kept: &Kept<T>, Dangling { field, message }: Dangling) {
+        let spec = match kept.origin.kind {
+            Kind::CronJob => "spec.jobTemplate.spec.template.spec",
+            _ => "spec.template.spec",
+        };
+        self.blame(kept, &format!("{spec}.{field}"), message);
+    }
+
+    fn blame<T>(&mut self, kept: &Kept<T>, field: &str, message: String) {
+        self.blame_at(kept.origin, &kept.namespace, &kept.name, field, message);
+    }
+
+    fn blame_at(&mut self, origin: Origin, namespace: &str, name: &str, field: &str, message: String) {
+        self.problems.push(Problem {
+            source: self.source(origin),
+            line: Some(origin.line as usize),
+            object: Some(object_name(origin.kind.name(), namespace, name)),
+            field: Some(field.to_owned()),
+            message,
+        });
+    }
+
+    fn source(&self, origin: Origin) -> Arc<str> {
+        self.manifests.sources.get(origin.source as usize).cloned().unwrap_or_default()
+    }
+}
+
+#[derive(Default)]
+struct Pools {
+    pools: Vec<Pool>,
+    names: BTreeSet<Text>,
+}
+
+fn pod_origin(pod: &PodObject) -> Origin {
+    Origin { kind: Kind::Pod, source: pod.source, line: pod.line }
+}
+
+/// Each type once, with the offerings of all its mentions.
+fn merged(types: Vec<Arc<InstanceType>>) -> Vec<Arc<InstanceType>> {
+    let mut by_name: BTreeMap<Text, Arc<InstanceType>> = BTreeMap::new();
+    for instance_type in types {
+        match by_name.get_mut(&instance_type.name) {
+            None => {
+                by_name.insert(instance_type.name.clone(), instance_type);
+            }
+            Some(known) => {
+                let more: Vec<_> = instance_type
+                    .offerings
+                    .iter()
+                    .filter(|o| !known.offerings.contains(o))
+                    .cloned()
+                    .collect();
+                Arc::make_mut(known).offerings.extend(more);
+            }
+        }
+    }
+    by_name.into_values().collect()
+}

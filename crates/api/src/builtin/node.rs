@@ -1,0 +1,46 @@
+//! Node and Namespace.
+
+use serde::Deserialize;
+
+use super::{Amounts, Metadata, Str};
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Node<'a> {
+    #[serde(borrow)]
+    pub(crate) metadata: Metadata<'a>,
+    #[serde(default)]
+    pub(crate) spec: NodeSpec<'a>,
+    #[serde(default)]
+    pub(crate) status: NodeStatus<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeSpec<'a> {
+    #[serde(borrow)]
+    pub(crate) taints: Vec<Taint<'a>>,
+    pub(crate) unschedulable: bool,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Taint<'a> {
+    #[serde(borrow)]
+    pub(crate) key: Str<'a>,
+    #[serde(default)]
+    pub(crate) value: Option<Str<'a>>,
+    pub(crate) effect: Str<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeStatus<'a> {
+    #[serde(borrow)]
+    pub(crate) capacity: Amounts<'a>,
+    pub(crate) allocatable: Option<Amounts<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Namespace<'a> {
+    #[serde(borrow)]
+    pub(crate) metadata: Metadata<'a>,
+}

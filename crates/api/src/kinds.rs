@@ -1,0 +1,156 @@
+//! The kinds that Berth reads.
+
+use crate::documents::Header;
+
+macro_rules! kinds {
+    ($($name:ident: $group:literal, $version:literal, $kind:literal, $scope:ident;)+) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub(crate) enum Kind {
+            $($name,)+
+        }
+
+        impl Kind {
+            const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => $kind,)+
+                }
+            }
+
+            fn group(self) -> &'static str {
+                match self {
+                    $(Self::$name => $group,)+
+                }
+            }
+
+            fn version(self) -> &'static str {
+                match self {
+                    $(Self::$name => $version,)+
+                }
+            }
+
+            pub(crate) fn is_namespaced(self) -> bool {
+                match self {
+                    $(Self::$name => Scope::$scope == Scope::Namespaced,)+
+                }
+            }
+        }
+    };
+}
+
+#[derive(PartialEq, Eq)]
+enum Scope {
+    Namespaced,
+    Cluster,
+}
+
+kinds! {
+    Pod: "", "v1", "Pod", Namespaced;
+    PodTemplate: "", "v1", "PodTemplate", Namespaced;
+    Node: "", "v1", "Node", Cluster;
+    Namespace: "", "v1", "Namespace", Cluster;
+    LimitRange: "", "v1", "LimitRange", Namespaced;
+    PersistentVolumeClaim: "", "v1", "PersistentVolumeClaim", Namespaced;
+    PersistentVolume: "", "v1", "PersistentVolume", Cluster;
+    Deployment: "apps", "v1", "Deployment", Namespaced;
+    ReplicaSet: "apps", "v1", "ReplicaSet", Namespaced;
+    StatefulSet: "apps", "v1", "StatefulSet", Namespaced;
+    DaemonSet: "apps", "v1", "DaemonSet", Namespaced;
+    Job: "batch", "v1", "Job", Namespaced;
+    CronJob: "batch", "v1", "CronJob", Namespaced;
+    StorageClass: "storage.k8s.io", "v1", "StorageClass", Cluster;
+    CsiNode: "storage.k8s.io", "v1", "CSINode", Cluster;
+    PodDisruptionBudget: "policy", "v1", "PodDisruptionBudget", Namespaced;
+    PriorityClass: "scheduling.k8s.io", "v1", "PriorityClass", Cluster;
+    RuntimeClass: "node.k8s.io", "v1", "RuntimeClass", Cluster;
+    NodePool: "karpenter.sh", "v1", "NodePool", Cluster;
+    NodeClaim: "karpenter.sh", "v1", "NodeClaim", Cluster;
+    NodeOverlay: "karpenter.sh", "v1alpha1", "NodeOverlay", Cluster;
+    Ec2NodeClass: "karpenter.k8s.aws", "v1", "EC2NodeClass", Cluster;
+    KwokNodeClass: "karpenter.kwok.sh", "v1alpha1", "KWOKNodeClass", Cluster;
+    CapacityBuffer: "autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", Namespaced;
+    NodeGroup: "autoscaler.vpsie.com", "v1alpha1", "NodeGroup", Namespaced;
+    VpsieNode: "autoscaler.vpsie.com", "v1alpha1", "VPSieNode", Namespaced;
+    AutoscalerConfig: "autoscaler.vpsie.com", "v1alpha1", "AutoscalerConfig", Cluster;
+    ScalingConstraint: "sa.gardener.cloud", "v1alpha1", "ScalingConstraint", Namespaced;
+    ScalingFeedback: "sa.gardener.cloud", "v1alpha1", "ScalingFeedback", Namespaced;
+}
+
+/// What an object's `apiVersion` and `kind` mean here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Known(Kind),
+    /// Somebody else's; the name to count it under.
+    Foreign(String),
+    /// Cannot be told, or ours in a version that is not read: the field and what would be right.
+    Unclear(&'static str, String),
+}
+
+pub(crate) fn meaning(header: &Header) -> Meaning {
+    let Some(kind) = header.kind.as_deref().filter(|kind| !kind.is_empty()) else {
+        return Meaning::Unclear(
+            "kind",
+            "is missing; an object has apiVersion, kind and metadata".to_owned(),
+        );
+    };
+    let Some(api_version) = header.api_version.as_deref().filter(|version| !version.is_empty()) else {
+        let right = Kind::ALL.iter().find(|known| known.name() == kind);
+        let right =
+            right.map_or(String::new(), |known| format!("; for a {kind} it is {}", known.api_version()));
+        return Meaning::Unclear("apiVersion", format!("is missing{right}"));
+    };
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let Some(known) = Kind::ALL.iter().copied().find(|known| known.name() == kind && known.has_group(group))
+    else {
+        return Meaning::Foreign(kind.to_owned());
+    };
+    if version != known.version() || group != known.group() {
+        let message = format!("`{api_version}` is not read; write the {kind} as {}", known.api_version());
+        return Meaning::Unclear("apiVersion", message);
+    }
+    Meaning::Known(known)
+}
+
+impl Kind {
+    fn api_version(self) -> String {
+        let separator = if self.group().is_empty() { "" } else { "/" };
+        format!("{}{separator}{}", self.group(), self.version())
+    }
+
+    /// Deployments and their like once lived in `extensions`.
+    fn has_group(self, group: &str) -> bool {
+        group == self.group() || (group == "extensions" && self.group() == "apps")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_by_group_and_version() {
+        for (api_version, kind, expected) in [
+            ("v1", "Pod", "Known(Pod)"),
+            ("apps/v1", "Deployment", "Known(Deployment)"),
+            ("karpenter.sh/v1", "NodePool", "Known(NodePool)"),
+            ("karpenter.k8s.aws/v1", "EC2NodeClass", "Known(Ec2NodeClass)"),
+            ("v1", "ConfigMap", "Foreign(\"ConfigMap\")"),
+            ("container.example.com/v1", "NodePool", "Foreign(\"NodePool\")"),
+            (
+                "karpenter.sh/v1beta1",
+                "NodePool",
+                "`karpenter.sh/v1beta1` is not read; write the NodePool as karpenter.sh/v1",
+            ),
+            ("extensions/v1beta1", "Deployment", "write the Deployment as apps/v1"),
+            ("v2", "Pod", "write the Pod as v1"),
+            ("", "Pod", "(\"apiVersion\", \"is missing; for a Pod it is v1\")"),
+            ("", "Thing", "(\"apiVersion\", \"is missing\")"),
+            ("v1", "", "(\"kind\", \"is missing"),
+        ] {
+            let header = Header { api_version: Some(api_version.into()), kind: Some(kind.into()) };
+            let actual = format!("{:?}", meaning(&header));
+            assert!(actual.contains(expected), "{api_version} {kind}: {actual}");
+        }
+    }
+}

@@ -1,0 +1,490 @@
+//! All objects of the input, each read into what Berth knows of its kind.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use berth_core::catalog::OfferingPattern;
+use berth_core::names::{Labels, Text};
+use berth_core::overlay::Overlay;
+use berth_core::volume::Storage;
+use rustc_hash::FxBuildHasher;
+use serde::Deserialize;
+
+use crate::buffers::{self, Buffer};
+use crate::builtin::{self, Metadata};
+use crate::convert::Converter;
+use crate::documents::{self, Body, Document, without_position};
+use crate::intern::Interner;
+use crate::kinds::{Kind, Meaning, meaning};
+use crate::nodes::{self, NodeObject};
+use crate::pods::{self, PodObject, PodTemplate};
+use crate::policies::{self, DisruptionBudget, Policies};
+use crate::pools::gardener::{self, ConstraintPoolObject};
+use crate::pools::karpenter::{self, ClaimObject, NodePoolObject};
+use crate::pools::kubelet::{self, Kubelet};
+use crate::pools::vpsie::{self, NodeGroupObject};
+use crate::problem::{At, Finding, Findings, Path, Problem};
+use crate::resources as custom;
+use crate::source::{self, Source};
+use crate::storage;
+use crate::tree::Tree;
+use crate::workloads::{self, Workload, WorkloadKind};
+
+pub(crate) const DEFAULT_NAMESPACE: &str = "default";
+
+/// What was read: objects that are right by themselves, and what is wrong with the others.
+#[derive(Debug, Default)]
+pub struct Manifests {
+    pub problems: Vec<Problem>,
+    /// Objects of kinds that Berth does not use, counted by kind.
+    pub skipped: BTreeMap<String, usize>,
+    pub(crate) sources: Vec<Arc<str>>,
+    pub(crate) pods: Vec<PodObject>,
+    pub(crate) workloads: Vec<Kept<Workload>>,
+    pub(crate) daemon_sets: Vec<Kept<PodTemplate>>,
+    pub(crate) pod_templates: BTreeMap<(Text, Text), PodTemplate>,
+    pub(crate) nodes: Vec<Kept<NodeObject>>,
+    pub(crate) volume_limits: BTreeMap<Text, BTreeMap<Text, u32>>,
+    pub(crate) namespaces: BTreeMap<Text, Labels>,
+    pub(crate) storage: Storage,
+    pub(crate) policies: Policies,
+    pub(crate) budgets: BTreeMap<(Text, Text), DisruptionBudget>,
+    pub(crate) node_pools: Vec<Kept<NodePoolObject>>,
+    pub(crate) claims: Vec<Kept<ClaimObject>>,
+    pub(crate) overlays: Vec<Kept<Overlay>>,
+    pub(crate) kwok_classes: Vec<Text>,
+    pub(crate) ec2_classes: BTreeMap<Text, Kubelet>,
+    pub(crate) buffers: Vec<Kept<Buffer>>,
+    pub(crate) node_groups: Vec<Kept<NodeGroupObject>>,
+    pub(crate) group_nodes_max: Option<u32>,
+    pub(crate) constraint_pools: Vec<Kept<ConstraintPoolObject>>,
+    pub(crate) unavailable: Vec<OfferingPattern>,
+}
+
+impl Manifests {
+    /// The PodDisruptionBudgets by namespace and name.
+    pub fn disruption_budgets(&self) -> impl Iterator<Item = (&Text, &Text, &DisruptionBudget)> {
+        self.budgets.iter().map(|((namespace, name), budget)| (namespace, name, budget))
+    }
+}
+
+/// An object with its identity and where it stands.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept<T> {
+    pub(crate) origin: Origin,
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
+    pub(crate) object: T,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    pub(crate) kind: Kind,
+    /// An index into the manifests' sources.
+    pub(crate) source: u32,
+    pub(crate) line: u32,
+}
+
+/// How an object is called in messages.
+pub(crate) fn object_name(kind: &str, namespace: &str, name: &str) -> String {
+    if namespace.is_empty() || namespace == DEFAULT_NAMESPACE {
+        format!("{kind}/{name}")
+    } else {
+        format!("{kind}/{namespace}/{name}")
+    }
+}
+
+/// Reads all objects of all sources. What is wrong with one never stops the others.
+///
+/// `on_progress` is told now and then how many bytes and objects have been read.
+pub fn read(sources: &[Source], on_progress: &mut dyn FnMut(usize, usize)) -> Manifests {
+    const OBJECTS_PER_REPORT: usize = 1024;
+    let mut reader = Reader::default();
+    let (mut bytes, mut objects) = (0, 0);
+    for source in sources {
+        let mut problems = Vec::new();
+        source::for_each_text(
+            source,
+            &mut |name, text| {
+                reader.begin(name);
+                let malformed = &mut Vec::new();
+                documents::for_each_document(
+                    text,
+                    &mut |document| {
+                        reader.admit(&document);
+                        objects += 1;
+                        if objects % OBJECTS_PER_REPORT == 0 {
+                            on_progress(bytes, objects);
+                        }
+                    },
+                    &mut |refused| malformed.push(refused),
+                );
+                reader.manifests.problems.extend(malformed.drain(..).map(|refused| Problem {
+                    source: name.clone(),
+                    line: Some(refused.line),
+                    object: None,
+                    field: None,
+                    message: refused.message,
+                }));
+                bytes += text.len();
+                on_progress(bytes, objects);
+            },
+            &mut problems,
+        );
+        reader.manifests.problems.append(&mut problems);
+    }
+    reader.manifests.policies.settle();
+    reader.manifests
+}
+
+#[derive(Default)]
+struct Reader {
+    manifests: Manifests,
+    interner: Interner,
+    /// All objects but pods, which are compared when they are sorted.
+    seen: HashSet<(Kind, Text, Text), FxBuildHasher>,
+    /// The object that is being read: it counts as seen once nothing is wrong with it.
+    reading: Option<(Kind, Text, Text)>,
+}
+
+/// Why an object was not taken.
+enum Refused {
+    Json(serde_json::Error),
+    Wrong(Vec<Finding>),
+}
+
+impl Refused {
+    fn at(at: &At<'_>, message: impl Into<String>) -> Self {
+        Self::Wrong(vec![Finding { path: at.path(), message: message.into() }])
+    }
+}
+
+impl<'a> Body<'a> {
+    fn read<T: Deserialize<'a>>(self) -> Result<T, Refused> {
+        match self {
+            Self::Json(text) => serde_json::from_str(text).map_err(Refused::Json),
+            Self::Yaml(tree) => T::deserialize(tree).map_err(|error| {
+                let (path, message) = error.into_path_and_message();
+                let message = match path.to_string().rsplit('.').next() {
+                    Some("nodeClassRef") if message == "is missing" => {
+                        "is missing; name the class that the nodes are made from (group, kind, name)"
+                            .to_owned()
+                    }
+                    _ => message,
+                };
+                Refused::Wrong(vec![Finding { path, message }])
+            }),
+        }
+    }
+}
+
+impl Reader {
+    fn begin(&mut self, name: &Arc<str>) {
+        self.manifests.sources.push(name.clone());
+    }
+
+    fn admit(&mut self, document: &Document<'_>) {
+        let kind = match meaning(&document.header) {
+            Meaning::Known(kind) => kind,
+            Meaning::Foreign(kind) => {
+                *self.manifests.skipped.entry(kind).or_insert(0) += 1;
+                return;
+            }
+            Meaning::Unclear(field, message) => {
+                let object = document.header.kind.clone();
+                return self.refuse(document.line, object, Some(field.to_owned()), message);
+            }
+        };
+        let origin = Origin {
+            kind,
+            source: u32::try_from(self.manifests.sources.len().saturating_sub(1)).unwrap_or(u32::MAX),
+            line: u32::try_from(document.line).unwrap_or(u32::MAX),
+        };
+        match document.body {
+            Body::Yaml(tree) => self.admit_tree(tree, document, origin),
+            Body::Json(text) => {
+                let Err(refused) = self.store(document.body, origin) else { return };
+                // JSON is read for speed and says little of where it failed. The tree knows, and it
+                // also forgives what Kubernetes forgives: `null` where a list or a mapping may stand.
+                match (Tree::parse(text), refused) {
+                    (Ok(tree), _) => self.admit_tree(&tree, document, origin),
+                    (Err(_), Refused::Json(error)) => {
+                        let line = document.line_offset + error.line();
+                        self.refuse(line, Some(kind.name().to_owned()), None, without_position(&error));
+                    }
+                    (Err(_), Refused::Wrong(findings)) => {
+                        for Finding { path, message } in findings {
+                            let object = Some(kind.name().to_owned());
+                            self.refuse(document.line, object, Some(path.to_string()), message);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn admit_tree(&mut self, tree: &Tree<'_>, document: &Document<'_>, origin: Origin) {
+        let findings = match self.store(Body::Yaml(tree), origin) {
+            Ok(()) => return,
+            Err(Refused::Wrong(findings)) => findings,
+            Err(Refused::Json(error)) => vec![Finding { path: Path::default(), message: error.to_string() }],
+        };
+        let text = |key: &str| {
+            tree.get("metadata")
+                .and_then(|metadata| metadata.get(key))
+                .and_then(Tree::text)
+                .unwrap_or_default()
+        };
+        let object = match (text("name"), text("namespace")) {
+            ("", _) => origin.kind.name().to_owned(),
+            (name, namespace) => object_name(origin.kind.name(), namespace, name),
+        };
+        for Finding { path, message } in findings {
+            let line = document.line_offset + tree.line_of(&path);
+            let field = Some(path.to_string()).filter(|field| !field.is_empty());
+            self.refuse(line, Some(object.clone()), field, message);
+        }
+    }
+
+    fn refuse(&mut self, line: usize, object: Option<String>, field: Option<String>, message: String) {
+        let source = self.manifests.sources.last().cloned().unwrap_or_default();
+        self.manifests.problems.push(Problem { source, line: Some(line), object, field, message });
+    }
+
+    /// Reads the object and keeps it, if nothing is wrong with it.
+    fn store(&mut self, body: Body<'_>, origin: Origin) -> Result<(), Refused> {
+        self.reading = None;
+        self.store_builtin(body, origin)?;
+        self.seen.extend(self.reading.take());
+        Ok(())
+    }
+
+    fn store_builtin(&mut self, body: Body<'_>, origin: Origin) -> Result<(), Refused> {
+        match origin.kind {
+            Kind::Pod => {
+                let wire: builtin::pod::Pod<'_> = body.read()?;
+                let (namespace, name) = self.identity(origin.kind, &wire.metadata)?;
+                let mut pod = self.convert(|to| pods::read_pod(&wire, namespace, name, to))?;
+                (pod.source, pod.line) = (origin.source, origin.line);
+                self.manifests.pods.push(pod);
+            }
+            Kind::Deployment => self.replicated(body, origin, WorkloadKind::Deployment)?,
+            Kind::ReplicaSet => self.replicated(body, origin, WorkloadKind::ReplicaSet)?,
+            Kind::StatefulSet => self.replicated(body, origin, WorkloadKind::StatefulSet)?,
+            Kind::Job => {
+                let wire: builtin::workload::Job<'_> = body.read()?;
+                let id = self.new_identity(origin.kind, &wire.metadata)?;
+                let job = self.convert(|to| workloads::read_job(&wire, id.clone(), to))?;
+                self.manifests.workloads.push(kept(origin, id, job));
+            }
+            Kind::CronJob => {
+                let wire: builtin::workload::Workload<'_, builtin::workload::CronJobSpec<'_>> =
+                    body.read()?;
+                let id = self.new_identity(origin.kind, &wire.metadata)?;
+                let job = self.convert(|to| workloads::read_cron_job(&wire, id.clone(), to))?;
+                self.manifests.workloads.push(kept(origin, id, job));
+            }
+            Kind::DaemonSet => {
+                let wire: ReplicatedWire<'_> = body.read()?;
+                let id = self.new_identity(origin.kind, &wire.metadata)?;
+                let spec = At::ROOT.key("spec");
+                let template =
+                    self.convert(|to| pods::read_template(&wire.spec.template, &spec.key("template"), to))?;
+                self.manifests.daemon_sets.push(kept(origin, id, template));
+            }
+            Kind::PodTemplate => {
+                let id = self.new_identity(origin.kind, &body.read::<Identified<'_>>()?.metadata)?;
+                let wire: builtin::pod::PodTemplate<'_> = body.read()?;
+                let template =
+                    self.convert(|to| pods::read_template(&wire.template, &At::ROOT.key("template"), to))?;
+                self.manifests.pod_templates.insert(id, template);
+            }
+            Kind::Node => {
+                let wire: builtin::node::Node<'_> = body.read()?;
+                let id = self.new_identity(origin.kind, &wire.metadata)?;
+                let node = self.convert(|to| nodes::read_node(&wire, id.1.clone(), to))?;
+                self.manifests.nodes.push(kept(origin, id, node));
+            }
+            Kind::Namespace => {
+                let wire: builtin::node::Namespace<'_> = body.read()?;
+                let (_, name) = self.new_identity(origin.kind, &wire.metadata)?;
+                let labels = self.convert(|to| to.labels(&wire.metadata.labels))?;
+                self.manifests.namespaces.insert(name, labels);
+            }
+            Kind::PersistentVolumeClaim => {
+                let wire: builtin::storage::Claim<'_> = body.read()?;
+                let id = self.new_identity(origin.kind, &wire.metadata)?;
+                let claim = self.convert(|to| storage::read_claim(&wire, to))?;
+                self.manifests.storage.claims.insert(id, claim);
+            }
+            Kind::StorageClass => {
+                let wire: builtin::storage::Class<'_> = body.read()?;
+                let (_, name) = self.new_identity(origin.kind, &wire.metadata)?;
+                let class = self.convert(|to| storage::read_class(&wire, to))?;
+                self.manifests.storage.classes.insert(name, class);
+            }
+            Kind::LimitRange => {
+                let wire: builtin::policy::LimitRange<'_> = body.read()?;
+                let id = self.new_identity(origin.kind, &wire.metadata)?;
+                let requests = self.convert(|to| policies::read_limit_range(&wire, to))?;
+                self.manifests.policies.limit_ranges.insert(id, requests);
+            }
+            Kind::PersistentVolume
+            | Kind::CsiNode
+            | Kind::PodDisruptionBudget
+            | Kind::PriorityClass
+            | Kind::RuntimeClass => self.store_named(body, origin)?,
+            _ => self.store_custom(body, origin)?,
+        }
+        Ok(())
+    }
+
+    /// Built-in kinds of which only the name matters beside their spec.
+    fn store_named(&mut self, body: Body<'_>, origin: Origin) -> Result<(), Refused> {
+        let id = self.new_identity(origin.kind, &body.read::<Identified<'_>>()?.metadata)?;
+        match origin.kind {
+            Kind::PersistentVolume => {
+                let wire = body.read()?;
+                let volume = self.convert(|to| storage::read_volume(&wire, to))?;
+                self.manifests.storage.volumes.insert(id.1, volume);
+            }
+            Kind::CsiNode => {
+                let wire = body.read()?;
+                let limits = self.convert(|to| storage::read_csi_node(&wire, to))?;
+                self.manifests.volume_limits.insert(id.1, limits);
+            }
+            Kind::PriorityClass => {
+                let wire = body.read()?;
+                let class = self.convert(|to| policies::read_priority_class(&wire, &id.1, to))?;
+                self.manifests.policies.priority_classes.insert(id.1, class);
+            }
+            Kind::RuntimeClass => {
+                let wire = body.read()?;
+                let class = self.convert(|to| policies::read_runtime_class(&wire, to))?;
+                self.manifests.policies.runtime_classes.insert(id.1, class);
+            }
+            _ => {
+                let wire = body.read()?;
+                if let Some(budget) = self.convert(|to| policies::read_disruption_budget(&wire, to))? {
+                    self.manifests.budgets.insert(id, budget);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn store_custom(&mut self, body: Body<'_>, origin: Origin) -> Result<(), Refused> {
+        let id = self.new_identity(origin.kind, &body.read::<Identified<'_>>()?.metadata)?;
+        let name = id.1.clone();
+        match origin.kind {
+            Kind::NodePool => {
+                let wire: custom::karpenter::NodePool = body.read()?;
+                let pool = self.convert(|to| karpenter::read_node_pool(&wire, name, to))?;
+                self.manifests.node_pools.push(kept(origin, id, pool));
+            }
+            Kind::NodeClaim => {
+                let wire: custom::karpenter::NodeClaim = body.read()?;
+                let claim = self.convert(|to| karpenter::read_node_claim(&wire, name, to))?;
+                self.manifests.claims.push(kept(origin, id, claim));
+            }
+            Kind::NodeOverlay => {
+                let wire: custom::karpenter::NodeOverlay = body.read()?;
+                let overlay = self.convert(|to| karpenter::read_overlay(&wire, name, to))?;
+                self.manifests.overlays.push(kept(origin, id, overlay));
+            }
+            Kind::Ec2NodeClass => {
+                let wire: custom::nodeclass::EC2NodeClass = body.read()?;
+                let kubelet = self.convert(|to| kubelet::read_kubelet(&wire, to))?;
+                self.manifests.ec2_classes.insert(name, kubelet);
+            }
+            Kind::KwokNodeClass => {
+                let _: custom::nodeclass::KWOKNodeClass = body.read()?;
+                self.manifests.kwok_classes.push(name);
+            }
+            Kind::CapacityBuffer => {
+                let wire: custom::buffer::CapacityBuffer = body.read()?;
+                if let Some(buffer) = self.convert(|to| buffers::read_buffer(&wire, id.clone(), to))? {
+                    self.manifests.buffers.push(kept(origin, id, buffer));
+                }
+            }
+            Kind::NodeGroup => {
+                let wire: custom::vpsie::NodeGroup = body.read()?;
+                let group = self.convert(|to| vpsie::read_node_group(&wire, name, to))?;
+                self.manifests.node_groups.push(kept(origin, id, group));
+            }
+            Kind::VpsieNode => {
+                let wire: custom::vpsie::VPSieNode = body.read()?;
+                if let Some(claim) = self.convert(|to| vpsie::read_vpsie_node(&wire, name, to))? {
+                    self.manifests.claims.push(kept(origin, id, claim));
+                }
+            }
+            Kind::AutoscalerConfig => {
+                let wire: custom::vpsie::AutoscalerConfig = body.read()?;
+                self.manifests.group_nodes_max = vpsie::nodes_max(&wire);
+            }
+            Kind::ScalingConstraint => {
+                let wire: custom::gardener::ScalingConstraint = body.read()?;
+                let pools = self.convert(|to| gardener::read_constraint(&wire, to))?;
+                let pools = pools.into_iter().map(|pool| kept(origin, id.clone(), pool));
+                self.manifests.constraint_pools.extend(pools);
+            }
+            _ => {
+                let wire: custom::gardener::ScalingFeedback = body.read()?;
+                let patterns = self.convert(|to| gardener::read_feedback(&wire, to))?;
+                self.manifests.unavailable.extend(patterns);
+            }
+        }
+        Ok(())
+    }
+
+    fn replicated(&mut self, body: Body<'_>, origin: Origin, kind: WorkloadKind) -> Result<(), Refused> {
+        let wire: ReplicatedWire<'_> = body.read()?;
+        let id = self.new_identity(origin.kind, &wire.metadata)?;
+        let workload = self.convert(|to| workloads::read_replicated(kind, &wire, id.clone(), to))?;
+        self.manifests.workloads.push(kept(origin, id, workload));
+        Ok(())
+    }
+
+    fn convert<T>(&mut self, convert: impl FnOnce(&mut Converter<'_>) -> T) -> Result<T, Refused> {
+        let mut findings = Findings::default();
+        let value = convert(&mut Converter { findings: &mut findings, interner: &mut self.interner });
+        if findings.is_empty() { Ok(value) } else { Err(Refused::Wrong(findings.0)) }
+    }
+
+    fn identity(&mut self, kind: Kind, metadata: &Metadata<'_>) -> Result<(Text, Text), Refused> {
+        let Some(name) = metadata.name.as_ref().filter(|name| !name.is_empty()) else {
+            let at = At::ROOT.key("metadata");
+            return Err(Refused::at(&at.key("name"), "is missing; a plan calls each object by its name"));
+        };
+        let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        let namespace = if kind.is_namespaced() { namespace.unwrap_or(DEFAULT_NAMESPACE) } else { "" };
+        Ok((self.interner.text(namespace), Text::from(&**name)))
+    }
+
+    /// The identity of an object that must be the first of its kind and name.
+    fn new_identity(&mut self, kind: Kind, metadata: &Metadata<'_>) -> Result<(Text, Text), Refused> {
+        let id = self.identity(kind, metadata)?;
+        let key = (kind, id.0.clone(), id.1.clone());
+        if !self.seen.contains(&key) {
+            self.reading = Some(key);
+            return Ok(id);
+        }
+        let at = At::ROOT.key("metadata");
+        Err(Refused::at(
+            &at.key("name"),
+            format!("there is another {} of this name; remove one", kind.name()),
+        ))
+    }
+}
+
+type ReplicatedWire<'a> = builtin::workload::Workload<'a, builtin::workload::ReplicatedSpec<'a>>;
+
+#[derive(Debug, Deserialize)]
+struct Identified<'a> {
+    #[serde(borrow)]
+    metadata: Metadata<'a>,
+}
+
+fn kept<T>(origin: Origin, (namespace, name): (Text, Text), object: T) -> Kept<T> {
+    Kept { origin, namespace, name, object }
+}

@@ -1,0 +1,193 @@
+//! Nodes: those of the cluster, and those that claims will become.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_core::catalog::{CapacityType, InstanceType, Offering};
+use berth_core::names::{self, Labels, Text};
+use berth_core::node::{Node, NodeState};
+use berth_core::pod::{Taint, TaintEffect};
+use berth_core::pool::Pool;
+use berth_core::resources::Resources;
+use berth_core::units::Price;
+
+use crate::builtin::node as wire;
+use crate::convert::Converter;
+use crate::manifests::Manifests;
+use crate::pools::karpenter::ClaimObject;
+use crate::problem::At;
+
+pub(crate) const VPSIE_NODEGROUP: &str = "autoscaler.vpsie.com/nodegroup";
+pub(crate) const GARDENER_POOL: &str = "sa.gardener.cloud/node-pool-name";
+const GARDENER_WORKER_POOL: &str = "worker.gardener.cloud/pool";
+
+/// A Node as it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeObject {
+    pub(crate) name: Text,
+    pub(crate) labels: Labels,
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) capacity: Resources,
+    pub(crate) allocatable: Resources,
+    pub(crate) deleting: bool,
+}
+
+pub(crate) fn read_node(node: &wire::Node<'_>, name: Text, to: &mut Converter<'_>) -> NodeObject {
+    let (spec, status) = (At::ROOT.key("spec"), At::ROOT.key("status"));
+    let list = spec.key("taints");
+    let taints = node.spec.taints.iter().enumerate();
+    let mut taints: Vec<Taint> = taints.filter_map(|(i, taint)| to.taint(taint, &list.index(i))).collect();
+    let unschedulable = Taint::new(names::TAINT_UNSCHEDULABLE, "", TaintEffect::NoSchedule);
+    if node.spec.unschedulable && !taints.contains(&unschedulable) {
+        taints.push(unschedulable);
+    }
+    let capacity = to.resources(&node.status.capacity, &status.key("capacity"));
+    let allocatable = match &node.status.allocatable {
+        Some(amounts) => to.resources(amounts, &status.key("allocatable")),
+        None => capacity.clone(),
+    };
+    let mut labels = to.node_labels(&node.metadata.labels);
+    labels.entry(to.text(names::HOSTNAME)).or_insert_with(|| name.clone());
+    NodeObject {
+        name,
+        labels,
+        taints,
+        capacity,
+        allocatable,
+        deleting: node.metadata.deletion_timestamp.is_some(),
+    }
+}
+
+/// The pool that a node's labels name, in whichever dialect.
+pub(crate) fn pool_of(labels: &Labels) -> Option<Text> {
+    [names::NODEPOOL, VPSIE_NODEGROUP, GARDENER_POOL, GARDENER_WORKER_POOL]
+        .into_iter()
+        .find_map(|key| labels.get(key).cloned())
+}
+
+impl NodeObject {
+    pub(crate) fn is_going_away(&self) -> bool {
+        self.deleting || self.taints.iter().any(|taint| &*taint.key == names::TAINT_DISRUPTED)
+    }
+
+    /// Karpenter's nodes say when they are up; of others we can only assume it.
+    pub(crate) fn is_coming_up(&self) -> bool {
+        self.labels.contains_key(names::NODEPOOL)
+            && self.labels.get(names::INITIALIZED).is_none_or(|value| &**value != "true")
+    }
+}
+
+/// All nodes: those of the cluster, and the claims that have not become one yet.
+pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool]) -> Vec<Node> {
+    let pools: BTreeMap<&Text, &Pool> = pools.iter().map(|pool| (&pool.name, pool)).collect();
+    let mut claims: BTreeMap<&Text, &ClaimObject> = BTreeMap::new();
+    for kept in &manifests.claims {
+        claims.extend(kept.object.node.as_ref().map(|node| (node, &kept.object)));
+    }
+    let mut names = BTreeSet::new();
+    let mut nodes = Vec::with_capacity(manifests.nodes.len());
+    for kept in &manifests.nodes {
+        let volume_limits = manifests.volume_limits.get(&kept.object.name).cloned().unwrap_or_default();
+        let claim_deleting = claims.get(&kept.object.name).is_some_and(|claim| claim.deleting);
+        nodes.push(of_object(&kept.object, claim_deleting, volume_limits, &pools));
+        names.insert(&kept.object.name);
+    }
+    for kept in &manifests.claims {
+        let claim = &kept.object;
+        let became = claim.node.as_ref().is_some_and(|node| names.contains(node));
+        if !became && names.insert(&claim.name) {
+            nodes.push(of_claim(claim, &pools));
+        }
+    }
+    nodes
+}
+
+fn of_object(
+    node: &NodeObject,
+    claim_deleting: bool,
+    volume_limits: BTreeMap<Text, u32>,
+    pools: &BTreeMap<&Text, &Pool>,
+) -> Node {
+    let pool = pool_of(&node.labels);
+    let state = if node.is_going_away() || claim_deleting {
+        NodeState::Deleting
+    } else if node.is_coming_up() {
+        NodeState::Starting
+    } else {
+        NodeState::Running
+    };
+    let types = pool.as_ref().and_then(|pool| pools.get(pool)).map_or(&[][..], |pool| &pool.types);
+    Node {
+        name: node.name.clone(),
+        labels: node.labels.clone(),
+        taints: node.taints.clone(),
+        capacity: node.capacity.clone(),
+        allocatable: node.allocatable.clone(),
+        state,
+        price: price_of(&node.labels, types),
+        pool,
+        volume_limits,
+    }
+}
+
+/// A machine that is on its way: what it will be follows from its claim and its type.
+fn of_claim(claim: &ClaimObject, pools: &BTreeMap<&Text, &Pool>) -> Node {
+    let pool_name = pool_of(&claim.labels);
+    let pool = pool_name.as_ref().and_then(|name| pools.get(name)).copied();
+    let types = pool.map_or(&[][..], |pool| &pool.types);
+    let instance_type = type_of(&claim.labels, types);
+    let mut labels = instance_type.map(|t| t.labels.clone()).unwrap_or_default();
+    labels.extend(pool.map(|pool| pool.labels.clone()).unwrap_or_default());
+    labels.extend(claim.labels.clone());
+    labels.insert(names::HOSTNAME.into(), claim.name.clone());
+    if let Some(offering) = instance_type.and_then(|t| offering_of(&labels, t)) {
+        for (key, value) in offering.node_labels() {
+            labels.entry(key).or_insert(value);
+        }
+    }
+    let of_type = |resources: fn(&InstanceType) -> Resources| instance_type.map(resources);
+    let capacity = Some(&claim.capacity).filter(|capacity| !capacity.is_empty()).cloned();
+    let capacity =
+        capacity.or_else(|| of_type(|t| t.capacity.clone())).unwrap_or_else(|| claim.requests.clone());
+    let allocatable = Some(&claim.allocatable).filter(|allocatable| !allocatable.is_empty()).cloned();
+    let allocatable =
+        allocatable.or_else(|| of_type(InstanceType::allocatable)).unwrap_or_else(|| capacity.clone());
+    let mut taints = claim.taints.clone();
+    if taints.is_empty() && !claim.labels.contains_key(names::NODEPOOL) {
+        taints = pool.map(|pool| pool.taints.clone()).unwrap_or_default();
+    }
+    Node {
+        name: claim.name.clone(),
+        taints,
+        capacity,
+        allocatable,
+        state: if claim.deleting { NodeState::Deleting } else { NodeState::Starting },
+        price: price_of(&labels, types),
+        pool: pool_name,
+        volume_limits: instance_type.map(|t| t.volume_limits.clone()).unwrap_or_default(),
+        labels,
+    }
+}
+
+fn type_of<'t>(labels: &Labels, types: &'t [Arc<InstanceType>]) -> Option<&'t InstanceType> {
+    let name = labels.get(names::INSTANCE_TYPE)?;
+    types.iter().find(|t| t.name == *name).map(|t| &**t)
+}
+
+/// The offering that a node with these labels was bought as, as far as they tell.
+fn offering_of<'t>(labels: &Labels, instance_type: &'t InstanceType) -> Option<&'t Offering> {
+    let capacity_type = labels.get(names::CAPACITY_TYPE).map(|text| CapacityType::parse(text));
+    let capacity_type = capacity_type.unwrap_or(Some(CapacityType::OnDemand))?;
+    let zone = labels.get(names::ZONE);
+    let mut matching = instance_type
+        .offerings
+        .iter()
+        .filter(|o| o.capacity_type == capacity_type && zone.is_none_or(|zone| o.zone == *zone));
+    let first = matching.next()?;
+    // Where the zone is not known, the price must not depend on it.
+    matching.all(|o| o.price == first.price).then_some(first)
+}
+
+fn price_of(labels: &Labels, types: &[Arc<InstanceType>]) -> Option<Price> {
+    type_of(labels, types).and_then(|t| offering_of(labels, t)).map(|offering| offering.price)
+}

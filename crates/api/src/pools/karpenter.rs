@@ -1,0 +1,200 @@
+//! NodePool, NodeClaim, NodeOverlay.
+
+use berth_core::names::{self, Labels, Text};
+use berth_core::overlay::{Overlay, OverlayPrice};
+use berth_core::pod::Taint;
+use berth_core::pool::Pool;
+use berth_core::reason::Reason;
+use berth_core::requirement::{Expression, Operator, Requirements};
+use berth_core::resources::Resources;
+use berth_core::units::Price;
+
+use super::{
+    empty_pool, label_restriction, read_amounts, read_labels, read_limits, read_requirement, read_taints,
+};
+use crate::convert::Converter;
+use crate::problem::At;
+use crate::resources::karpenter::{NodeClaim, NodeClassReference, NodeOverlay, NodePool};
+use crate::resources::shared::{Condition, ConditionStatus, MinValuesRequirement};
+
+/// A NodePool without what its class offers.
+#[derive(Clone, Debug)]
+pub(crate) struct NodePoolObject {
+    pub(crate) pool: Pool,
+    pub(crate) class: NodeClassReference,
+}
+
+pub(crate) fn read_node_pool(object: &NodePool, name: Text, to: &mut Converter<'_>) -> NodePoolObject {
+    let at = At::ROOT.key("spec");
+    let template_at = at.key("template");
+    let template_spec_at = template_at.key("spec");
+    let metadata_at = template_at.key("metadata");
+    let (spec, template) = (&object.spec, &object.spec.template);
+    let mut labels = read_labels(&template.metadata.labels, &metadata_at.key("labels"), to);
+    let requirements =
+        read_requirements(&template.spec.requirements, &labels, &template_spec_at.key("requirements"), to);
+    labels.insert(to.text(names::NODEPOOL), name.clone());
+    let limits = read_limits(&spec.limits, &at.key("limits"), to);
+    if spec.replicas.is_some() {
+        if spec.weight.is_some() {
+            to.findings.add(&at.key("weight"), "is not for a pool with replicas; remove one of the two");
+        }
+        if !limits.resources.is_empty() {
+            to.findings.add(&at.key("limits"), "of a pool with replicas can name nodes only");
+        }
+    }
+    let class = &template.spec.node_class_ref;
+    let class_at = template_spec_at.key("nodeClassRef");
+    for (field, value) in [("group", &class.group), ("kind", &class.kind), ("name", &class.name)] {
+        if value.is_empty() {
+            to.findings.add(&class_at.key(field), "is empty");
+        }
+    }
+    let conditions = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let blocked = if object.metadata.deletion_timestamp.is_some() {
+        Some(Reason::PoolNotReady.because(format!("pool {name} is being deleted")))
+    } else {
+        not_ready(conditions)
+            .map(|why| Reason::PoolNotReady.because(format!("pool {name} is not ready{why}")))
+    };
+    let pool = Pool {
+        requirements,
+        labels,
+        taints: read_taints(&template.spec.taints, &template_spec_at.key("taints"), to),
+        startup_taints: read_taints(
+            &template.spec.startup_taints,
+            &template_spec_at.key("startupTaints"),
+            to,
+        ),
+        limits,
+        weight: spec.weight.map_or(0, |weight| i32::try_from(weight.get()).unwrap_or(i32::MAX)),
+        replicas: spec.replicas.map(|replicas| replicas.get()),
+        blocked,
+        ..empty_pool(name)
+    };
+    NodePoolObject { pool, class: class.clone() }
+}
+
+/// Why an object says of itself that it is not ready.
+fn not_ready(conditions: &[Condition]) -> Option<String> {
+    let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
+    (ready.status == ConditionStatus::False)
+        .then(|| ready.message.as_ref().map_or_else(String::new, |message| format!(": {message}")))
+}
+
+fn read_requirements(
+    list: &[MinValuesRequirement],
+    labels: &Labels,
+    at: &At<'_>,
+    to: &mut Converter<'_>,
+) -> Requirements {
+    let mut requirements: Requirements =
+        labels.iter().map(|(key, value)| Expression::equals(key.clone(), value.clone())).collect();
+    for (i, requirement) in list.iter().enumerate() {
+        let at = at.index(i);
+        if let Some(problem) = label_restriction(&requirement.key) {
+            to.findings.add(
+                &at.key("key"),
+                format!("`{}` cannot be required by a pool: {problem}; remove it", requirement.key),
+            );
+            continue;
+        }
+        let parts = (requirement.key.as_str(), requirement.operator, &requirement.values[..]);
+        let Some(expression) = read_requirement(parts, &at, to) else { continue };
+        if let Some(count) = requirement.min_values {
+            let listed = expression.values().len();
+            if expression.operator() == Operator::In && listed < count.get() as usize {
+                to.findings.add(
+                    &at.key("minValues"),
+                    format!("{} is more than the {listed} values that are listed", count.get()),
+                );
+            }
+            requirements.set_min_values(expression.key().clone(), count.get());
+        }
+        requirements.add(&expression);
+    }
+    requirements
+}
+
+/// A machine that was asked for: a NodeClaim or a VPSieNode.
+#[derive(Clone, Debug)]
+pub(crate) struct ClaimObject {
+    pub(crate) name: Text,
+    /// The node that it became.
+    pub(crate) node: Option<Text>,
+    pub(crate) labels: Labels,
+    pub(crate) taints: Vec<Taint>,
+    /// What it says it has, where it says so.
+    pub(crate) capacity: Resources,
+    pub(crate) allocatable: Resources,
+    /// What it was made for: it has at least that.
+    pub(crate) requests: Resources,
+    pub(crate) deleting: bool,
+}
+
+pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter<'_>) -> ClaimObject {
+    let (spec_at, status_at) = (At::ROOT.key("spec"), At::ROOT.key("status"));
+    let spec = &object.spec;
+    let mut labels = Labels::new();
+    let list = spec_at.key("requirements");
+    for (i, requirement) in spec.requirements.iter().enumerate() {
+        let parts = (requirement.key.as_str(), requirement.operator, &requirement.values[..]);
+        if let Some(expression) = read_requirement(parts, &list.index(i), to)
+            && let (Operator::In, [value]) = (expression.operator(), expression.values())
+        {
+            labels.insert(expression.key().clone(), value.clone());
+        }
+    }
+    for (key, value) in object.metadata.labels.iter().flatten() {
+        labels.insert(to.text(names::normalized_key(key)), to.text(value));
+    }
+    let mut taints = read_taints(&spec.taints, &spec_at.key("taints"), to);
+    taints.extend(read_taints(&spec.startup_taints, &spec_at.key("startupTaints"), to));
+    let status = object.status.clone().unwrap_or_default();
+    let resources_at = spec_at.key("resources");
+    ClaimObject {
+        name,
+        node: Some(status.node_name).filter(|node| !node.is_empty()).map(Text::from),
+        labels,
+        taints,
+        capacity: read_amounts(&status.capacity, &status_at.key("capacity"), to),
+        allocatable: read_amounts(&status.allocatable, &status_at.key("allocatable"), to),
+        requests: read_amounts(&spec.resources.requests, &resources_at.key("requests"), to),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+    }
+}
+
+pub(crate) fn read_overlay(object: &NodeOverlay, name: Text, to: &mut Converter<'_>) -> Overlay {
+    let at = At::ROOT.key("spec");
+    let spec = &object.spec;
+    let list = at.key("requirements");
+    let mut requirements = Requirements::new();
+    for (i, requirement) in spec.requirements.iter().enumerate() {
+        let parts = (requirement.key.as_str(), requirement.operator, &requirement.values[..]);
+        if let Some(expression) = read_requirement(parts, &list.index(i), to) {
+            requirements.add(&expression);
+        }
+    }
+    let price = match (&spec.price, &spec.price_adjustment) {
+        (Some(_), Some(_)) => {
+            to.findings.add(&at.key("priceAdjustment"), "stands beside price; keep one of the two");
+            None
+        }
+        (Some(price), None) => {
+            parsed(price.parse::<Price>(), &at.key("price"), to).map(OverlayPrice::Absolute)
+        }
+        (None, Some(adjustment)) => parsed(adjustment.parse(), &at.key("priceAdjustment"), to),
+        (None, None) => None,
+    };
+    Overlay {
+        name,
+        requirements,
+        price,
+        capacity: read_amounts(&spec.capacity, &at.key("capacity"), to),
+        weight: spec.weight.map_or(0, |weight| i32::try_from(weight.get()).unwrap_or(i32::MAX)),
+    }
+}
+
+fn parsed<T, E: std::fmt::Display>(result: Result<T, E>, at: &At<'_>, to: &mut Converter<'_>) -> Option<T> {
+    result.map_err(|error| to.findings.add(at, error.to_string())).ok()
+}

@@ -1,0 +1,204 @@
+//! What an EC2NodeClass' kubelet settings make of the types it buys.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_core::catalog::InstanceType;
+use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
+use berth_core::units::Quantity;
+
+use super::read_amounts;
+use crate::convert::{Converter, checked_amount};
+use crate::problem::At;
+use crate::resources::nodeclass::EC2NodeClass;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kubelet {
+    pods_max: Option<u32>,
+    pods_per_core: Option<u32>,
+    system_reserved: Resources,
+    kube_reserved: Resources,
+    /// Free memory below which pods are evicted, and which they can therefore not have.
+    eviction: Option<Threshold>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Threshold {
+    Bytes(i64),
+    /// In nanos of a percent, as quantities are.
+    Percent(Quantity),
+}
+
+impl Threshold {
+    fn bytes_of(self, memory: i64) -> i64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => {
+                let share = i128::from(memory) * percent.nanos() / 100_000_000_000;
+                i64::try_from(share).unwrap_or(i64::MAX)
+            }
+        }
+    }
+}
+
+/// What Karpenter assumes on AWS where the class says nothing else.
+const EVICTION_BYTES: i64 = 100 << 20;
+const KUBE_RESERVED_DISK_BYTES: i64 = 1 << 30;
+
+/// CPU that is kept for Kubernetes, in milli: 6% of the first core, 1% of the second, 0.5% of the next
+/// two, 0.25% of the rest.
+fn kube_reserved_cpu(milli: i64) -> i64 {
+    let tiers = [(0, 1000, 600), (1000, 2000, 100), (2000, 4000, 50), (4000, i64::MAX, 25)];
+    tiers.iter().map(|(from, to, share)| (milli.min(*to) - from).max(0) * share / 10_000).sum()
+}
+
+fn kube_reserved_memory(pods: i64) -> i64 {
+    (11 * pods + 255) << 20
+}
+
+pub(crate) fn read_kubelet(class: &EC2NodeClass, to: &mut Converter<'_>) -> Kubelet {
+    let Some(kubelet) = &class.spec.kubelet else { return Kubelet::default() };
+    let at = At::ROOT.key("spec");
+    let at = at.key("kubelet");
+    let soft = read_threshold(&kubelet.eviction_soft, &at.key("evictionSoft"), to);
+    let hard = read_threshold(&kubelet.eviction_hard, &at.key("evictionHard"), to);
+    Kubelet {
+        pods_max: kubelet.max_pods.map(|pods| pods.get()),
+        pods_per_core: kubelet.pods_per_core.map(|pods| pods.get()).filter(|pods| *pods > 0),
+        system_reserved: read_amounts(&kubelet.system_reserved, &at.key("systemReserved"), to),
+        kube_reserved: read_amounts(&kubelet.kube_reserved, &at.key("kubeReserved"), to),
+        eviction: larger(hard, soft),
+    }
+}
+
+/// Of two amounts the larger; a percentage beside an amount is left for the hard one.
+fn larger(hard: Option<Threshold>, soft: Option<Threshold>) -> Option<Threshold> {
+    match (hard, soft) {
+        (Some(Threshold::Bytes(a)), Some(Threshold::Bytes(b))) => Some(Threshold::Bytes(a.max(b))),
+        (Some(Threshold::Percent(a)), Some(Threshold::Percent(b))) => Some(Threshold::Percent(a.max(b))),
+        // The default hard threshold still holds beside a soft one.
+        (None, Some(Threshold::Bytes(b))) => Some(Threshold::Bytes(b.max(EVICTION_BYTES))),
+        (hard, soft) => hard.or(soft),
+    }
+}
+
+fn read_threshold(
+    thresholds: &BTreeMap<String, String>,
+    at: &At<'_>,
+    to: &mut Converter<'_>,
+) -> Option<Threshold> {
+    const SIGNAL: &str = "memory.available";
+    let text = thresholds.get(SIGNAL)?;
+    let refused = |to: &mut Converter<'_>, message: String| {
+        to.findings.add(&at.key(SIGNAL), message);
+        None
+    };
+    if let Some(percent) = text.strip_suffix('%') {
+        return match percent.parse::<Quantity>() {
+            // All of the memory stands for no threshold at all.
+            Ok(percent) if percent == Quantity::from_units(100) => Some(Threshold::Bytes(0)),
+            Ok(percent) if (Quantity::ZERO..Quantity::from_units(100)).contains(&percent) => {
+                Some(Threshold::Percent(percent))
+            }
+            _ => refused(to, format!("`{text}` is not a percentage from 0% to 100%")),
+        };
+    }
+    match text.parse::<Quantity>().map_err(|error| error.to_string()).and_then(|q| checked_amount(MEMORY, q))
+    {
+        Ok(bytes) => Some(Threshold::Bytes(bytes)),
+        Err(message) => refused(to, message),
+    }
+}
+
+impl Kubelet {
+    pub(crate) fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The types as nodes of this class have them.
+    pub(crate) fn adapted(&self, types: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
+        types.iter().map(|t| Arc::new(self.adapt(t))).collect()
+    }
+
+    fn adapt(&self, plain: &InstanceType) -> InstanceType {
+        let mut adapted = plain.clone();
+        let (cpu, memory, pods) =
+            (plain.capacity.get(CPU), plain.capacity.get(MEMORY), plain.capacity.get(PODS));
+        let pods_max = self.pods_max.map_or(pods, i64::from);
+        let by_core = self.pods_per_core.map(|per_core| i64::from(per_core) * (cpu / 1000).max(1));
+        adapted.capacity.set(PODS, by_core.map_or(pods_max, |by_core| by_core.min(pods_max)));
+        for (name, assumed) in [
+            (CPU, kube_reserved_cpu(cpu)),
+            (MEMORY, kube_reserved_memory(pods)),
+            (EPHEMERAL_STORAGE, KUBE_RESERVED_DISK_BYTES),
+        ] {
+            let mut more = self.system_reserved.get(name);
+            if self.kube_reserved.names(name) {
+                more += self.kube_reserved.get(name) - assumed;
+            }
+            if let (MEMORY, Some(eviction)) = (name, self.eviction) {
+                more += eviction.bytes_of(memory) - EVICTION_BYTES;
+            }
+            if more != 0 {
+                adapted.overhead.set(name, (adapted.overhead.get(name) + more).max(0));
+            }
+        }
+        adapted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+    use crate::intern::Interner;
+    use crate::problem::Findings;
+    use crate::tree::Tree;
+
+    /// Allocatable of a machine with 4 cores, 16 GiB and 58 pods, after its usual overhead.
+    fn allocatable(kubelet: &str) -> String {
+        let text = format!(
+            "{{metadata: {{name: c}}, spec: {{subnetSelectorTerms: [{{id: subnet-1}}], securityGroupSelectorTerms: [{{id: sg-1}}], amiSelectorTerms: [{{alias: al2023@latest}}], role: r, kubelet: {kubelet}}}}}"
+        );
+        let tree = Tree::parse(&text).unwrap();
+        let class = EC2NodeClass::deserialize(&tree).unwrap();
+        let (mut findings, mut interner) = (Findings::default(), Interner::default());
+        let kubelet =
+            read_kubelet(&class, &mut Converter { findings: &mut findings, interner: &mut interner });
+        if let Some(finding) = findings.0.first() {
+            return format!("{}: {}", finding.path, finding.message);
+        }
+        let plain = InstanceType {
+            name: "m5.xlarge".into(),
+            labels: berth_core::names::Labels::new(),
+            capacity: Resources::of(&[(CPU, 4000), (MEMORY, 16 << 30), (PODS, 58)]),
+            overhead: Resources::of(&[(CPU, 80), (MEMORY, (893 + 100) << 20)]),
+            volume_limits: BTreeMap::new(),
+            offerings: Vec::new(),
+        };
+        kubelet.adapt(&plain).allocatable().to_string()
+    }
+
+    #[test]
+    fn settings_change_what_is_left_for_pods() {
+        for (kubelet, expected) in [
+            ("{}", "cpu 3920m, memory 15391Mi, pods 58"),
+            ("{maxPods: 110}", "cpu 3920m, memory 15391Mi, pods 110"),
+            ("{podsPerCore: 5}", "cpu 3920m, memory 15391Mi, pods 20"),
+            ("{podsPerCore: 50, maxPods: 30}", "cpu 3920m, memory 15391Mi, pods 30"),
+            ("{kubeReserved: {cpu: 180m}}", "cpu 3820m, memory 15391Mi, pods 58"),
+            ("{kubeReserved: {memory: 993Mi}}", "cpu 3920m, memory 15291Mi, pods 58"),
+            ("{systemReserved: {cpu: 100m, memory: 100Mi}}", "cpu 3820m, memory 15291Mi, pods 58"),
+            ("{evictionHard: {memory.available: 200Mi}}", "cpu 3920m, memory 15291Mi, pods 58"),
+            ("{evictionHard: {memory.available: 100%}}", "cpu 3920m, memory 15491Mi, pods 58"),
+            ("{evictionHard: {memory.available: 25%}}", "cpu 3920m, memory 11395Mi, pods 58"),
+            (
+                "{evictionHard: {memory.available: lots}}",
+                "spec.kubelet.evictionHard[memory.available]: `lots` is not a quantity; write a decimal number with an optional suffix, for example 500m, 2 or 1.5Gi",
+            ),
+        ] {
+            assert_eq!(allocatable(kubelet), expected, "{kubelet}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! From files to what the planner sees, for every command that plans.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use berth_api::{ClassKind, Source};
+use berth_cloud::LoadError;
+use berth_core::catalog::Catalog;
+use berth_core::plan::Skipped;
+use berth_core::snapshot::{Policy, Snapshot};
+
+use super::Failure;
+use crate::args::{CatalogChoice, Input};
+use crate::out;
+use crate::progress;
+use crate::render::view::counted;
+
+/// What is to be judged.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) policy: Policy,
+    pub(crate) skipped: Vec<Skipped>,
+    /// Something else could not be read, and has been reported.
+    pub(crate) incomplete: bool,
+}
+
+/// Reads all that was named and reports what is wrong with it. `None` if that leaves nothing to judge:
+/// a plan for half of the input is only made for who asked for it.
+pub(crate) fn read(input: &Input) -> Result<Option<Judged>, Failure> {
+    let mut catalogs = catalogs(&input.catalog)?;
+    let assembled = progress::during("Reading manifests", |counter| {
+        let sources: Vec<Source> = input.paths.iter().map(|path| source(path)).collect();
+        let manifests = berth_api::read(&sources, &mut |_bytes, objects| counter.set(objects));
+        berth_api::assemble(manifests, &mut catalogs)
+    });
+    for problem in &assembled.problems {
+        out::problem(problem);
+    }
+    let incomplete = !assembled.problems.is_empty();
+    if incomplete && !input.keep_going {
+        let problems = counted(assembled.problems.len(), "problem");
+        out::problem(&format_args!("berth: {problems}; nothing was judged (--keep-going judges the rest)"));
+        return Ok(None);
+    }
+    let mut policy = input.policy();
+    policy.unavailable.extend(assembled.unavailable);
+    Ok(Some(Judged { snapshot: assembled.snapshot, policy, skipped: assembled.skipped, incomplete }))
+}
+
+fn source(path: &Path) -> Source {
+    if path == Path::new("-") { Source::Stdin } else { Source::Path(path.to_owned()) }
+}
+
+/// The catalog that was named, for every class; or else the one that is built in for the class.
+fn catalogs(
+    choice: &CatalogChoice,
+) -> Result<impl FnMut(ClassKind) -> Result<Arc<Catalog>, String> + use<>, LoadError> {
+    let options = choice.offers.options();
+    let named = choice.catalog.as_ref().map(|name| berth_cloud::load(name, &options)).transpose()?.map(Arc::new);
+    Ok(move |class| match (&named, class) {
+        (Some(catalog), _) => Ok(Arc::clone(catalog)),
+        (None, ClassKind::Kwok) => built_in("kwok", &options),
+        (None, ClassKind::Ec2) => built_in("aws-us-east-1", &options),
+        (None, ClassKind::Vpsie | ClassKind::Gardener) => {
+            Err("no catalog is built in for this cloud; name a file of its prices with --catalog".to_owned())
+        }
+    })
+}
+
+fn built_in(name: &str, options: &berth_cloud::CatalogOptions) -> Result<Arc<Catalog>, String> {
+    berth_cloud::load(name, options).map(Arc::new).map_err(|error| error.to_string())
+}

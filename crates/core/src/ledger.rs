@@ -1,0 +1,162 @@
+//! What pools have and may still have: limits are hard, inside a batch too.
+
+use smallvec::SmallVec;
+
+use crate::market::{Candidate, Market};
+use crate::node::NodeState;
+use crate::reason::{Reason, Refusal};
+use crate::resources::format_amount;
+use crate::snapshot::Snapshot;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Ledger {
+    pools: Vec<PoolAccount>,
+    /// Node counts over several pools: the pools, the count, the limit.
+    shared: Vec<(Vec<usize>, u32, u32)>,
+    reservations: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct PoolAccount {
+    limited: Vec<Limited>,
+    nodes: u32,
+    nodes_staying: u32,
+    nodes_max: Option<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Limited {
+    resource: crate::names::Text,
+    used: i64,
+    limit: i64,
+}
+
+impl Ledger {
+    /// What the pools have now: all of their nodes count until they are gone.
+    pub(crate) fn open(snapshot: &Snapshot, market: &Market) -> Self {
+        let pools: Vec<PoolAccount> = snapshot
+            .pools
+            .iter()
+            .map(|pool| {
+                let nodes = || snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(&pool.name));
+                let count = |nodes: usize| u32::try_from(nodes).unwrap_or(u32::MAX);
+                PoolAccount {
+                    limited: pool
+                        .limits
+                        .resources
+                        .iter()
+                        .map(|(resource, limit)| Limited {
+                            resource: resource.clone(),
+                            used: nodes().map(|node| node.capacity.get(resource)).sum(),
+                            limit,
+                        })
+                        .collect(),
+                    nodes: count(nodes().count()),
+                    nodes_staying: count(nodes().filter(|node| node.state != NodeState::Deleting).count()),
+                    nodes_max: pool.limits.nodes,
+                }
+            })
+            .collect();
+        let shared = snapshot
+            .shared_limits
+            .iter()
+            .map(|limit| {
+                let members: Vec<usize> = snapshot
+                    .pools
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, pool)| limit.pools.contains(&pool.name))
+                    .map(|(index, _)| index)
+                    .collect();
+                let nodes = members.iter().map(|pool| pools[*pool].nodes).sum();
+                (members, nodes, limit.nodes_max)
+            })
+            .collect();
+        Self { pools, shared, reservations: market.reservations.clone() }
+    }
+
+    pub(crate) fn nodes_staying(&self, pool: usize) -> u32 {
+        self.pools[pool].nodes_staying
+    }
+
+    pub(crate) fn refusal_to_buy(&self, pool: usize, candidate: &Candidate) -> Option<Refusal> {
+        let account = &self.pools[pool];
+        if let Some(max) = account.nodes_max
+            && account.nodes >= max
+        {
+            return Some(
+                Reason::NodeLimit.because(format!("the pool has {} of at most {max} nodes", account.nodes)),
+            );
+        }
+        for (members, nodes, max) in &self.shared {
+            if members.contains(&pool) && nodes >= max {
+                return Some(
+                    Reason::NodeLimit
+                        .because(format!("the pools that share a limit have {nodes} of at most {max} nodes")),
+                );
+            }
+        }
+        if candidate.reservation.is_some_and(|reservation| self.reservations[reservation] == 0) {
+            return Some(Reason::ReservationFull.because("the capacity reservation has no machine left"));
+        }
+        account.over_limit(&candidate.limited, &SmallVec::<[i64; 2]>::new())
+    }
+
+    pub(crate) fn refusal_to_exchange(
+        &self,
+        pool: usize,
+        from: &Candidate,
+        to: &Candidate,
+    ) -> Option<Refusal> {
+        let reserved = |candidate: &Candidate| candidate.reservation;
+        if reserved(to) != reserved(from) && reserved(to).is_some_and(|id| self.reservations[id] == 0) {
+            return Some(Reason::ReservationFull.because("the capacity reservation has no machine left"));
+        }
+        self.pools[pool].over_limit(&to.limited, &from.limited)
+    }
+
+    pub(crate) fn buy(&mut self, pool: usize, candidate: &Candidate) {
+        self.pools[pool].nodes += 1;
+        self.pools[pool].nodes_staying += 1;
+        for (members, nodes, _) in &mut self.shared {
+            if members.contains(&pool) {
+                *nodes += 1;
+            }
+        }
+        self.take(pool, candidate, 1);
+    }
+
+    pub(crate) fn exchange(&mut self, pool: usize, from: &Candidate, to: &Candidate) {
+        self.take(pool, from, -1);
+        self.take(pool, to, 1);
+    }
+
+    fn take(&mut self, pool: usize, candidate: &Candidate, times: i64) {
+        for (limited, amount) in self.pools[pool].limited.iter_mut().zip(&candidate.limited) {
+            limited.used += amount * times;
+        }
+        if let Some(reservation) = candidate.reservation {
+            let left = &mut self.reservations[reservation];
+            *left = if times > 0 { left.saturating_sub(1) } else { *left + 1 };
+        }
+    }
+}
+
+impl PoolAccount {
+    fn over_limit(&self, added: &[i64], given_back: &[i64]) -> Option<Refusal> {
+        self.limited.iter().enumerate().find_map(|(index, limited)| {
+            let more = added[index] - given_back.get(index).copied().unwrap_or(0);
+            if more <= 0 || limited.used + more <= limited.limit {
+                return None;
+            }
+            let amount = |amount| format_amount(&limited.resource, amount);
+            Some(Reason::PoolLimit.because(format!(
+                "{} of {} {} are used, and this would add {}",
+                amount(limited.used),
+                amount(limited.limit),
+                limited.resource,
+                amount(more)
+            )))
+        })
+    }
+}

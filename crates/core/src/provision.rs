@@ -1,0 +1,472 @@
+//! The plan for what is pending: `plan(&Snapshot, &Policy) -> Plan`.
+
+use std::collections::BTreeSet;
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::bound::{self, Worth};
+use crate::class::{self, Class, ClassBuilder, Classes};
+use crate::explain;
+use crate::fit;
+use crate::host::{AttachedVolumes, Host, HostOrigin};
+use crate::market::{self, Amounts, Dimensions, Market};
+use crate::names::Text;
+use crate::node::{Node, NodeState};
+use crate::pack::{self, Packer, Start};
+use crate::plan::{Alternative, Bind, Host as PlanHost, Launch, Plan, PoolRefusal, Unplaced};
+use crate::snapshot::{Policy, Snapshot};
+use crate::topology::Topology;
+use crate::units::Price;
+use crate::volume::VolumeDemand;
+
+/// How many alternatives a launch names, at most, beyond what its pool's minValues ask for.
+const ALTERNATIVES_MAX: usize = 15;
+
+/// What should be bought and what goes where, so that every pending pod that can have a place has one.
+///
+/// The same snapshot and policy give the same plan, byte for byte.
+pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
+    with_packed(snapshot, policy, |packer, prepared| prepared.plan(packer))
+}
+
+/// Plans, and hands the packed state to `look`.
+pub(crate) fn with_packed<T>(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    look: impl FnOnce(&Packer<'_>, &Prepared<'_>) -> T,
+) -> T {
+    let prepared = Prepared::new(snapshot, policy);
+    let mut packer = prepared.packer(ClassOrder::ByShape);
+    packer.pack();
+    if prepared.priority_could_matter(&packer) {
+        packer = prepared.packer(ClassOrder::ByPriority);
+        packer.pack();
+    }
+    look(&packer, &prepared)
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ClassOrder {
+    ByShape,
+    /// The same, but higher priorities first: for when not all can be placed.
+    ByPriority,
+}
+
+/// Everything that is judged once, before packing.
+pub(crate) struct Prepared<'a> {
+    pub(crate) snapshot: &'a Snapshot,
+    pub(crate) policy: &'a Policy,
+    pub(crate) dimensions: Dimensions,
+    pub(crate) market: Market,
+    pub(crate) classes: Classes,
+    topology: Topology,
+    worth: Worth,
+    hosts: Vec<Host>,
+    admitted_nodes: Vec<FixedBitSet>,
+    admitted_cells: Vec<FixedBitSet>,
+    claims_held: BTreeSet<Text>,
+}
+
+impl<'a> Prepared<'a> {
+    fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
+        let staying: Vec<(usize, &Node)> =
+            snapshot.nodes.iter().enumerate().filter(|(_, node)| node.state != NodeState::Deleting).collect();
+        let nodes: Vec<&Node> = staying.iter().map(|(_, node)| *node).collect();
+        let host_of: FxHashMap<&str, usize> =
+            nodes.iter().enumerate().map(|(host, node)| (&*node.name, host)).collect();
+        let (volumes, refused) = class::volume_demands(snapshot);
+        let kinds = class::kinds(snapshot, &host_of);
+        let deleting = class::deleting_nodes(&snapshot.nodes);
+        let pending = snapshot
+            .pods
+            .iter()
+            .filter(|pod| class::is_pending(pod, &deleting))
+            .map(|pod| &pod.spec.requests);
+        let dimensions =
+            Dimensions::of(pending.chain(snapshot.daemon_sets.iter().map(|set| &set.spec.requests)));
+        let looks = class::label_looks(snapshot, &kinds, &volumes);
+        let market = Market::open(snapshot, policy, &dimensions, &looks);
+        let builder = ClassBuilder::new(snapshot, &kinds, &nodes, &market, &dimensions, policy.preferences);
+        let (classes, topology) = builder.build(&volumes, refused);
+        let hosts = existing_hosts(snapshot, &staying, &host_of, &dimensions, &volumes);
+        let claims_held = held_claims(snapshot, &host_of, &volumes);
+        let demand = total_demand(&classes, dimensions.len());
+        let worth = Worth::of(&market, &demand);
+        let admitted_nodes = classes
+            .demands
+            .iter()
+            .map(|demand| {
+                bits(&nodes, |node| {
+                    demand.admits(**node, node.lasting_taints(fit::startup_taints(node, &snapshot.pools)))
+                })
+            })
+            .collect();
+        let admitted_cells = classes
+            .demands
+            .iter()
+            .map(|demand| {
+                bits(&market.cells, |cell| demand.admits(*cell, snapshot.pools[cell.pool].taints.iter()))
+            })
+            .collect();
+        Self {
+            snapshot,
+            policy,
+            dimensions,
+            market,
+            classes,
+            topology,
+            worth,
+            hosts,
+            admitted_nodes,
+            admitted_cells,
+            claims_held,
+        }
+    }
+
+    fn packer(&self, order: ClassOrder) -> Packer<'_> {
+        let start = Start {
+            snapshot: self.snapshot,
+            policy: self.policy,
+            market: &self.market,
+            classes: &self.classes,
+            topology: self.topology.clone(),
+            worth: &self.worth,
+            hosts: self.hosts.clone(),
+            admitted_nodes: self.admitted_nodes.clone(),
+            admitted_cells: self.admitted_cells.clone(),
+            claims_held: self.claims_held.clone(),
+        };
+        Packer::new(start, self.class_order(order))
+    }
+
+    /// Pods that others want to be near first, then the hard to place, then the large.
+    fn class_order(&self, order: ClassOrder) -> Vec<usize> {
+        let classes = &self.classes.classes;
+        let wanted_near: BTreeSet<usize> = classes
+            .iter()
+            .flat_map(|class| class.levels.iter().flat_map(|level| &level.rules.affinity))
+            .filter(|rule| !rule.matches_itself)
+            .flat_map(|rule| rule.groups.iter().copied())
+            .collect();
+        let shape = |class: &Class| {
+            let rules = class.levels.first().map(|level| &level.rules);
+            let waits = rules.is_some_and(|rules| rules.affinity.iter().any(|rule| !rule.matches_itself));
+            let partner = class.appearance.counted_by.iter().any(|group| wanted_near.contains(group));
+            let keeps_apart =
+                rules.is_some_and(|rules| !rules.anti_affinity.is_empty()) || !class.ports.is_empty();
+            let spread = rules.is_some_and(|rules| !rules.spread.is_empty());
+            let together = rules.is_some_and(|rules| !rules.affinity.is_empty());
+            match (waits, partner) {
+                (false, true) => 0,
+                _ if keeps_apart => 1,
+                _ if spread => 2,
+                _ if together => 3,
+                _ if !class.appearance.shunned_by.is_empty() => 4,
+                _ => 5,
+            }
+        };
+        let size = |class: &Class| self.worth.value(&class.requests);
+        let mut order_of: Vec<usize> = (0..classes.len()).collect();
+        order_of.sort_by(|a, b| {
+            let (a_class, b_class) = (&classes[*a], &classes[*b]);
+            let by_priority = match order {
+                ClassOrder::ByShape => std::cmp::Ordering::Equal,
+                ClassOrder::ByPriority => b_class.priority.cmp(&a_class.priority),
+            };
+            // Room that is only held free comes after pods that need it.
+            a_class
+                .is_buffer
+                .cmp(&b_class.is_buffer)
+                .then(by_priority)
+                .then_with(|| shape(a_class).cmp(&shape(b_class)))
+                .then_with(|| size(b_class).total_cmp(&size(a_class)))
+                .then_with(|| b_class.requests.cmp(&a_class.requests))
+                .then_with(|| a_class.pods.cmp(&b_class.pods))
+        });
+        order_of
+    }
+
+    /// Some pods are left, and another order might have left lesser ones.
+    fn priority_could_matter(&self, packer: &Packer<'_>) -> bool {
+        let left = packer.left.iter().zip(&self.classes.classes).filter(|(left, _)| **left > 0);
+        let Some(highest_left) = left.map(|(_, class)| class.priority).max() else { return false };
+        self.classes.classes.iter().any(|class| class.priority < highest_left)
+    }
+
+    fn plan(&self, packer: &Packer<'_>) -> Plan {
+        let mut launches: Vec<(usize, Launch)> = packer
+            .hosts
+            .iter()
+            .enumerate()
+            .filter_map(|(host_id, host)| match host.origin {
+                HostOrigin::Node(_) => None,
+                HostOrigin::Planned { cell, candidate } => {
+                    Some((host_id, self.launch(packer, host, cell, candidate)))
+                }
+            })
+            .collect();
+        self.name_launches(&mut launches);
+        let launch_of: FxHashMap<usize, usize> =
+            launches.iter().enumerate().map(|(index, (host, _))| (*host, index)).collect();
+        let binds = self.binds(packer, &launch_of);
+        let unplaced = self.unplaced(packer);
+        let bought = launches.iter().fold(Price::ZERO, |sum, (_, launch)| sum.plus(launch.price));
+        let cost_before = self
+            .snapshot
+            .nodes
+            .iter()
+            .filter_map(|node| node.price)
+            .fold(Price::ZERO, |sum, price| sum.plus(price));
+        let bound = Price::from_micro_usd(self.lower_bound(packer));
+        Plan {
+            launches: launches.into_iter().map(|(_, launch)| launch).collect(),
+            binds,
+            unplaced,
+            cost_before,
+            cost_after: cost_before.plus(bought),
+            lower_bound: cost_before.plus(bound.min(bought)),
+            rounds: packer.rounds,
+        }
+    }
+
+    fn launch(&self, packer: &Packer<'_>, host: &Host, cell_index: usize, candidate: usize) -> Launch {
+        let cell = &self.market.cells[cell_index];
+        let pool = &self.snapshot.pools[cell.pool];
+        let chosen = &cell.candidates[candidate];
+        let instance_type = &pool.types[chosen.instance_type];
+        let offering = &instance_type.offerings[chosen.offering];
+        let load = host.load(chosen);
+        let mut requests = load.clone();
+        pack::add_times(&mut requests, &cell.daemons, 1);
+        let (alternatives, min_values_relaxed) = self.alternatives(packer, host, cell_index, chosen, &load);
+        Launch {
+            name: pool.name.clone(),
+            pool: pool.name.clone(),
+            instance_type: instance_type.name.clone(),
+            zone: offering.zone.clone(),
+            capacity_type: offering.capacity_type,
+            price: offering.price,
+            estimated: offering.estimated,
+            labels: market::node_labels(pool, &cell.custom, instance_type, offering),
+            taints: pool.taints.clone(),
+            requests: self.dimensions.resources(&requests),
+            allocatable: instance_type.allocatable(),
+            alternatives,
+            min_values_relaxed,
+        }
+    }
+
+    /// What could be bought in place of `chosen`, and whether minValues had to be given up.
+    fn alternatives(
+        &self,
+        packer: &Packer<'_>,
+        host: &Host,
+        cell_index: usize,
+        chosen: &market::Candidate,
+        load: &[i64],
+    ) -> (Vec<Alternative>, bool) {
+        let pool = &self.snapshot.pools[self.market.cells[cell_index].pool];
+        // Another zone or capacity type could break a spread or an affinity of the pods on it.
+        let bound_to_cell = host.placed.iter().any(|(class, _)| {
+            let class = &self.classes.classes[*class];
+            let groups = class.appearance.counted_by.iter().chain(&class.appearance.owns);
+            groups.into_iter().any(|group| {
+                let key = packer.topology.groups[*group].key;
+                !packer.topology.keys[key].is_hostname
+            })
+        });
+        let mut others: Vec<(bool, &market::Candidate)> = packer
+            .substitutes(&host.placed, cell_index, load)
+            .map(|(cell, candidate)| (bound_to_cell && cell != cell_index, candidate))
+            .filter(|(_, other)| {
+                (other.instance_type, other.offering) != (chosen.instance_type, chosen.offering)
+                    && other.reservation.is_none()
+            })
+            .collect();
+        others
+            .sort_by_key(|(elsewhere, other)| (*elsewhere, other.price, other.instance_type, other.offering));
+        let mut missing: Vec<(&Text, u32, BTreeSet<&str>)> = pool
+            .requirements
+            .min_values()
+            .map(|(key, count)| (key, count, market::offered_label(pool, chosen, key).into_iter().collect()))
+            .collect();
+        let mut picked: Vec<&market::Candidate> = Vec::new();
+        for (elsewhere, other) in others {
+            let helps = missing.iter().any(|(key, count, values)| {
+                values.len() < *count as usize
+                    && market::offered_label(pool, other, key).is_some_and(|value| !values.contains(value))
+            });
+            if helps || (picked.len() < ALTERNATIVES_MAX && !elsewhere) {
+                for (key, _, values) in &mut missing {
+                    values.extend(market::offered_label(pool, other, key));
+                }
+                picked.push(other);
+            }
+        }
+        picked.sort_by_key(|other| (other.price, other.instance_type, other.offering));
+        let relaxed = missing.iter().any(|(_, count, values)| values.len() < *count as usize);
+        let alternatives = picked
+            .into_iter()
+            .map(|other| {
+                let instance_type = &pool.types[other.instance_type];
+                let offering = &instance_type.offerings[other.offering];
+                Alternative {
+                    instance_type: instance_type.name.clone(),
+                    zone: offering.zone.clone(),
+                    capacity_type: offering.capacity_type,
+                    price_per_hour: offering.price,
+                }
+            })
+            .collect();
+        (alternatives, relaxed)
+    }
+
+    /// Names launches `<pool>-1`, `<pool>-2`, … leaving out names that nodes already have.
+    fn name_launches(&self, launches: &mut [(usize, Launch)]) {
+        let taken: BTreeSet<&str> = self.snapshot.nodes.iter().map(|node| &*node.name).collect();
+        let mut next: FxHashMap<Text, usize> = FxHashMap::default();
+        let mut given: BTreeSet<Text> = BTreeSet::new();
+        for (_, launch) in launches {
+            let number = next.entry(launch.pool.clone()).or_insert(0);
+            loop {
+                *number += 1;
+                let name = Text::from(format!("{}-{number}", launch.pool));
+                if !taken.contains(&*name) && given.insert(name.clone()) {
+                    launch.name = name;
+                    break;
+                }
+            }
+        }
+    }
+
+    fn binds(&self, packer: &Packer<'_>, launch_of: &FxHashMap<usize, usize>) -> Vec<Bind> {
+        let mut next = vec![0; self.classes.classes.len()];
+        let mut binds = Vec::new();
+        for step in &packer.steps {
+            let host = match packer.hosts[step.host].origin {
+                HostOrigin::Node(node) => PlanHost::Node(node),
+                HostOrigin::Planned { .. } => PlanHost::Launch(launch_of[&step.host]),
+            };
+            let first = next[step.class];
+            next[step.class] += step.pods as usize;
+            let pods = &self.classes.classes[step.class].pods[first..next[step.class]];
+            binds.extend(pods.iter().map(|pod| Bind { pod: *pod, host }));
+        }
+        binds
+    }
+
+    fn unplaced(&self, packer: &Packer<'_>) -> Vec<Unplaced> {
+        let mut unplaced: Vec<Unplaced> = self
+            .classes
+            .refused
+            .iter()
+            .map(|(pod, refusal)| Unplaced {
+                pod: *pod,
+                refusals: vec![PoolRefusal { pool: None, refusal: refusal.clone() }],
+            })
+            .collect();
+        for (class_index, left) in packer.left.iter().enumerate().filter(|(_, left)| **left > 0) {
+            let class = &self.classes.classes[class_index];
+            let refusals = explain::refusals(self, packer, class_index);
+            let pods = &class.pods[class.pods.len() - *left as usize..];
+            unplaced.extend(pods.iter().map(|pod| Unplaced { pod: *pod, refusals: refusals.clone() }));
+        }
+        unplaced.sort_by_key(|unplaced| unplaced.pod);
+        unplaced
+    }
+
+    /// The least that the purchases for the placed pods can cost.
+    fn lower_bound(&self, packer: &Packer<'_>) -> i64 {
+        let mut demand = vec![0_i128; self.dimensions.len()];
+        for (class, left) in self.classes.classes.iter().zip(&packer.left) {
+            bound::add_demand(&mut demand, &class.requests, class.pods.len() - *left as usize);
+        }
+        bound::lower_bound(&self.market, &self.worth, &demand, self.hosts.iter().map(|host| &*host.free))
+    }
+}
+
+fn bits<T>(items: &[T], admits: impl Fn(&&T) -> bool) -> FixedBitSet {
+    let mut bits = FixedBitSet::with_capacity(items.len());
+    items.iter().enumerate().filter(|(_, item)| admits(item)).for_each(|(index, _)| bits.insert(index));
+    bits
+}
+
+fn total_demand(classes: &Classes, dimensions: usize) -> Vec<i64> {
+    let mut demand: Amounts = smallvec::smallvec![0; dimensions];
+    for class in &classes.classes {
+        pack::add_times(&mut demand, &class.requests, i64::try_from(class.pods.len()).unwrap_or(i64::MAX));
+    }
+    demand.to_vec()
+}
+
+/// The nodes that stay, with what runs on them and what their DaemonSets still need.
+fn existing_hosts(
+    snapshot: &Snapshot,
+    staying: &[(usize, &Node)],
+    host_of: &FxHashMap<&str, usize>,
+    dimensions: &Dimensions,
+    volumes: &[Vec<VolumeDemand>],
+) -> Vec<Host> {
+    let mut hosts: Vec<Host> = staying
+        .iter()
+        .map(|(index, node)| Host {
+            origin: HostOrigin::Node(*index),
+            free: dimensions.amounts(&node.allocatable),
+            ports: Vec::new(),
+            volumes: AttachedVolumes::limited_to(node.volume_limits.clone()),
+            placed: Vec::new(),
+        })
+        .collect();
+    let mut daemons_running: BTreeSet<(usize, &str, &str)> = BTreeSet::new();
+    for (pod, demands) in snapshot.pods.iter().zip(volumes) {
+        let Some(host_id) = pod.node.as_ref().and_then(|node| host_of.get(&**node)) else { continue };
+        if !pod.is_active() {
+            continue;
+        }
+        let host = &mut hosts[*host_id];
+        pack::add_times(&mut host.free, &dimensions.amounts(&pod.spec.requests), -1);
+        host.ports.extend(pod.spec.host_ports.iter().cloned());
+        for demand in demands {
+            if let Some(driver) = &demand.driver {
+                host.volumes.attach_claim(driver, &demand.claim);
+            }
+        }
+        if let Some(set) = &pod.daemon_set {
+            daemons_running.insert((*host_id, &pod.namespace, set));
+        }
+    }
+    for set in &snapshot.daemon_sets {
+        let demand = fit::daemon_demand(&set.spec);
+        let requests = dimensions.amounts(&set.spec.requests);
+        for (host_id, (_, node)) in staying.iter().enumerate() {
+            let taints = node.lasting_taints(fit::startup_taints(node, &snapshot.pools));
+            if !daemons_running.contains(&(host_id, &*set.namespace, &*set.name))
+                && demand.admits(*node, taints)
+            {
+                pack::add_times(&mut hosts[host_id].free, &requests, -1);
+                hosts[host_id].ports.extend(set.spec.host_ports.iter().cloned());
+            }
+        }
+    }
+    hosts
+}
+
+/// Claims for one pod only that a running pod holds.
+fn held_claims(
+    snapshot: &Snapshot,
+    host_of: &FxHashMap<&str, usize>,
+    volumes: &[Vec<VolumeDemand>],
+) -> BTreeSet<Text> {
+    snapshot
+        .pods
+        .iter()
+        .zip(volumes)
+        .filter(|(pod, _)| {
+            pod.is_active() && pod.node.as_ref().is_some_and(|node| host_of.contains_key(&**node))
+        })
+        .flat_map(|(_, demands)| demands)
+        .filter(|demand| demand.single_pod)
+        .map(|demand| demand.claim.clone())
+        .collect()
+}

@@ -1,1 +1,52 @@
-fn main() {}
+//! Berth's chores. `cargo xtask test` is what a change has to pass.
+
+mod fuzz;
+mod generate;
+mod licence;
+mod metadata;
+mod policy;
+mod step;
+mod suite;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Berth's chores")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Everything a change has to pass: format, lints, tests, generated files, layers, licences
+    Test,
+    /// Rewrites the files that are generated: custom resources, the tables of the docs
+    Generate,
+    /// Runs the fuzz targets for a short while each
+    Fuzz(fuzz::Options),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().chore {
+        Chore::Test => suite::run(),
+        Chore::Generate => generate::write_all(),
+        Chore::Fuzz(options) => fuzz::run(&options),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\n{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The directory of the workspace: chores do the same wherever they are started.
+fn root() -> PathBuf {
+    let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().map_or_else(|| xtask.clone(), PathBuf::from)
+}

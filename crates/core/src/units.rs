@@ -78,7 +78,8 @@ fn saturate(value: i128) -> i64 {
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// How a suffix scales: by a power of two, or by a power of ten.
+/// What a suffix multiplies by: a power of two, or a power of ten.
+#[derive(Clone, Copy)]
 enum Scale {
     Binary(u32),
     Decimal(i32),
@@ -116,11 +117,12 @@ fn parse_suffix(suffix: &str) -> Option<Scale> {
 impl FromStr for Quantity {
     type Err = QuantityError;
 
+    /// Accepts what Kubernetes' parser accepts, which is more than its documented grammar: a suffix, a
+    /// sign or a point without digits is zero. `tests/quantities.tsv` has the cases.
     fn from_str(text: &str) -> Result<Self, QuantityError> {
         if text.is_empty() {
             return Err(QuantityError::Empty);
         }
-        let not_a_number = || QuantityError::NotANumber(text.to_owned());
         let (negative, unsigned) = match text.as_bytes()[0] {
             b'-' => (true, &text[1..]),
             b'+' => (false, &text[1..]),
@@ -129,72 +131,71 @@ impl FromStr for Quantity {
         let number_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(number_end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
-            return Err(not_a_number());
+        if fraction.contains('.') {
+            return Err(QuantityError::NotANumber(text.to_owned()));
         }
-        let scale = parse_suffix(suffix)
-            .ok_or_else(|| QuantityError::UnknownSuffix(text.to_owned(), suffix.to_owned()))?;
-        let magnitude = scaled_nanos(whole, fraction, &scale);
+        let scale = parse_suffix(suffix).ok_or_else(|| {
+            if number.is_empty() {
+                QuantityError::NotANumber(text.to_owned())
+            } else {
+                QuantityError::UnknownSuffix(text.to_owned(), suffix.to_owned())
+            }
+        })?;
+        let magnitude = scaled_nanos(whole, fraction, scale);
         Ok(Self { nanos: if negative { -magnitude } else { magnitude } })
     }
 }
 
 /// `whole.fraction × scale` in nanos, rounded up to the nano and capped at what Kubernetes keeps.
-fn scaled_nanos(whole: &str, fraction: &str, scale: &Scale) -> i128 {
-    let cap = UNITS_MAX * NANOS_PER_UNIT;
-    let whole = whole.trim_start_matches('0');
-    let fraction = fraction.trim_end_matches('0');
-    if whole.is_empty() && fraction.is_empty() {
+///
+/// Exact for any number of digits: the digits after the point are multiplied like on paper, from the
+/// last one up, so that no more than a carry is ever held.
+fn scaled_nanos(whole: &str, fraction: &str, scale: Scale) -> i128 {
+    const CAP: i128 = UNITS_MAX * NANOS_PER_UNIT;
+    let (factor, exponent) = match scale {
+        // At most 2^60 × 10^9, so a digit times it, and a carry, are far from overflowing.
+        Scale::Binary(bits) => (NANOS_PER_UNIT << bits, 0),
+        Scale::Decimal(exponent) => (NANOS_PER_UNIT, i64::from(exponent)),
+    };
+    let leading_zeros = whole.bytes().chain(fraction.bytes()).take_while(|b| *b == b'0').count();
+    let digit_count = whole.len() + fraction.len() - leading_zeros;
+    if digit_count == 0 {
         return 0;
     }
-    let decimal_exponent = match scale {
-        Scale::Decimal(exponent) => *exponent,
-        Scale::Binary(_) => 0,
+    // The digits from the first that is not zero, and zeros for ever after the last.
+    let digit = |place: usize| {
+        let place = place + leading_zeros;
+        let (text, place) =
+            if place < whole.len() { (whole, place) } else { (fraction, place - whole.len()) };
+        text.as_bytes().get(place).map_or(0, |byte| i128::from(byte - b'0'))
     };
-    // The digits as one integer D with value D × 10^exponent nanos (before a binary factor).
-    let fraction_digits = i64::try_from(fraction.len()).unwrap_or(i64::MAX);
-    let exponent = i64::from(decimal_exponent).saturating_sub(fraction_digits).saturating_add(9);
-    let mut digits: i128 = 0;
-    let mut dropped_digits: i64 = 0;
-    let mut dropped_nonzero = false;
-    for digit in whole.bytes().chain(fraction.bytes()).map(|b| i128::from(b - b'0')) {
-        if dropped_digits == 0 && digits < 10_i128.pow(30) {
-            digits = digits * 10 + digit;
-        } else {
-            dropped_digits += 1;
-            dropped_nonzero |= digit != 0;
+    // How many digits stand before the point; negative where zeros follow the point first.
+    let signed = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let point = signed(whole.len()).saturating_add(exponent).saturating_sub(signed(leading_zeros));
+    let whole_digits = usize::try_from(point).unwrap_or(0);
+
+    let (mut carry, mut inexact) = (0_i128, false);
+    for place in (whole_digits..digit_count).rev() {
+        let product = digit(place) * factor + carry;
+        inexact |= product % 10 != 0;
+        carry = product / 10;
+    }
+    for _ in point..0 {
+        if carry == 0 {
+            break;
+        }
+        inexact |= carry % 10 != 0;
+        carry /= 10;
+    }
+    let mut units = 0_i128;
+    for place in 0..whole_digits {
+        units = units * 10 + digit(place);
+        if units > UNITS_MAX {
+            return CAP;
         }
     }
-    let exponent = exponent.saturating_add(dropped_digits);
-    let factor: i128 = match scale {
-        Scale::Binary(bits) => 1_i128 << bits,
-        Scale::Decimal(_) => 1,
-    };
-    if exponent >= 0 {
-        let power = u32::try_from(exponent).ok().and_then(|e| 10_i128.checked_pow(e));
-        return power
-            .and_then(|p| digits.checked_mul(p))
-            .and_then(|v| v.checked_mul(factor))
-            .map_or(cap, |v| v.min(cap));
-    }
-    // Dividing: do it before the binary factor can overflow, keeping the remainder.
-    let Some(divisor) = u32::try_from(-exponent).ok().and_then(|e| 10_i128.checked_pow(e)) else {
-        return 1;
-    };
-    let quotient = digits / divisor;
-    let remainder = digits % divisor;
-    let Some(scaled_quotient) = quotient.checked_mul(factor) else {
-        return cap;
-    };
-    // remainder < divisor ≤ 10^38; where remainder × factor would overflow the digits beyond are noise.
-    let (remainder, divisor) = if remainder.checked_mul(factor).is_some() {
-        (remainder, divisor)
-    } else {
-        (remainder / factor, divisor / factor)
-    };
-    let scaled_remainder = remainder * factor;
-    let inexact = scaled_remainder % divisor != 0 || dropped_nonzero;
-    (scaled_quotient + scaled_remainder / divisor + i128::from(inexact)).min(cap)
+    let nanos = units.checked_mul(factor).and_then(|nanos| nanos.checked_add(carry + i128::from(inexact)));
+    nanos.map_or(CAP, |nanos| nanos.min(CAP))
 }
 
 impl fmt::Display for Quantity {
@@ -344,6 +345,7 @@ impl FromStr for Price {
             .parse::<Quantity>()
             .ok()
             .filter(|_| text.bytes().all(|b| b.is_ascii_digit() || b".+-eE".contains(&b)))
+            .filter(|_| text.trim_start_matches(['+', '-', '.']).starts_with(|c: char| c.is_ascii_digit()))
             .ok_or_else(|| PriceError::NotANumber(text.to_owned()))?;
         if quantity.is_negative() {
             return Err(PriceError::Negative(text.to_owned()));
@@ -438,8 +440,21 @@ mod tests {
     #[test]
     fn quantities_that_kubernetes_refuses_are_refused() {
         for text in [
-            "", ".", "Mi", "1e2Mi", "1i", "0.1mi", "1 ", " 1", "1.1.1", "1e", "1Kb", "aoeu", "--1", "-",
-            "1K", "0x10", "1_000",
+            "",
+            "1e2Mi",
+            "1i",
+            "0.1mi",
+            "1 ",
+            " 1",
+            "1.1.1",
+            "1e",
+            "1Kb",
+            "aoeu",
+            "--1",
+            "1K",
+            "0x10",
+            "1_000",
+            "1e2147483648",
         ] {
             assert!(text.parse::<Quantity>().is_err(), "{text:?} was accepted");
         }
@@ -470,7 +485,7 @@ mod tests {
         assert_eq!("5".parse::<Price>().unwrap().to_string(), "5.000000");
         assert_eq!(Price::from_micro_usd(-1).to_string(), "-0.000001");
         assert_eq!(Price::from_micro_usd(100).scaled(70, 100).micro_usd(), 70);
-        for text in ["", "-1", "1Gi", "free", "1e9"] {
+        for text in ["", "-1", "1Gi", "free", "1e9", ".", "-", "e5", "E", "+."] {
             assert!(text.parse::<Price>().is_err(), "{text:?} was accepted");
         }
     }

@@ -1,0 +1,33 @@
+//! `cargo xtask test`: what a change has to pass, cheapest first, stopping at the first failure.
+
+use crate::metadata::Metadata;
+use crate::step::{StepError, check, command, works};
+use crate::{generate, policy};
+
+pub(crate) fn run() -> Result<(), StepError> {
+    command("format", &["cargo", "fmt", "--all", "--check"])?;
+    command(
+        "format of the fuzz targets",
+        &["cargo", "fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"],
+    )?;
+    check("layers, licences and sources of dependencies", "cargo test --package xtask", || {
+        let metadata = Metadata::of_workspace()?;
+        for duplicate in metadata.duplicates() {
+            println!("   note: more than one version of {duplicate}");
+        }
+        policy::violations(&metadata)
+    })?;
+    command("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+    // The custom resources under deploy/crds are checked by a test of their own.
+    command("tests", &["cargo", "test", "--workspace"])?;
+    check("generated docs are fresh", "cargo xtask generate", generate::stale)?;
+    // Not its advisories: they change from day to day, and a test must not.
+    if works(&["cargo", "deny", "--version"]) {
+        command("cargo-deny", &["cargo", "deny", "check", "bans", "licenses", "sources"])?;
+    } else {
+        println!("\n== cargo-deny is not installed, and its second opinion on dependencies was left out");
+        println!("-- get it with: cargo install cargo-deny --locked");
+    }
+    println!("\nAll is well.");
+    Ok(())
+}

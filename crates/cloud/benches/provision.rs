@@ -24,7 +24,8 @@ const GIB: i64 = 1 << 30;
 const MIB: i64 = 1 << 20;
 
 fn main() {
-    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<usize>().ok());
     let pods = number(1).unwrap_or(1000);
     let snapshot = match arguments.first().map(String::as_str) {
@@ -56,6 +57,21 @@ fn main() {
         plan.rounds,
         violations.len(),
     );
+    if std::env::var_os("BERTH_TYPES").is_some() {
+        let mut types = std::collections::BTreeMap::<(Text, CapacityType), (usize, i64)>::new();
+        for launch in &plan.launches {
+            let entry = types.entry((launch.instance_type.clone(), launch.capacity_type)).or_default();
+            entry.0 += 1;
+            entry.1 += launch.requests.get(CPU) * 100 / launch.allocatable.get(CPU).max(1)
+                + 1000 * (launch.requests.get(MEMORY) * 100 / launch.allocatable.get(MEMORY).max(1));
+        }
+        let mut types: Vec<_> = types.into_iter().collect();
+        types.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
+        for ((name, capacity_type), (count, full)) in types.into_iter().take(12) {
+            let n = i64::try_from(count).unwrap_or(1);
+            eprintln!("{count} {name} {capacity_type} cpu {}% memory {}%", full % 1000 / n, full / 1000 / n);
+        }
+    }
     if let Some(violation) = violations.first() {
         eprintln!("{violation}");
     }
@@ -182,7 +198,11 @@ fn karpenter_type(index: i64) -> Arc<InstanceType> {
     let offerings = [("test-zone-1", true), ("test-zone-2", true), ("test-zone-3", false)]
         .into_iter()
         .flat_map(|(zone, spot)| {
-            let types = if spot { &[CapacityType::OnDemand, CapacityType::Spot][..] } else { &[CapacityType::OnDemand] };
+            let types = if spot {
+                &[CapacityType::OnDemand, CapacityType::Spot][..]
+            } else {
+                &[CapacityType::OnDemand]
+            };
             types.iter().flat_map(move |capacity_type| {
                 ["linux", "windows", "darwin"].map(|os| Offering {
                     zone: zone.into(),
@@ -220,7 +240,8 @@ fn classes_workload(count: usize, classes: usize, types: usize) -> Snapshot {
             })
         })
         .collect();
-    let pods = (0..count).map(|index| pod(format!("pod-{index:06}"), specs[index % classes].clone())).collect();
+    let pods =
+        (0..count).map(|index| pod(format!("pod-{index:06}"), specs[index % classes].clone())).collect();
     let catalog = berth_cloud::builtin("aws-us-east-1", &CatalogOptions::default());
     let all = catalog.map(|catalog| catalog.types).unwrap_or_default();
     let stride = (all.len() / types.min(all.len()).max(1)).max(1);
@@ -238,8 +259,10 @@ fn real_workload(csv: &Path) -> Option<Snapshot> {
         .filter_map(|line| {
             let mut columns = line.split(',');
             let (name, cpu, memory) = (columns.next()?, columns.next()?, columns.next()?);
-            let spec =
-                PodSpec { requests: requests(cpu.parse().ok()?, memory.parse::<i64>().ok()? * MIB), ..PodSpec::default() };
+            let spec = PodSpec {
+                requests: requests(cpu.parse().ok()?, memory.parse::<i64>().ok()? * MIB),
+                ..PodSpec::default()
+            };
             Some(pod(name.to_owned(), Arc::new(spec)))
         })
         .collect();

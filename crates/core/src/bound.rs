@@ -7,7 +7,13 @@
 
 use microlp::{ComparisonOp, OptimizationDirection, Problem};
 
+use fixedbitset::FixedBitSet;
+
+use crate::class::Classes;
 use crate::market::{Amounts, Candidate, Market};
+use crate::pattern::{Ingredient, Pattern};
+
+pub(crate) type Amounts64 = smallvec::SmallVec<[f64; 4]>;
 
 /// Prices of resources in micro-dollars an hour per unit, by dimension.
 #[derive(Clone, Debug)]
@@ -15,24 +21,136 @@ pub(crate) struct Worth {
     per_unit: Vec<f64>,
 }
 
+/// A way to spend money and what it holds: a row of the program.
+struct Column {
+    price: i64,
+    held: Amounts,
+}
+
+/// How often the practical prices are refined; each time the mixes follow the prices before.
+const REFINEMENTS: usize = 3;
+/// The part of the worth that goes to resources by how nearly they are used up.
+const BLEND: f64 = 0.25;
+/// How many offerings and classes a refinement looks at.
+const REFINEMENT_OFFERINGS: usize = 48;
+const REFINEMENT_CLASSES: usize = 64;
+
 impl Worth {
-    /// The prices under which `demand` is worth most.
-    pub(crate) fn of(market: &Market, demand: &[i64]) -> Self {
-        let mut columns: Vec<&Candidate> = market
-            .cells
-            .iter()
-            .flat_map(|cell| cell.front.iter().map(|candidate| &cell.candidates[*candidate]))
-            .filter(|candidate| candidate.free.iter().any(|free| *free > 0))
+    /// The prices under which `demand` is worth most while no offering holds more than it costs.
+    pub(crate) fn proven(market: &Market, demand: &[i64]) -> Self {
+        let mut columns: Vec<Column> = fronts(market)
+            .map(|(_, candidate)| Column { price: candidate.price, held: candidate.free.clone() })
+            .filter(|column| column.held.iter().any(|free| *free > 0))
             .collect();
-        columns.sort_by(|a, b| (a.price, &a.free).cmp(&(b.price, &b.free)));
-        columns.dedup_by(|a, b| a.price == b.price && a.free == b.free);
-        let shares = solve_dual(&columns, demand).unwrap_or_else(|| even_shares(&columns, demand));
-        let per_unit = shares.iter().zip(demand).map(|(share, amount)| per_unit(*share, *amount)).collect();
+        columns.sort_by(|a, b| (a.price, &a.held).cmp(&(b.price, &b.held)));
+        columns.dedup_by(|a, b| a.price == b.price && a.held == b.held);
+        Self::from_columns(&columns, demand)
+    }
+
+    /// Prices that follow what offerings really hold: whole pods, of the kinds there are.
+    ///
+    /// Under the proven prices a machine with much CPU and hardly any memory makes CPU look cheap although
+    /// no pod fits on it. Here each offering counts with a mix of pods that fits it.
+    pub(crate) fn practical(
+        proven: &Self,
+        market: &Market,
+        classes: &Classes,
+        admitted_cells: &[FixedBitSet],
+        demand: &[i64],
+    ) -> Self {
+        let mut by_size: Vec<usize> = (0..classes.classes.len()).collect();
+        let mut worth = proven.clone();
+        let mut columns = Vec::new();
+        let mut room = vec![0_i128; demand.len()];
+        let mut used = vec![0_i128; demand.len()];
+        for _ in 0..REFINEMENTS {
+            let size = |class: &usize| worth.value(&classes.classes[*class].requests);
+            by_size.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.cmp(b)));
+            let stride = by_size.len().div_ceil(REFINEMENT_CLASSES).max(1);
+            let sample: Vec<usize> = by_size.iter().copied().step_by(stride).collect();
+            let mut promising: Vec<(f64, usize, &Candidate)> = fronts(market)
+                .filter(|(_, candidate)| worth.value(&candidate.free) > 0.0)
+                .map(|(cell, candidate)| {
+                    (float(candidate.price) / worth.value(&candidate.free), cell, candidate)
+                })
+                .collect();
+            promising
+                .sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1, a.2.price).cmp(&(b.1, b.2.price))));
+            promising.dedup_by(|a, b| a.2.price == b.2.price && a.2.free == b.2.free);
+            for (_, cell, candidate) in promising.into_iter().take(REFINEMENT_OFFERINGS) {
+                let ingredients: Vec<Ingredient> = sample
+                    .iter()
+                    .filter(|class| {
+                        let class = &classes.classes[**class];
+                        class.levels.last().is_some_and(|level| admitted_cells[level.demand].contains(cell))
+                            && crate::host::fits(&class.requests, &candidate.free)
+                    })
+                    .map(|class| Ingredient {
+                        class: *class,
+                        pods: u32::try_from(classes.classes[*class].pods.len().saturating_mul(stride))
+                            .unwrap_or(u32::MAX),
+                    })
+                    .collect();
+                let pattern = Pattern::fill(&candidate.free, &ingredients, &classes.classes, &worth);
+                let held = pattern.requests(&classes.classes);
+                add_demand(&mut room, &candidate.free, 1);
+                add_demand(&mut used, &held, 1);
+                if held.iter().any(|amount| *amount > 0) {
+                    columns.push(Column { price: candidate.price, held });
+                }
+            }
+            if columns.is_empty() {
+                break;
+            }
+            worth = Self::from_columns(&columns, demand).blended(demand, &used, &room);
+        }
+        worth
+    }
+
+    /// Gives every resource that the mixes nearly use up a part of the worth.
+    ///
+    /// The program puts all worth on the scarcest resource, though the next is almost as scarce; choosing
+    /// by that alone wastes the other.
+    fn blended(&self, demand: &[i64], used: &[i128], room: &[i128]) -> Self {
+        let total = self.value(demand);
+        let tightness: Vec<f64> = used
+            .iter()
+            .zip(room)
+            .map(|(used, room)| if *room > 0 { ratio(*used, *room).powi(4) } else { 0.0 })
+            .collect();
+        let sum: f64 = tightness.iter().sum();
+        if sum <= 0.0 {
+            return self.clone();
+        }
+        let per_unit = self
+            .per_unit
+            .iter()
+            .zip(demand.iter().zip(&tightness))
+            .map(|(worth, (amount, tightness))| {
+                (1.0 - BLEND) * worth + BLEND * per_unit(total * tightness / sum, *amount)
+            })
+            .collect();
         Self { per_unit }
+    }
+
+    fn from_columns(columns: &[Column], demand: &[i64]) -> Self {
+        let shares = solve_dual(columns, demand).unwrap_or_else(|| even_shares(columns, demand));
+        Self {
+            per_unit: shares.iter().zip(demand).map(|(share, amount)| per_unit(*share, *amount)).collect(),
+        }
     }
 
     pub(crate) fn value(&self, amounts: &[i64]) -> f64 {
         self.per_unit.iter().zip(amounts).map(|(worth, amount)| worth * float(*amount)).sum()
+    }
+
+    /// Worth per unit, weighed by how much of each resource is still free.
+    pub(crate) fn weighted_by_share(&self, free: &[i64], all: &[i64]) -> Amounts64 {
+        self.per_unit
+            .iter()
+            .zip(free.iter().zip(all))
+            .map(|(worth, (free, all))| if *all > 0 { worth * float(*free) / float(*all) } else { 0.0 })
+            .collect()
     }
 
     /// The value of `amounts`, but of each resource no more than `at_most`.
@@ -45,9 +163,21 @@ impl Worth {
     }
 }
 
+/// The offerings worth looking at, with their cells.
+fn fronts(market: &Market) -> impl Iterator<Item = (usize, &Candidate)> {
+    market.cells.iter().enumerate().flat_map(|(index, cell)| {
+        cell.front.iter().map(move |candidate| (index, &cell.candidates[*candidate]))
+    })
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a weight for choosing; exact arithmetic is done on integers")]
-fn float(amount: i64) -> f64 {
+pub(crate) fn float(amount: i64) -> f64 {
     amount as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a weight for choosing")]
+fn ratio(part: i128, whole: i128) -> f64 {
+    part as f64 / whole as f64
 }
 
 fn per_unit(share: f64, amount: i64) -> f64 {
@@ -63,16 +193,16 @@ const CUT_ROUNDS_MAX: usize = 64;
 ///
 /// Offerings enter the program only when the prices so far would make them hold more than they cost:
 /// with a few resources and thousands of offerings only a few ever matter.
-fn solve_dual(columns: &[&Candidate], demand: &[i64]) -> Option<Vec<f64>> {
+fn solve_dual(columns: &[Column], demand: &[i64]) -> Option<Vec<f64>> {
     // In units of "the whole demand" all coefficients are of the same order.
-    let fraction = |candidate: &Candidate, dimension: usize| {
+    let fraction = |candidate: &Column, dimension: usize| {
         if demand[dimension] > 0 {
-            float(candidate.free[dimension].max(0)) / float(demand[dimension])
+            float(candidate.held[dimension].max(0)) / float(demand[dimension])
         } else {
             0.0
         }
     };
-    let excess = |candidate: &Candidate, shares: &[f64]| {
+    let excess = |candidate: &Column, shares: &[f64]| {
         let held: f64 = shares.iter().enumerate().map(|(d, share)| share * fraction(candidate, d)).sum();
         held - float(candidate.price)
     };
@@ -107,7 +237,7 @@ fn solve_dual(columns: &[&Candidate], demand: &[i64]) -> Option<Vec<f64>> {
         let mut problem = Problem::new(OptimizationDirection::Maximize);
         let variables: Vec<_> = share_max.iter().map(|max| problem.add_var(1.0, (0.0, *max))).collect();
         for cut in &cuts {
-            let candidate = columns[*cut];
+            let candidate = &columns[*cut];
             // Each row is scaled to a right-hand side of one.
             let scale = float(candidate.price).max(1.0);
             let row: Vec<_> = variables
@@ -124,14 +254,14 @@ fn solve_dual(columns: &[&Candidate], demand: &[i64]) -> Option<Vec<f64>> {
 }
 
 /// A plain guess: every resource bears an equal part of the cheapest way to buy it.
-fn even_shares(columns: &[&Candidate], demand: &[i64]) -> Vec<f64> {
+fn even_shares(columns: &[Column], demand: &[i64]) -> Vec<f64> {
     let dimensions = float(i64::try_from(demand.len()).unwrap_or(1));
     (0..demand.len())
         .map(|dimension| {
             columns
                 .iter()
-                .filter(|candidate| candidate.free[dimension] > 0)
-                .map(|c| float(c.price) * float(demand[dimension]) / float(c.free[dimension]) / dimensions)
+                .filter(|column| column.held[dimension] > 0)
+                .map(|c| float(c.price) * float(demand[dimension]) / float(c.held[dimension]) / dimensions)
                 .fold(f64::INFINITY, f64::min)
         })
         .map(|share| if share.is_finite() { share } else { 0.0 })
@@ -154,12 +284,10 @@ pub(crate) fn lower_bound<'a>(
     let scale = f64::from(SCALE_BITS).exp2();
     #[expect(clippy::cast_possible_truncation, reason = "any integer does here: it is checked below")]
     let mut prices: Vec<i128> = worth.per_unit.iter().map(|price| (price * scale).max(0.0) as i128).collect();
-    let candidates =
-        || market.cells.iter().flat_map(|cell| cell.front.iter().map(|index| &cell.candidates[*index]));
     let value = |prices: &[i128], amounts: &[i64]| -> i128 {
         prices.iter().zip(amounts).map(|(price, amount)| price * i128::from((*amount).max(0))).sum()
     };
-    for candidate in candidates() {
+    for (_, candidate) in fronts(market) {
         let affordable = i128::from(candidate.price) << SCALE_BITS;
         let held = value(&prices, &candidate.free);
         if held > affordable {
@@ -181,7 +309,7 @@ fn mul_div(value: i128, numerator: i128, denominator: i128) -> i128 {
 }
 
 /// The sum of `count` times `amounts`.
-pub(crate) fn add_demand(demand: &mut [i128], amounts: &Amounts, count: usize) {
+pub(crate) fn add_demand(demand: &mut [i128], amounts: &[i64], count: usize) {
     let count = i128::try_from(count).unwrap_or(i128::MAX);
     demand.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += i128::from(*amount) * count);
 }

@@ -17,6 +17,8 @@ pub(crate) struct Host {
     pub(crate) volumes: AttachedVolumes,
     /// Classes placed here by the plan, with how many of each.
     pub(crate) placed: Vec<(usize, u32)>,
+    /// Bought for pods that must be apart, with more to come: its type is not settled.
+    pub(crate) may_grow: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +104,7 @@ impl Host {
             ports: cell.daemon_ports.clone(),
             volumes: AttachedVolumes::limited_to(limits),
             placed: Vec::new(),
+            may_grow: false,
         }
     }
 

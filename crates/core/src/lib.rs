@@ -28,4 +28,5 @@ mod host;
 mod ledger;
 mod market;
 mod pack;
+mod pattern;
 mod topology;

@@ -61,7 +61,9 @@ pub(crate) struct Prepared<'a> {
     pub(crate) market: Market,
     pub(crate) classes: Classes,
     topology: Topology,
+    /// What resources are worth to choose by, and to prove by.
     worth: Worth,
+    proven_worth: Worth,
     hosts: Vec<Host>,
     admitted_nodes: Vec<FixedBitSet>,
     admitted_cells: Vec<FixedBitSet>,
@@ -91,8 +93,6 @@ impl<'a> Prepared<'a> {
         let (classes, topology) = builder.build(&volumes, refused);
         let hosts = existing_hosts(snapshot, &staying, &host_of, &dimensions, &volumes);
         let claims_held = held_claims(snapshot, &host_of, &volumes);
-        let demand = total_demand(&classes, dimensions.len());
-        let worth = Worth::of(&market, &demand);
         let admitted_nodes = classes
             .demands
             .iter()
@@ -102,13 +102,16 @@ impl<'a> Prepared<'a> {
                 })
             })
             .collect();
-        let admitted_cells = classes
+        let admitted_cells: Vec<FixedBitSet> = classes
             .demands
             .iter()
             .map(|demand| {
                 bits(&market.cells, |cell| demand.admits(*cell, snapshot.pools[cell.pool].taints.iter()))
             })
             .collect();
+        let demand = total_demand(&classes, dimensions.len());
+        let proven_worth = Worth::proven(&market, &demand);
+        let worth = Worth::practical(&proven_worth, &market, &classes, &admitted_cells, &demand);
         Self {
             snapshot,
             policy,
@@ -117,6 +120,7 @@ impl<'a> Prepared<'a> {
             classes,
             topology,
             worth,
+            proven_worth,
             hosts,
             admitted_nodes,
             admitted_cells,
@@ -276,11 +280,20 @@ impl<'a> Prepared<'a> {
                 !packer.topology.keys[key].is_hostname
             })
         });
+        // Cells are sorted by price: without minValues the first few of each are enough.
+        let per_cell = if pool.requirements.has_min_values() { usize::MAX } else { ALTERNATIVES_MAX };
         let mut others: Vec<(bool, &market::Candidate)> = packer
-            .substitutes(&host.placed, cell_index, load)
-            .map(|(cell, candidate)| (bound_to_cell && cell != cell_index, candidate))
-            .filter(|(_, other)| {
-                (other.instance_type, other.offering) != (chosen.instance_type, chosen.offering)
+            .cells_for(&host.placed, cell_index)
+            .map(|cell| (bound_to_cell && cell != cell_index, cell))
+            .filter(|(elsewhere, _)| per_cell == usize::MAX || !elsewhere)
+            .flat_map(|(elsewhere, cell)| {
+                packer
+                    .substitutes_in(cell, cell_index, load)
+                    .filter(|other| {
+                        (other.instance_type, other.offering) != (chosen.instance_type, chosen.offering)
+                    })
+                    .take(per_cell)
+                    .map(move |other| (elsewhere, other))
             })
             .collect();
         others
@@ -381,7 +394,12 @@ impl<'a> Prepared<'a> {
         for (class, left) in self.classes.classes.iter().zip(&packer.left) {
             bound::add_demand(&mut demand, &class.requests, class.pods.len() - *left as usize);
         }
-        bound::lower_bound(&self.market, &self.worth, &demand, self.hosts.iter().map(|host| &*host.free))
+        bound::lower_bound(
+            &self.market,
+            &self.proven_worth,
+            &demand,
+            self.hosts.iter().map(|host| &*host.free),
+        )
     }
 }
 
@@ -415,6 +433,7 @@ fn existing_hosts(
             ports: Vec::new(),
             volumes: AttachedVolumes::limited_to(node.volume_limits.clone()),
             placed: Vec::new(),
+            may_grow: false,
         })
         .collect();
     let mut daemons_running: BTreeSet<(usize, &str, &str)> = BTreeSet::new();

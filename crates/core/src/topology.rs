@@ -385,6 +385,19 @@ impl Topology {
         if nobody_yet && rule.matches_itself { Ok(1) } else { Err(TopologyRefusal::Affinity(*lacking)) }
     }
 
+    /// The key, other than the hostname, under which pods that want to be together have yet to settle.
+    pub(crate) fn key_to_settle(&self, rules: &PodRules) -> Option<KeyId> {
+        rules
+            .affinity
+            .iter()
+            .filter(|rule| {
+                rule.matches_itself && rule.groups.iter().all(|group| self.groups[*group].total == 0)
+            })
+            .flat_map(|rule| &rule.groups)
+            .map(|group| self.groups[*group].key)
+            .find(|key| !self.keys[*key].is_hostname)
+    }
+
     /// Puts `count` pods on a host.
     pub(crate) fn add(&mut self, appearance: &Appearance, host: HostId, count: u32) {
         self.add_to_groups(&appearance.counted_by, host, count, false);

@@ -5,6 +5,10 @@
 //! gives more worth of useful room for the money. Every step is legal under kube-scheduler's rules given the
 //! steps before, so the order of the steps is an order in which the pods can be bound.
 
+mod purchase;
+
+use std::collections::{BTreeMap, BTreeSet};
+
 use fixedbitset::FixedBitSet;
 
 use crate::bound::Worth;
@@ -12,18 +16,16 @@ use crate::class::{Class, Classes, Level};
 use crate::host::{AttachedVolumes, Host, HostOrigin, fits, times_fitting};
 use crate::ledger::Ledger;
 use crate::market::{Amounts, Candidate, Market};
-use crate::names;
+use crate::names::Text;
+use crate::pattern::Pattern;
 use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
-use crate::topology::{HostId, Place, PodRules, Topology, TopologyRefusal};
+use crate::topology::{HostId, KeyId, Place, PodRules, Topology, TopologyRefusal};
 
-/// A larger type is preferred to another node up to this much more money for the same worth: every further
-/// node is one more kubelet, one more set of DaemonSets, one more thing to fail.
-const GROWTH_PREFERENCE: f64 = 1.10;
+use purchase::{Purchase, Shopping, per_host_cap};
 
-/// How many offerings are tried out by filling them with what is still to be placed.
-const TRIALS: usize = 12;
-/// How many classes such a trial looks at, spread evenly over what remains.
-const TRIAL_CLASSES: usize = 48;
+/// Larger than any worth: sorts existing nodes before planned ones, and a chosen domain before the others.
+const EXISTING_FIRST: f64 = 1e18;
+const OTHER_DOMAINS_LAST: f64 = 1e21;
 
 /// `pods` of a class put on a host: the unit of the bind order.
 #[derive(Clone, Copy, Debug)]
@@ -52,21 +54,16 @@ pub(crate) struct Packer<'a> {
     /// What the pods still to be placed ask for, less the room on planned hosts.
     wanted: Amounts,
     /// Exclusive claims that a pod holds.
-    claims_held: std::collections::BTreeSet<names::Text>,
+    claims_held: BTreeSet<Text>,
     /// Where the search for a host to grow goes on, so that hosts grow evenly.
     growth_cursor: HostId,
     existing: usize,
     /// The pools' weights, heaviest first.
     weights: Vec<i32>,
+    /// How many hosts are planned in each cell.
+    hosts_in_cell: Vec<u32>,
     pub(crate) steps: Vec<Step>,
     pub(crate) rounds: u64,
-}
-
-/// One way to get room.
-#[derive(Clone, Copy, Debug)]
-enum Purchase {
-    New { cell: usize, candidate: usize },
-    Grow { host: HostId, candidate: usize },
 }
 
 /// Everything that is judged before packing begins.
@@ -81,7 +78,7 @@ pub(crate) struct Start<'a> {
     pub(crate) hosts: Vec<Host>,
     pub(crate) admitted_nodes: Vec<FixedBitSet>,
     pub(crate) admitted_cells: Vec<FixedBitSet>,
-    pub(crate) claims_held: std::collections::BTreeSet<names::Text>,
+    pub(crate) claims_held: BTreeSet<Text>,
 }
 
 impl<'a> Packer<'a> {
@@ -118,6 +115,7 @@ impl<'a> Packer<'a> {
             claims_held: start.claims_held,
             growth_cursor: 0,
             weights,
+            hosts_in_cell: vec![0; start.market.cells.len()],
             steps: Vec::new(),
             rounds: 0,
         }
@@ -189,56 +187,80 @@ impl<'a> Packer<'a> {
         let classes = self.classes;
         let class = &classes.classes[class_index];
         let level = &class.levels[level_index];
-        let unruled = is_unruled(class, &level.rules);
         let mut open = self.hosts_with_room(class, level);
         let mut openness = None;
-        let trial_classes = self.trial_classes(class_index);
-        // What a new host costs for its worth, to judge growth by; it changes too little to ask each time.
-        let mut going_rate = None;
+        let mut shopping: Option<Shopping> = None;
         while self.left[class_index] > 0 {
-            let now = self.topology.openness(&level.rules);
-            if openness.as_ref() != Some(&now) {
+            if openness.as_ref() != Some(&self.topology.openness(&level.rules)) {
                 self.fill(class_index, level, &mut open);
                 openness = Some(self.topology.openness(&level.rules));
-            }
-            if self.left[class_index] == 0 {
-                break;
+                if self.left[class_index] == 0 {
+                    break;
+                }
             }
             self.rounds += 1;
-            let Some(purchase) = self.best_purchase(class_index, level, &trial_classes, &mut going_rate)
-            else {
-                break;
-            };
+            let mut plans = shopping.take().unwrap_or_else(|| self.shopping(class_index, level));
+            let Some(purchase) = self.best_purchase(class_index, level, &mut plans) else { break };
+            shopping = Some(plans);
+            let first_new = self.hosts.len();
             match purchase {
                 Purchase::Grow { host, candidate } => {
                     self.grow(host, candidate);
                     self.place_on(class_index, &level.rules, host);
                     open.entries.push((0.0, host));
                 }
-                Purchase::New { cell, candidate } => {
-                    let host = self.buy(cell, candidate);
-                    let placed = self.place_on(class_index, &level.rules, host);
-                    open.entries.push((0.0, host));
-                    // More of the same, while each is full and nothing else is decided by it.
-                    let capped = per_host_cap(class, &level.rules, &self.topology);
-                    let alike = unruled || capped == Some(placed);
-                    while alike && placed > 0 && self.left[class_index] >= placed {
-                        let pool = self.market.cells[cell].pool;
-                        let chosen = &self.market.cells[cell].candidates[candidate];
-                        let open_to_all = self
-                            .topology
-                            .room(&level.rules, &class.appearance, Place::NewIn(cell))
-                            .is_ok_and(|room| room >= placed);
-                        if !open_to_all
-                            || self.claim_is_held(class)
-                            || self.ledger.refusal_to_buy(pool, chosen).is_some()
-                        {
-                            break;
-                        }
-                        let host = self.buy(cell, candidate);
-                        self.place_on(class_index, &level.rules, host);
-                        open.entries.push((0.0, host));
-                    }
+                Purchase::Mix { cell, candidate, pattern } => self.buy_mixes(cell, candidate, &pattern),
+                Purchase::New { choices } => self.buy_for(class_index, level, &choices),
+            }
+            open.entries.extend((first_new..self.hosts.len()).map(|host| (0.0, host)));
+        }
+    }
+
+    /// A host of one of these kinds, and more of them in turn while each takes as many and nothing else is
+    /// decided by it. Taking turns leaves room in every zone for pods that will need it there.
+    fn buy_for(&mut self, class_index: usize, level: &Level, choices: &[(usize, usize)]) {
+        let classes = self.classes;
+        let class = &classes.classes[class_index];
+        let (cell, candidate) = choices[0];
+        let host = self.buy(cell, candidate);
+        let placed = self.place_on(class_index, &level.rules, host);
+        let alike = placed > 0 && per_host_cap(class, &level.rules, &self.topology) == Some(placed);
+        self.hosts[host].may_grow = alike;
+        let mut turn = 1;
+        while alike && self.left[class_index] >= placed {
+            let (cell, candidate) = choices[turn % choices.len()];
+            turn += 1;
+            if !self.may_buy_again(class, level, cell, candidate, placed) {
+                return;
+            }
+            let host = self.buy(cell, candidate);
+            self.hosts[host].may_grow = true;
+            self.place_on(class_index, &level.rules, host);
+        }
+    }
+
+    fn may_buy_again(&self, class: &Class, level: &Level, cell: usize, candidate: usize, pods: u32) -> bool {
+        let cell_ref = &self.market.cells[cell];
+        let room = self.topology.room(&level.rules, &class.appearance, Place::NewIn(cell));
+        room.is_ok_and(|room| room >= pods)
+            && !self.claim_is_held(class)
+            && self.ledger.refusal_to_buy(cell_ref.pool, &cell_ref.candidates[candidate]).is_none()
+    }
+
+    /// Hosts that hold the pattern, as many as there are pods for and the pool allows.
+    fn buy_mixes(&mut self, cell: usize, candidate: usize, pattern: &Pattern) {
+        let times =
+            pattern.pods.iter().map(|(class, pods)| self.left[*class] / pods).min().unwrap_or(0).max(1);
+        let pool = self.market.cells[cell].pool;
+        for _ in 0..times {
+            if self.ledger.refusal_to_buy(pool, &self.market.cells[cell].candidates[candidate]).is_some() {
+                return;
+            }
+            let host = self.buy(cell, candidate);
+            for (class, pods) in &pattern.pods {
+                let pods = self.pods_within_min_values(*class, host, (*pods).min(self.left[*class]));
+                if pods > 0 {
+                    self.bind(*class, host, pods);
                 }
             }
         }
@@ -255,12 +277,30 @@ impl<'a> Packer<'a> {
                 HostOrigin::Planned { cell, .. } => (cells.contains(cell), true),
             };
             if admitted && times_fitting(&class.requests, &host.free) > 0 {
-                // Existing nodes sort below every planned one.
                 let tightness = self.worth.value(&host.free);
-                entries.push((if planned { tightness } else { tightness - 1e18 }, index));
+                entries.push((if planned { tightness } else { tightness - EXISTING_FIRST }, index));
             }
         }
+        if let Some(key) = self.topology.key_to_settle(&level.rules) {
+            self.prefer_roomiest_domain(key, &mut entries);
+        }
         OpenHosts { entries, sorted: 0 }
+    }
+
+    /// Pods that want to be together settle where most of them find room.
+    fn prefer_roomiest_domain(&self, key: KeyId, entries: &mut [(f64, HostId)]) {
+        let mut room: BTreeMap<Option<&Text>, f64> = BTreeMap::new();
+        for (_, host) in entries.iter() {
+            let domain = self.topology.domain_name(Place::Host(*host), key);
+            *room.entry(domain).or_insert(0.0) += self.worth.value(&self.hosts[*host].free);
+        }
+        let roomiest = room.into_iter().reduce(|best, next| if next.1 > best.1 { next } else { best });
+        for (tightness, host) in entries.iter_mut() {
+            let domain = self.topology.domain_name(Place::Host(*host), key);
+            if roomiest.is_some_and(|(best, _)| best != domain) {
+                *tightness += OTHER_DOMAINS_LAST;
+            }
+        }
     }
 
     /// Fills open hosts until no rule lets another pod in.
@@ -336,6 +376,7 @@ impl<'a> Packer<'a> {
         let limits = self.snapshot.pools[cell.pool].types[chosen.instance_type].volume_limits.clone();
         add_times(&mut self.wanted, &chosen.free, -1);
         self.ledger.buy(cell.pool, chosen);
+        self.hosts_in_cell[cell_index] += 1;
         self.hosts.push(Host::planned(cell_index, cell, candidate, limits));
         self.topology.join(cell_index);
         self.hosts.len() - 1
@@ -394,189 +435,6 @@ impl<'a> Packer<'a> {
         self.volumes_as(host, pool, option).is_none_or(|volumes| volumes.within_limits())
     }
 
-    /// The purchase that gives the most worth for the money, from the heaviest pools that have any.
-    fn best_purchase(
-        &mut self,
-        class_index: usize,
-        level: &Level,
-        trial_classes: &[usize],
-        going_rate: &mut Option<(i32, f64)>,
-    ) -> Option<Purchase> {
-        if self.claim_is_held(&self.classes.classes[class_index]) {
-            return None;
-        }
-        if let Some((weight, rate)) = *going_rate
-            && let Some(growth) = self.growth(class_index, level, weight, rate * GROWTH_PREFERENCE)
-        {
-            return Some(growth);
-        }
-        let weights = self.weights.clone();
-        weights.into_iter().find_map(|weight| {
-            let new = self.best_new(class_index, level, weight, trial_classes);
-            let rate = new.map_or(f64::INFINITY, |(ratio, _)| ratio);
-            let growth = self.growth(class_index, level, weight, rate * GROWTH_PREFERENCE);
-            if growth.is_some() || new.is_some() {
-                *going_rate = Some((weight, rate));
-            }
-            growth.or(new.map(|(_, purchase)| purchase))
-        })
-    }
-
-    /// The best new host: the ratio of its price to the worth of what it would hold.
-    fn best_new(
-        &self,
-        class_index: usize,
-        level: &Level,
-        weight: i32,
-        trial_classes: &[usize],
-    ) -> Option<(f64, Purchase)> {
-        let class = &self.classes.classes[class_index];
-        let cap = per_host_cap(class, &level.rules, &self.topology).unwrap_or(u32::MAX);
-        let here = self.left[class_index].min(cap);
-        let mut options: Vec<(f64, i64, usize, usize)> = Vec::new();
-        for cell_index in self.admitted_cells[level.demand].ones() {
-            let cell = &self.market.cells[cell_index];
-            let pool = &self.snapshot.pools[cell.pool];
-            if pool.weight != weight
-                || pool.replicas.is_some()
-                || self.topology.room(&level.rules, &class.appearance, Place::NewIn(cell_index)).is_err()
-                || class.ports.iter().any(|port| cell.daemon_ports.iter().any(|taken| taken.conflicts(port)))
-            {
-                continue;
-            }
-            for index in &cell.front {
-                let candidate = &cell.candidates[*index];
-                let pods = times_fitting(&class.requests, &candidate.free).min(here);
-                if pods == 0
-                    || self.ledger.refusal_to_buy(cell.pool, candidate).is_some()
-                    || !self.volumes_fit_new(class, cell.pool, candidate)
-                    || !self.min_values_hold(&[(class_index, 1)], cell_index, &class.requests)
-                {
-                    continue;
-                }
-                let own = self.worth.value(&class.requests) * f64::from(pods);
-                // A host that only takes so many of this class is bought for them alone; it may grow later.
-                let worth = if here == cap {
-                    own
-                } else {
-                    self.worth.value_capped(&candidate.free, &self.wanted_at_least(class, pods)).max(own)
-                };
-                options.push((ratio(candidate.price, worth), candidate.price, cell_index, *index));
-            }
-        }
-        options.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))));
-        let best_by_promise = *options.first()?;
-        if here == cap {
-            let (ratio, _, cell, candidate) = best_by_promise;
-            return Some((ratio, Purchase::New { cell, candidate }));
-        }
-        options.truncate(TRIALS);
-        options
-            .into_iter()
-            .map(|(_, price, cell, candidate)| {
-                (self.trial(class_index, cell, candidate, trial_classes), price, cell, candidate)
-            })
-            .min_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))))
-            .map(|(ratio, _, cell, candidate)| (ratio, Purchase::New { cell, candidate }))
-    }
-
-    /// What is wanted beyond the room there is, and at least the pods that this purchase is for.
-    fn wanted_at_least(&self, class: &Class, pods: u32) -> Amounts {
-        self.wanted
-            .iter()
-            .zip(&class.requests)
-            .map(|(wanted, request)| (*wanted).max(request * i64::from(pods)))
-            .collect()
-    }
-
-    /// Some of the classes that are still to be placed, evenly over all sizes.
-    fn trial_classes(&self, class_index: usize) -> Vec<usize> {
-        let remaining: Vec<usize> = self
-            .order
-            .iter()
-            .copied()
-            .filter(|other| *other != class_index && self.left[*other] > 0)
-            .collect();
-        let stride = remaining.len().div_ceil(TRIAL_CLASSES).max(1);
-        remaining.into_iter().step_by(stride).collect()
-    }
-
-    /// Fills an offering with the class and then with what else remains, and asks what that was worth.
-    fn trial(&self, class_index: usize, cell: usize, candidate: usize, trial_classes: &[usize]) -> f64 {
-        let candidate = &self.market.cells[cell].candidates[candidate];
-        let mut free = candidate.free.clone();
-        let mut put = |class: &Class, at_most: u32| {
-            let pods = times_fitting(&class.requests, &free).min(at_most);
-            add_times(&mut free, &class.requests, -i64::from(pods));
-        };
-        put(&self.classes.classes[class_index], self.left[class_index]);
-        for other in trial_classes {
-            let class = &self.classes.classes[*other];
-            if self.admitted_cells[class.levels[0].demand].contains(cell) {
-                put(class, self.left[*other]);
-            }
-        }
-        let used: Amounts = candidate.free.iter().zip(&free).map(|(all, left)| all - left).collect();
-        ratio(candidate.price, self.worth.value(&used))
-    }
-
-    /// A planned host that takes the class after growing, at an acceptable ratio.
-    fn growth(
-        &mut self,
-        class_index: usize,
-        level: &Level,
-        weight: i32,
-        acceptable: f64,
-    ) -> Option<Purchase> {
-        let class = &self.classes.classes[class_index];
-        let planned = self.hosts.len() - self.existing;
-        for step in 0..planned {
-            let host_id = self.existing + (self.growth_cursor + step) % planned;
-            let host = &self.hosts[host_id];
-            let HostOrigin::Planned { cell, candidate } = host.origin else { continue };
-            let cell_ref = &self.market.cells[cell];
-            let pool = &self.snapshot.pools[cell_ref.pool];
-            if pool.weight != weight
-                || pool.replicas.is_some()
-                || !self.admitted_cells[level.demand].contains(cell)
-                || self.topology.room(&level.rules, &class.appearance, Place::Host(host_id)).is_err()
-                || class.ports.iter().any(|port| host.ports.iter().any(|taken| taken.conflicts(port)))
-            {
-                continue;
-            }
-            let current = &cell_ref.candidates[candidate];
-            let mut needed = host.load(current);
-            add_times(&mut needed, &class.requests, 1);
-            let larger = cell_ref.front.iter().copied().find(|index| {
-                let option = &cell_ref.candidates[*index];
-                fits(&needed, &option.free)
-                    && self.ledger.refusal_to_exchange(cell_ref.pool, current, option).is_none()
-                    && self
-                        .volumes_as(host_id, cell_ref.pool, option)
-                        .is_none_or(|volumes| volumes.room(class) > 0)
-            });
-            let Some(larger) = larger else { continue };
-            let option = &cell_ref.candidates[larger];
-            let more: Amounts = option.free.iter().zip(&current.free).map(|(to, from)| to - from).collect();
-            let worth = self
-                .worth
-                .value_capped(&more, &self.wanted_at_least(class, 1))
-                .max(self.worth.value(&class.requests));
-            if ratio(option.price - current.price, worth) <= acceptable
-                && self.min_values_hold(&with_one_more(&host.placed, class_index), cell, &needed)
-            {
-                self.growth_cursor = (self.growth_cursor + step + 1) % planned;
-                return Some(Purchase::Grow { host: host_id, candidate: larger });
-            }
-        }
-        None
-    }
-
-    fn volumes_fit_new(&self, class: &Class, pool: usize, candidate: &Candidate) -> bool {
-        let limits = &self.snapshot.pools[pool].types[candidate.instance_type].volume_limits;
-        limits.is_empty() || AttachedVolumes::limited_to(limits.clone()).room(class) > 0
-    }
-
     /// At most so many pods that the pool's minValues still hold on the host.
     fn pods_within_min_values(&self, class: usize, host: HostId, pods: u32) -> u32 {
         let HostOrigin::Planned { cell, candidate } = self.hosts[host].origin else { return pods };
@@ -609,45 +467,47 @@ impl<'a> Packer<'a> {
         }
         let pool = &self.snapshot.pools[pool_index];
         pool.requirements.min_values().all(|(key, count)| {
-            let mut values = std::collections::BTreeSet::new();
-            for (_, candidate) in self.substitutes(placed, cell, needed) {
-                values.extend(crate::market::offered_label(pool, candidate, key));
-            }
+            let values: BTreeSet<&str> = self
+                .cells_for(placed, cell)
+                .flat_map(|other| self.substitutes_in(other, cell, needed))
+                .filter_map(|candidate| crate::market::offered_label(pool, candidate, key))
+                .collect();
             values.len() >= count as usize
         })
     }
 
-    /// All candidates that could stand in for a host of this cell with these pods on it.
-    pub(crate) fn substitutes<'b>(
+    /// Cells of the same pool and custom labels that would do for all these pods, as far as labels decide.
+    pub(crate) fn cells_for<'b>(
         &'b self,
         placed: &'b [(usize, u32)],
         cell: usize,
-        needed: &'b [i64],
-    ) -> impl Iterator<Item = (usize, &'b Candidate)> + 'b {
+    ) -> impl Iterator<Item = usize> + 'b {
         let home = &self.market.cells[cell];
-        self.market
-            .cells
+        let admitted: Vec<&FixedBitSet> = placed
             .iter()
-            .enumerate()
-            .filter(move |(index, other)| {
-                other.pool == home.pool
-                    && other.custom == home.custom
-                    && placed.iter().all(|(class, _)| {
-                        let levels = &self.classes.classes[*class].levels;
-                        levels.last().is_some_and(|level| self.admitted_cells[level.demand].contains(*index))
-                    })
-            })
-            .flat_map(|(index, other)| {
-                other.candidates.iter().map(move |candidate| (index, other, candidate))
-            })
-            .filter(move |(_, other, candidate)| {
-                // With the DaemonSets of either place: which of them run is only known once it is there.
-                let more_daemons =
-                    home.daemons.iter().zip(&other.daemons).map(|(here, there)| (here - there).max(0));
-                let needed = needed.iter().zip(more_daemons).map(|(needed, more)| needed + more);
-                needed.zip(&candidate.free).all(|(needed, free)| needed <= 0 || needed <= *free)
-            })
-            .map(|(index, _, candidate)| (index, candidate))
+            .filter_map(|(class, _)| self.classes.classes[*class].levels.last())
+            .map(|level| &self.admitted_cells[level.demand])
+            .collect();
+        (0..self.market.cells.len()).filter(move |index| {
+            let other = &self.market.cells[*index];
+            other.pool == home.pool
+                && other.custom == home.custom
+                && admitted.iter().all(|cells| cells.contains(*index))
+        })
+    }
+
+    /// Candidates of `cell` that could stand in for a host of `home` with this load, cheapest first.
+    pub(crate) fn substitutes_in<'b>(
+        &'b self,
+        cell: usize,
+        home: usize,
+        load: &'b [i64],
+    ) -> impl Iterator<Item = &'b Candidate> + 'b {
+        let (cell, home) = (&self.market.cells[cell], &self.market.cells[home]);
+        // With the DaemonSets of either place: which of them run is only known once it is there.
+        let more_daemons = home.daemons.iter().zip(&cell.daemons).map(|(here, there)| (here - there).max(0));
+        let needed: Amounts = load.iter().zip(more_daemons).map(|(load, more)| load + more).collect();
+        cell.candidates.iter().filter(move |candidate| fits(&needed, &candidate.free))
     }
 
     /// Why a new host of this cell takes no pod of the class, because of other pods.
@@ -687,47 +547,14 @@ impl OpenHosts {
     }
 }
 
-fn ratio(price: i64, worth: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a ratio for choosing among offerings")]
-    let price = price as f64;
-    if worth > 0.0 { price / worth } else { price * 1e12 }
-}
-
 pub(crate) fn add_times(sum: &mut Amounts, amounts: &[i64], times: i64) {
     sum.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount * times);
 }
 
-fn with_one_more(placed: &[(usize, u32)], class: usize) -> Vec<(usize, u32)> {
+pub(crate) fn with_one_more(placed: &[(usize, u32)], class: usize) -> Vec<(usize, u32)> {
     let mut placed = placed.to_vec();
     if !placed.iter().any(|(other, _)| *other == class) {
         placed.push((class, 1));
     }
     placed
-}
-
-/// No other pod decides where the class may go, and nothing but resources how many fit on a host.
-fn is_unruled(class: &Class, rules: &PodRules) -> bool {
-    rules.spread.is_empty()
-        && rules.affinity.is_empty()
-        && rules.anti_affinity.is_empty()
-        && class.appearance.shunned_by.is_empty()
-        && class.ports.is_empty()
-        && class.volumes.exclusive.is_empty()
-}
-
-/// How many pods of the class a single host takes at most, where that is fixed beforehand.
-fn per_host_cap(class: &Class, rules: &PodRules, topology: &Topology) -> Option<u32> {
-    let on_hostname = |group: &usize| topology.keys[topology.groups[*group].key].is_hostname;
-    let by_spread = rules
-        .spread
-        .iter()
-        .filter(|rule| rule.matches_itself && on_hostname(&rule.group))
-        .map(|rule| rule.max_skew);
-    let by_anti_affinity = rules
-        .anti_affinity
-        .iter()
-        .filter(|group| on_hostname(group) && class.appearance.counted_by.contains(group))
-        .map(|_| 1);
-    let by_ports = (!class.ports.is_empty()).then_some(1);
-    by_spread.chain(by_anti_affinity).chain(by_ports).min()
 }

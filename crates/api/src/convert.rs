@@ -344,7 +344,10 @@ mod tests {
                 "{matchExpressions: [{key: cpu, operator: Gte, values: ['4']}]}",
                 "matchExpressions[0].operator: `Gte` is not known here; it is one of In, NotIn, Exists, DoesNotExist, Gt, Lt",
             ),
-            ("{matchFields: [{key: metadata.name, operator: In, values: [node]}]}", "metadata.name In [node]"),
+            (
+                "{matchFields: [{key: metadata.name, operator: In, values: [node]}]}",
+                "metadata.name In [node]",
+            ),
             (
                 "{matchFields: [{key: metadata.name, operator: In, values: [node, m]}]}",
                 "matchFields[0].values: must be exactly one node's name",

@@ -180,7 +180,8 @@ fn describe(error: &serde_saphyr::Error) -> String {
     match error {
         Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
         Error::Budget {
-            breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } | BudgetBreach::ScalarBytes { .. },
+            breach:
+                BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } | BudgetBreach::ScalarBytes { .. },
             ..
         } => "holds too many values; split the document, or give it as JSON".to_owned(),
         Error::Budget { .. }
@@ -197,7 +198,11 @@ fn describe(error: &serde_saphyr::Error) -> String {
             let text = error.to_string();
             // The problem carries the position already.
             let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
-            if message == "recursion limit exceeded" { too_deep() } else { format!("not valid YAML: {message}") }
+            if message == "recursion limit exceeded" {
+                too_deep()
+            } else {
+                format!("not valid YAML: {message}")
+            }
         }
     }
 }

@@ -42,7 +42,10 @@ fn catalog() -> Arc<Catalog> {
                 .collect(),
         })
     };
-    Arc::new(Catalog { name: "test".into(), types: vec![instance_type("large", 4), instance_type("small", 2)] })
+    Arc::new(Catalog {
+        name: "test".into(),
+        types: vec![instance_type("large", 4), instance_type("small", 2)],
+    })
 }
 
 fn assembled(text: &str) -> Assembled {
@@ -55,12 +58,14 @@ fn assembled(text: &str) -> Assembled {
 fn facts(text: &str) -> String {
     let Assembled { snapshot, unavailable, skipped, problems } = assembled(text);
     let mut out = String::new();
-    let labels = |labels: &Labels| labels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",");
+    let labels =
+        |labels: &Labels| labels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",");
     for pod in &snapshot.pods {
         let node = pod.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
         let volumes: String = pod.volumes.iter().map(|v| format!(" volume {}", v.claim())).collect();
         let daemon = pod.daemon_set.as_ref().map_or(String::new(), |name| format!(" of daemon {name}"));
-        writeln!(out, "pod {} {:?} {}{node}{daemon}{volumes}", pod.id(), pod.origin, pod.spec.requests).unwrap();
+        writeln!(out, "pod {} {:?} {}{node}{daemon}{volumes}", pod.id(), pod.origin, pod.spec.requests)
+            .unwrap();
     }
     for node in &snapshot.nodes {
         let pool = node.pool.as_deref().unwrap_or("-");
@@ -120,7 +125,8 @@ fn facts(text: &str) -> String {
 
 /// Each case is a name, manifests, and the facts that must come of them.
 fn check(cases: &[(&str, &str, &str)]) {
-    let squeezed = |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("\n");
+    let squeezed =
+        |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).collect::<Vec<_>>().join("\n");
     for (name, manifests, expected) in cases {
         assert_eq!(squeezed(&facts(manifests)), squeezed(expected), "{name}");
     }
@@ -285,8 +291,12 @@ fn workloads() {
             "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: nightly}}\nspec: {{{spec} jobTemplate: {{spec: {{parallelism: 2, template: {{spec: {{containers: [{{}}]}}}}}}}}}}\n---\n"
         )
     };
-    let made = |names: &[&str]| names.iter().map(|name| format!("pod default/{name} Workload pods 1\n")).collect::<String>();
-    let given = |names: &[&str]| names.iter().map(|name| format!("pod default/{name} Object pods 1\n")).collect::<String>();
+    let made = |names: &[&str]| {
+        names.iter().map(|name| format!("pod default/{name} Workload pods 1\n")).collect::<String>()
+    };
+    let given = |names: &[&str]| {
+        names.iter().map(|name| format!("pod default/{name} Object pods 1\n")).collect::<String>()
+    };
     let cases = [
         ("a deployment", deployment(2), made(&["web-0", "web-1"])),
         ("one pod unless it says otherwise", deployment(1).replace("replicas: 1, ", ""), made(&["web-0"])),
@@ -339,7 +349,9 @@ claim default/data-db-2 slow
         (
             "ordinals may start anywhere",
             stateful("ordinals: {start: 5}"),
-            ["db-5", "db-6", "db-7"].map(|n| format!("pod default/{n} Workload pods 1 volume other\n")).concat(),
+            ["db-5", "db-6", "db-7"]
+                .map(|n| format!("pod default/{n} Workload pods 1 volume other\n"))
+                .concat(),
         ),
         ("a job", job("j", "", "parallelism: 3, completions: 2,"), made(&["j-0", "j-1"])),
         ("a job with a queue", job("j", "", "parallelism: 3,"), made(&["j-0", "j-1", "j-2"])),
@@ -348,7 +360,8 @@ claim default/data-db-2 slow
         ("a suspended cron job", cron("suspend: true,"), String::new()),
         (
             "a job of a cron job is that run",
-            cron("") + &job("nightly-123", "{kind: CronJob, name: nightly, controller: true}", "parallelism: 2,"),
+            cron("")
+                + &job("nightly-123", "{kind: CronJob, name: nightly, controller: true}", "parallelism: 2,"),
             made(&["nightly-0", "nightly-1"]),
         ),
         (
@@ -367,7 +380,9 @@ fn buffers() {
     let template = "apiVersion: v1\nkind: PodTemplate\nmetadata: {name: t}\ntemplate: {spec: {containers: [{resources: {requests: {cpu: 1}}}]}}\n---\n";
     let deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 4, template: {spec: {containers: [{}]}}}\n---\n";
     let buffer = |spec: &str| {
-        format!("apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {{name: b}}\nspec: {{{spec}}}\n")
+        format!(
+            "apiVersion: autoscaling.x-k8s.io/v1beta1\nkind: CapacityBuffer\nmetadata: {{name: b}}\nspec: {{{spec}}}\n"
+        )
     };
     let room = |count: u32, requests: &str| {
         (0..count).map(|i| format!("pod default/b-buffer-{i} Buffer {requests}\n")).collect::<String>()
@@ -388,7 +403,7 @@ fn buffers() {
         (
             "of a template that is not there",
             buffer("podTemplateRef: {name: t}, replicas: 2"),
-            "problem in.yaml:1: CapacityBuffer/b: spec.podTemplateRef.name: there is no PodTemplate `t` in the namespace default; add it".to_owned(),
+            "problem in.yaml:4: CapacityBuffer/b: spec.podTemplateRef.name: there is no PodTemplate `t` in the namespace default; add it".to_owned(),
         ),
         (
             "of nothing",
@@ -404,9 +419,12 @@ fn buffers() {
 #[test]
 fn nodes() {
     let pool = node_pool("default", "requirements: []", "");
-    let pool_fact = "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types large*4 small*4";
+    let pool_fact =
+        "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types large*4 small*4";
     let node = |labels: &str, spec: &str, status: &str| {
-        format!("apiVersion: v1\nkind: Node\nmetadata: {{name: node, labels: {{{labels}}}}}\nspec: {{{spec}}}\nstatus: {{{status}}}\n---\n")
+        format!(
+            "apiVersion: v1\nkind: Node\nmetadata: {{name: node, labels: {{{labels}}}}}\nspec: {{{spec}}}\nstatus: {{{status}}}\n---\n"
+        )
     };
     let ours = "karpenter.sh/nodepool: default, karpenter.sh/initialized: 'true', node.kubernetes.io/instance-type: large, topology.kubernetes.io/zone: a, karpenter.sh/capacity-type: spot";
     let room = "allocatable: {cpu: 3900m}";
@@ -483,7 +501,9 @@ fn nodes() {
 #[test]
 fn pools_of_all_dialects() {
     let kwok_class = |name: &str| {
-        format!("apiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {{name: {name}}}\nspec: {{}}\n---\n")
+        format!(
+            "apiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {{name: {name}}}\nspec: {{}}\n---\n"
+        )
     };
     let group = |name: &str, offerings: &str, more: &str| {
         format!(
@@ -515,7 +535,7 @@ fn pools_of_all_dialects() {
             "an overlay, seen in the pool's types by its conflict alone",
             node_pool("default", "requirements: []", "") + overlay + &overlay.replace("name: o", "name: p").replace("gpu: 1", "gpu: 2"),
             "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types large*4 small*4
-             problem in.yaml:14: NodeOverlay/p: spec: overlays o and p both have weight 0 and differ on example.com/gpu of large; give one of them a higher weight, or requirements that do not overlap",
+             problem in.yaml:17: NodeOverlay/p: spec: overlays o and p both have weight 0 and differ on example.com/gpu of large; give one of them a higher weight, or requirements that do not overlap",
         ),
         (
             "a NodeGroup and the cluster's limit",
@@ -530,7 +550,7 @@ fn pools_of_all_dialects() {
             "a NodeGroup with an unknown offering",
             group("web", "huge", ""),
             "pool web weight 0 min 1 [] nodes<=5 requires topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=web types  blocked PoolNotReady: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog
-             problem in.yaml:1: NodeGroup/web: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog",
+             problem in.yaml:4: NodeGroup/web: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog",
         ),
         (
             "a ScalingConstraint and its feedback",
@@ -543,25 +563,25 @@ fn pools_of_all_dialects() {
             "a template without a price",
             constraint("huge"),
             "pool worker weight -2 min 0 [cpu 100] requires team [a] labels sa.gardener.cloud/node-pool-name=worker,team=a types  blocked PoolNotReady: spec.nodePools[0].nodeTemplates[0].instanceType: the catalog has no price for `huge` in the pool's zones; add it to the catalog
-             problem in.yaml:1: ScalingConstraint/sc: spec.nodePools[0].nodeTemplates[0].instanceType: the catalog has no price for `huge` in the pool's zones; add it to the catalog",
+             problem in.yaml:4: ScalingConstraint/sc: spec.nodePools[0].nodeTemplates[0].instanceType: the catalog has no price for `huge` in the pool's zones; add it to the catalog",
         ),
         (
             "one name for two pools",
             node_pool("web", "requirements: []", "") + &group("web", "large", ""),
             "pool web weight 0 min 0 [] requires  labels karpenter.sh/nodepool=web types large*4 small*4
-             problem in.yaml:9: NodeGroup/web: metadata.name: there is another pool `web`; pools of all kinds share their names",
+             problem in.yaml:11: NodeGroup/web: metadata.name: there is another pool `web`; pools of all kinds share their names",
         ),
         (
             "a class that is not there beside one that is",
             node_pool("default", "requirements: []", "") + &kwok_class("other"),
             "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types  blocked PoolNotReady: spec.template.spec.nodeClassRef.name: there is no KWOKNodeClass `default`; the input has other
-             problem in.yaml:1: NodePool/default: spec.template.spec.nodeClassRef.name: there is no KWOKNodeClass `default`; the input has other",
+             problem in.yaml:6: NodePool/default: spec.template.spec.nodeClassRef.name: there is no KWOKNodeClass `default`; the input has other",
         ),
         (
             "a class without a catalog",
             node_pool("default", "requirements: []", "").replace("KWOKNodeClass", "GCENodeClass"),
             "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types  blocked PoolNotReady: spec.template.spec.nodeClassRef: karpenter.kwok.sh/GCENodeClass is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass
-             problem in.yaml:1: NodePool/default: spec.template.spec.nodeClassRef: karpenter.kwok.sh/GCENodeClass is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass",
+             problem in.yaml:6: NodePool/default: spec.template.spec.nodeClassRef: karpenter.kwok.sh/GCENodeClass is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass",
         ),
     ];
     for (name, manifests, expected) in &cases {
@@ -572,9 +592,13 @@ fn pools_of_all_dialects() {
 /// What is wrong must be found at its line and field, in YAML and in JSON alike.
 #[test]
 fn problems_have_a_line_and_a_field() {
-    let pod = |spec: &str| format!("apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: c\n{spec}");
+    let pod = |spec: &str| {
+        format!("apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\nspec:\n  containers:\n  - name: c\n{spec}")
+    };
     let pool = |spec: &str| {
-        format!("apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: p\nspec:\n  template:\n    spec:\n      requirements: []\n{spec}")
+        format!(
+            "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata:\n  name: p\nspec:\n  template:\n    spec:\n      requirements: []\n{spec}"
+        )
     };
     let class = format!("      nodeClassRef: {KWOK_REF}\n");
     for (manifest, expected) in [
@@ -612,11 +636,11 @@ fn problems_have_a_line_and_a_field() {
         ),
         (
             pod("  priorityClassName: gold\n"),
-            "in.yaml:1: Pod/p: spec.priorityClassName: the PriorityClass `gold` is not in the input; add it, or use one of system-cluster-critical, system-node-critical",
+            "in.yaml:8: Pod/p: spec.priorityClassName: the PriorityClass `gold` is not in the input; add it, or use one of system-cluster-critical, system-node-critical",
         ),
         (
             pod("  runtimeClassName: kata\n"),
-            "in.yaml:1: Pod/p: spec.runtimeClassName: the RuntimeClass `kata` is not in the input; add it",
+            "in.yaml:8: Pod/p: spec.runtimeClassName: the RuntimeClass `kata` is not in the input; add it",
         ),
         (
             pod("  nodeSelector: [a]\n"),
@@ -632,7 +656,7 @@ fn problems_have_a_line_and_a_field() {
         ),
         (
             pod("") + "---\n" + &pod(""),
-            "in.yaml:9: Pod/p: metadata.name: there is another pod of this name at in.yaml:1; remove one",
+            "in.yaml:12: Pod/p: metadata.name: there is another pod of this name at in.yaml:1; remove one",
         ),
         (
             "kind: Pod\nmetadata: {name: p}\n".to_owned(),
@@ -680,7 +704,7 @@ fn problems_have_a_line_and_a_field() {
         ),
         ("a: [1\n".to_owned(), "not valid YAML"),
         ("a:\n\t- b\n".to_owned(), "in.yaml:2: a tab is not allowed here; indent with spaces"),
-        ("{\"kind\": \"Pod\",\n}".to_owned(), "not valid JSON"),
+        ("{\"kind\": \"Pod\"\n".to_owned(), "in.yaml:2: not valid JSON: EOF while parsing an object"),
     ] {
         let problems: Vec<String> = assembled(&manifest).problems.iter().map(ToString::to_string).collect();
         assert!(problems.len() == 1 && problems[0].contains(expected), "{manifest}\n{problems:#?}\n{expected}");
@@ -812,7 +836,11 @@ spec:
         (
             format!(
                 "{} {} {} {} {}",
-                spread.max_skew, spread.required, spread.min_domains, spread.honor_node_affinity, spread.honor_node_taints
+                spread.max_skew,
+                spread.required,
+                spread.min_domains,
+                spread.honor_node_affinity,
+                spread.honor_node_taints
             ),
             "2 false 1 true false",
         ),

@@ -80,6 +80,9 @@ fn ready_by_default(mut crd: CustomResourceDefinition) -> CustomResourceDefiniti
 /// would take a null for a value.
 fn forbid_null(schema: &mut JSONSchemaProps) {
     schema.nullable = None;
+    if let Some(values) = &mut schema.enum_ {
+        values.retain(|value| !value.0.is_null());
+    }
     for property in schema.properties.iter_mut().flat_map(|properties| properties.values_mut()) {
         forbid_null(property);
     }

@@ -1,24 +1,27 @@
 //! The generated definitions: fresh on disk, and with what the originals have.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test's harness may fail the test")]
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::{env, fs};
 
 use berth_api::crds;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::{Value, json};
 
-fn crd(kind: &str) -> CustomResourceDefinition {
-    crds::all()
-        .into_iter()
-        .find(|crd| crd.spec.names.kind == kind)
-        .unwrap_or_else(|| panic!("no kind {kind}"))
+/// Generated once: each takes milliseconds, and the tables below ask for them often.
+static CRDS: LazyLock<Vec<CustomResourceDefinition>> = LazyLock::new(crds::all);
+
+fn crd(kind: &str) -> &'static CustomResourceDefinition {
+    CRDS.iter().find(|crd| crd.spec.names.kind == kind).unwrap_or_else(|| panic!("no kind {kind}"))
 }
 
 /// The schema of the field at `path` (`spec.template.taints[].key`), `[]` meaning items and `{}` values.
 fn schema(kind: &str, path: &str) -> Value {
-    let version = crd(kind).spec.versions.remove(0);
-    let mut schema = serde_json::to_value(version.schema).unwrap()["openAPIV3Schema"].take();
+    let version = &crd(kind).spec.versions[0];
+    let mut schema = serde_json::to_value(&version.schema).unwrap()["openAPIV3Schema"].take();
     for field in path.split('.').filter(|field| !field.is_empty()) {
         let name = field.trim_end_matches("[]").trim_end_matches("{}");
         schema = schema["properties"][name].take();
@@ -122,9 +125,9 @@ fn names_scopes_and_subresources() {
         assert_eq!(crd.metadata.name.as_deref(), Some(name), "{kind}");
         assert_eq!(crd.spec.versions[0].name, version, "{kind}");
         assert_eq!(crd.spec.scope, scope, "{kind}");
-        assert_eq!(crd.spec.names.short_names.unwrap_or_default(), short_names, "{kind}");
+        assert_eq!(crd.spec.names.short_names.clone().unwrap_or_default(), short_names, "{kind}");
         assert_eq!(
-            crd.spec.names.categories.unwrap_or_default(),
+            crd.spec.names.categories.clone().unwrap_or_default(),
             match crd.spec.group.as_str() {
                 group if group.contains("karpenter") => vec!["karpenter"],
                 "autoscaling.x-k8s.io" => vec!["autoscaling"],
@@ -362,7 +365,7 @@ fn schemas_are_plain() {
             walk(&format!("{path}{{}}"), &schema["additionalProperties"]);
         }
     }
-    for crd in crds::all() {
+    for crd in CRDS.iter() {
         walk(&crd.spec.names.kind, &schema(&crd.spec.names.kind, ""));
     }
 }

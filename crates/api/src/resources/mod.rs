@@ -4,6 +4,7 @@
 //! what its schema would have refused as far as a type can say it. Unknown fields are ignored, as the
 //! API server prunes them. The schemas, with the rules that need CEL, come from the same structs.
 
+#![expect(clippy::duplicated_attributes, reason = "two printer columns may have the same type")]
 #![expect(
     unreachable_pub,
     reason = "the schema derive copies each struct into a function's body, where its `pub` reaches nobody"

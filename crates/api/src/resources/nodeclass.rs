@@ -442,14 +442,14 @@ pub enum HttpTokens {
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionTracking {
     /// Of established TCP connections.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tcp_established_timeout: Option<Whole<60, 432_000>>,
+    #[serde(rename = "tcpEstablishedTimeout", skip_serializing_if = "Option::is_none")]
+    pub tcp_established: Option<Whole<60, 432_000>>,
     /// Of UDP streams, which have seen more than one request and answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub udp_stream_timeout: Option<Whole<60, 180>>,
+    #[serde(rename = "udpStreamTimeout", skip_serializing_if = "Option::is_none")]
+    pub udp_stream: Option<Whole<60, 180>>,
     /// Of other UDP traffic.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub udp_timeout: Option<Whole<30, 60>>,
+    #[serde(rename = "udpTimeout", skip_serializing_if = "Option::is_none")]
+    pub udp: Option<Whole<30, 60>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]

@@ -48,42 +48,38 @@ pub(crate) fn for_each_document(
     visit: &mut dyn FnMut(Document<'_>),
     refuse: &mut dyn FnMut(Malformed),
 ) {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut line = 1;
-    for part in split(text) {
-        let first = without_marker(part).trim_start();
-        if first.starts_with('{') {
-            let leading = newlines(&part.as_bytes()[..part.len() - first.len()]);
-            json_documents(first, line + leading, visit, refuse);
+    while !rest.is_empty() {
+        let object = without_marker(rest).trim_start();
+        let used = if object.starts_with('{') {
+            let skipped = rest.len() - object.len();
+            line += newlines(&rest.as_bytes()[..skipped]);
+            rest = object;
+            json_document(object, line, visit, refuse)
         } else {
+            let part = first_document(rest);
             yaml_document(part, line, visit, refuse);
-        }
-        line += newlines(part.as_bytes());
+            part.len()
+        };
+        line += newlines(&rest.as_bytes()[..used]);
+        rest = &rest[used..];
     }
 }
 
-/// The documents between lines that begin with `---`, each with the newlines that belong to it.
+/// The text up to the next line that begins with `---`.
 ///
 /// Neither a JSON string nor a YAML block can contain such a line, so no parser is needed.
-fn split(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(text);
-    std::iter::from_fn(move || {
-        let current = rest?;
-        let mut from = 0;
-        loop {
-            let Some(found) = current[from..].find("\n---") else {
-                rest = None;
-                return Some(current);
-            };
-            let marker = from + found + 1;
-            let after = current.as_bytes().get(marker + 3);
-            if after.is_none_or(u8::is_ascii_whitespace) {
-                rest = Some(&current[marker..]);
-                return Some(&current[..marker]);
-            }
-            from = marker + 3;
+fn first_document(text: &str) -> &str {
+    let mut from = 0;
+    while let Some(found) = text[from..].find("\n---") {
+        let marker = from + found + 1;
+        if text.as_bytes().get(marker + 3).is_none_or(u8::is_ascii_whitespace) {
+            return &text[..marker];
         }
-    })
+        from = marker + 3;
+    }
+    text
 }
 
 /// Without a first line that is only `---` and perhaps a comment.
@@ -178,31 +174,29 @@ fn list_of(header: &Header) -> Option<ListHeader> {
     Some(ListHeader { api_version: header.api_version.clone(), kind })
 }
 
-/// One or more JSON objects, one after another.
-fn json_documents(
+/// The JSON object that the text begins with. Returns how many bytes it took.
+fn json_document(
     text: &str,
-    mut line: usize,
+    line: usize,
     visit: &mut dyn FnMut(Document<'_>),
     refuse: &mut dyn FnMut(Malformed),
-) {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let mut deserializer = serde_json::Deserializer::from_str(rest);
-        let mut list = JsonList::new(rest, line, visit, refuse);
-        let outcome = list.read(&mut deserializer);
-        let (header, had_items, handed_on) = list.finish();
-        if let Err(error) = outcome {
-            return broken_json(rest, line, &error, handed_on, visit, refuse);
-        }
-        let used = deserializer.into_iter::<IgnoredAny>().byte_offset().clamp(1, rest.len());
-        if !had_items && list_of(&header).is_none() {
-            let body = Body::Json(&rest[..used]);
-            visit(Document { body, line, line_offset: line - 1, header });
-        }
-        let next = rest[used..].trim_start();
-        line += newlines(&rest.as_bytes()[..rest.len() - next.len()]);
-        rest = next;
+) -> usize {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let mut list = JsonList::new(text, line, visit, refuse);
+    let outcome = list.read(&mut deserializer);
+    let (header, had_items, handed_on) = list.finish();
+    if let Err(error) = outcome {
+        // The parser may have run into the next document; what is wrong is what is wrong without it.
+        let broken = first_document(text);
+        let error = serde_json::from_str::<IgnoredAny>(broken).err().unwrap_or(error);
+        broken_json(broken, line, &error, handed_on, visit, refuse);
+        return broken.len();
     }
+    let used = deserializer.into_iter::<IgnoredAny>().byte_offset().clamp(1, text.len());
+    if !had_items && list_of(&header).is_none() {
+        visit(Document { body: Body::Json(&text[..used]), line, line_offset: line - 1, header });
+    }
+    used
 }
 
 /// A text that begins like JSON may still be YAML in its flow style, unless part of it was taken.

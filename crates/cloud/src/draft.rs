@@ -44,11 +44,12 @@ impl Draft {
             }
         };
         for offering in offerings {
-            if listed.offerings.iter().any(|other| are_one(other, &offering)) {
+            let Err(place) = listed.offerings.binary_search_by(|other| key(other).cmp(&key(&offering)))
+            else {
                 let offering = describe(&offering);
                 return Err(CatalogError::DuplicateOffering { at: at(), name, offering });
-            }
-            listed.offerings.push(offering);
+            };
+            listed.offerings.insert(place, offering);
         }
         Ok(())
     }
@@ -58,13 +59,7 @@ impl Draft {
         if self.types.is_empty() {
             return Err(CatalogError::Empty);
         }
-        let in_order = |mut instance_type: InstanceType| {
-            instance_type.offerings.sort_by(|a, b| {
-                (&a.zone, a.capacity_type, &a.labels).cmp(&(&b.zone, b.capacity_type, &b.labels))
-            });
-            Arc::new(instance_type)
-        };
-        Ok(Catalog { name: name.into(), types: self.types.into_values().map(in_order).collect() })
+        Ok(Catalog { name: name.into(), types: self.types.into_values().map(Arc::new).collect() })
     }
 }
 
@@ -93,11 +88,15 @@ fn difference(listed: &InstanceType, added: &InstanceType) -> Option<&'static st
     }
 }
 
-fn are_one(a: &Offering, b: &Offering) -> bool {
-    a.zone == b.zone && a.capacity_type == b.capacity_type && a.labels == b.labels
+/// What makes an offering the one it is, and its place in the list.
+fn key(offering: &Offering) -> (&Text, CapacityType, &Labels) {
+    (&offering.zone, offering.capacity_type, &offering.labels)
 }
 
 fn describe(offering: &Offering) -> String {
-    let labels: String = offering.labels.iter().map(|(key, value)| format!(", {key}={value}")).collect();
-    format!("in {} as {}{labels}", offering.zone, offering.capacity_type)
+    let mut text = format!("in {} as {}", offering.zone, offering.capacity_type);
+    for (key, value) in &offering.labels {
+        text.extend([", ", key, "=", value]);
+    }
+    text
 }

@@ -43,7 +43,7 @@ impl Path<'_> {
     }
 }
 
-impl<'v, 'p> Field<'v, 'p> {
+impl<'v> Field<'v, '_> {
     pub(crate) fn root(value: &'v Value) -> Self {
         Self { value: Some(value), path: Path::Root }
     }

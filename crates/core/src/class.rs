@@ -500,7 +500,7 @@ impl<'a> ClassBuilder<'a> {
                         *class_of.entry(key).or_insert_with(|| {
                             let mut demand = NodeDemand::required(&kind.spec, &[]);
                             demand.volumes.clone_from(&volumes.terms);
-                            let levels = levels(&rules[kind_index], &appearance, &demand)
+                            let levels = levels(&rules[kind_index], &appearance, &demand, &kind.spec.labels)
                                 .map(|(demand, rules)| Level { demand: intern(demand), rules })
                                 .collect();
                             classes.push(Class {
@@ -602,6 +602,7 @@ fn levels<'a>(
     rules: &'a KindRules,
     appearance: &'a Appearance,
     required: &'a NodeDemand,
+    labels: &'a Labels,
 ) -> impl Iterator<Item = (NodeDemand, PodRules)> + 'a {
     (0..=rules.soft.len()).map(move |given_up| {
         let mut demand = required.clone();
@@ -609,7 +610,7 @@ fn levels<'a>(
             group: *group,
             max_skew: spread.max_skew,
             min_domains: spread.min_domains,
-            matches_itself: appearance.counted_by.contains(group),
+            matches_itself: spread.selector.as_ref().is_some_and(|selector| selector.matches(labels)),
         };
         let affinity_rule = |groups: &Vec<GroupId>| AffinityRule {
             groups: groups.clone(),

@@ -420,11 +420,12 @@ fn custom_values(set: &ValueSet, named: Option<&BTreeSet<Text>>) -> Vec<Option<T
         values.push(default);
     }
     if let Some(named) = named {
-        let finite = set.finite().into_iter().flatten();
-        let further = finite.chain(named.iter().filter(|value| set.has(value)));
-        for value in further {
-            if !values.contains(&Some(value.clone())) {
-                values.push(Some(value.clone()));
+        let finite = set.finite().into_iter().flatten().cloned();
+        let further =
+            set.any_value().into_iter().chain(finite).chain(named.iter().filter(|v| set.has(v)).cloned());
+        for value in further.map(Some) {
+            if !values.contains(&value) {
+                values.push(value);
             }
         }
     }

@@ -160,7 +160,7 @@ impl<'a> Packer<'a> {
     /// Nodes that must exist whatever the pods want: static replicas and minima.
     fn launch_fixed_nodes(&mut self) {
         for (pool_index, pool) in self.snapshot.pools.iter().enumerate() {
-            let target = pool.replicas.unwrap_or(0).max(pool.nodes_min);
+            let target = pool.replicas.unwrap_or(pool.nodes_min);
             while self.ledger.nodes_staying(pool_index) < target {
                 let cheapest = self
                     .market
@@ -174,7 +174,10 @@ impl<'a> Packer<'a> {
                             .enumerate()
                             .map(move |(index, candidate)| (candidate, cell_index, index))
                     })
-                    .filter(|(candidate, ..)| self.ledger.refusal_to_buy(pool_index, candidate).is_none())
+                    .filter(|(candidate, cell, _)| {
+                        self.ledger.refusal_to_buy(pool_index, candidate).is_none()
+                            && self.min_values_hold(&[], *cell, &[])
+                    })
                     .min_by_key(|(candidate, cell, index)| (candidate.price, *cell, *index));
                 let Some((_, cell, candidate)) = cheapest else { break };
                 self.buy(cell, candidate);
@@ -634,8 +637,17 @@ impl<'a> Packer<'a> {
                         levels.last().is_some_and(|level| self.admitted_cells[level.demand].contains(*index))
                     })
             })
-            .flat_map(|(index, other)| other.candidates.iter().map(move |candidate| (index, candidate)))
-            .filter(move |(_, candidate)| fits(needed, &candidate.free))
+            .flat_map(|(index, other)| {
+                other.candidates.iter().map(move |candidate| (index, other, candidate))
+            })
+            .filter(move |(_, other, candidate)| {
+                // With the DaemonSets of either place: which of them run is only known once it is there.
+                let more_daemons =
+                    home.daemons.iter().zip(&other.daemons).map(|(here, there)| (here - there).max(0));
+                let needed = needed.iter().zip(more_daemons).map(|(needed, more)| needed + more);
+                needed.zip(&candidate.free).all(|(needed, free)| needed <= 0 || needed <= *free)
+            })
+            .map(|(index, _, candidate)| (index, candidate))
     }
 
     /// Why a new host of this cell takes no pod of the class, because of other pods.

@@ -281,7 +281,6 @@ impl<'a> Prepared<'a> {
             .map(|(cell, candidate)| (bound_to_cell && cell != cell_index, candidate))
             .filter(|(_, other)| {
                 (other.instance_type, other.offering) != (chosen.instance_type, chosen.offering)
-                    && other.reservation.is_none()
             })
             .collect();
         others

@@ -14,12 +14,13 @@
 //! as spot at the options' discount, which is marked as estimated.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
 use berth_core::names::{self, Labels, Text, label_key_problem, label_value_problem};
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, format_amount};
 use berth_core::units::{Price, PriceError, Quantity, QuantityError};
+use rustc_hash::FxHashSet;
 
 use super::{Draft, PODS_DEFAULT, Repeated, unknown_capacity_type};
 use crate::CatalogOptions;
@@ -171,7 +172,7 @@ impl Header {
 
 /// Each text once: thousands of types share a few hundred label values.
 #[derive(Default)]
-struct Texts(HashSet<Text>);
+struct Texts(FxHashSet<Text>);
 
 impl Texts {
     fn get(&mut self, text: &str) -> Text {

@@ -131,8 +131,8 @@ mod tests {
                 .types
                 .iter()
                 .map(|t| {
-                    let zones: String = t.offerings.iter().map(|o| format!(" {}", o.zone)).collect();
-                    format!("{}:{zones}", t.name)
+                    let zones: Vec<&str> = t.offerings.iter().map(|o| &*o.zone).collect();
+                    format!("{}: {}", t.name, zones.join(" "))
                 })
                 .collect();
             assert_eq!(types.join("; "), expected);

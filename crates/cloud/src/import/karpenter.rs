@@ -185,10 +185,11 @@ mod tests {
             .offerings
             .iter()
             .map(|o| {
-                let labels: String = o.labels.iter().map(|(k, v)| format!(" {k}={v}")).collect();
-                let remaining = o.remaining.map_or(String::new(), |n| format!(" {n} left"));
-                let unavailable = if o.available { "" } else { " unavailable" };
-                format!("{} {} {}{labels}{remaining}{unavailable}", o.zone, o.capacity_type, o.price)
+                let mut words = vec![format!("{} {} {}", o.zone, o.capacity_type, o.price)];
+                words.extend(o.labels.iter().map(|(key, value)| format!("{key}={value}")));
+                words.extend(o.remaining.map(|count| format!("{count} left")));
+                words.extend((!o.available).then(|| "unavailable".to_owned()));
+                words.join(" ")
             })
             .collect())
     }

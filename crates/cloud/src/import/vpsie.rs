@@ -128,15 +128,12 @@ mod tests {
             .iter()
             .map(|t| {
                 let room = t.allocatable();
-                let offerings: String = t
-                    .offerings
-                    .iter()
-                    .map(|o| {
-                        let available = if o.available { "" } else { " unavailable" };
-                        format!(", {} {} {}{available}", o.zone, o.labels[OFFERING], o.price)
-                    })
-                    .collect();
-                format!("{} {} {}{offerings}", t.name, room.get(CPU), room.get(MEMORY) >> 20)
+                let mut words = vec![format!("{} {} {}", t.name, room.get(CPU), room.get(MEMORY) >> 20)];
+                words.extend(t.offerings.iter().map(|o| {
+                    let available = if o.available { "" } else { " unavailable" };
+                    format!("{} {} {}{available}", o.zone, o.labels[OFFERING], o.price)
+                }));
+                words.join(", ")
             })
             .collect())
     }

@@ -39,7 +39,15 @@ pub fn left_out(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Vec<Violat
     } else {
         stores.map(|pool| Store::of(&market, pool)).collect()
     };
-    let search = Search { snapshot, policy, holdings, stores };
+    let held_by_min_values = plan
+        .launches
+        .iter()
+        .map(|launch| {
+            policy.min_values == MinValuesPolicy::Strict
+                && market.pool(&launch.pool).is_some_and(|pool| pool.requirements.has_min_values())
+        })
+        .collect();
+    let search = Search { snapshot, policy, holdings, stores, held_by_min_values };
 
     let mut scopes_opened = FxHashSet::default();
     // Pods of one class differ only in their volumes.
@@ -73,6 +81,9 @@ struct Search<'a> {
     policy: &'a Policy,
     holdings: Holdings<'a>,
     stores: Vec<Store<'a>>,
+    /// Launches that may have no room for a further pod although it fits: one more could cost them the
+    /// alternatives that their pool's minValues ask for.
+    held_by_min_values: Vec<bool>,
 }
 
 /// What a pool sells now.
@@ -141,9 +152,12 @@ impl<'a> Store<'a> {
 impl Search<'_> {
     fn find(&self, cluster: &Cluster<'_>, incoming: &Incoming<'_>) -> Option<Spot> {
         let fits = |place: &Place| cluster.misfits(incoming, place).next().is_none();
-        if let Some(index) = cluster.places.iter().position(fits) {
-            let name = cluster.places[index].name.clone();
-            let is_node = index < self.snapshot.nodes.len();
+        let nodes = self.snapshot.nodes.len();
+        let open = |index: usize| index < nodes || !self.held_by_min_values[index - nodes];
+        let mut places = cluster.places.iter().enumerate();
+        if let Some((index, place)) = places.find(|(index, place)| open(*index) && fits(place)) {
+            let name = place.name.clone();
+            let is_node = index < nodes;
             return Some(if is_node { Spot::Node(name) } else { Spot::Launch(name) });
         }
         self.stores.iter().find_map(|store| self.find_purchase(cluster, incoming, store))

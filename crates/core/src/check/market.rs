@@ -44,6 +44,7 @@ impl<'a> Market<'a> {
 
     pub(super) fn is_available(&self, instance_type: &InstanceType, offering: &Offering) -> bool {
         offering.available
+            && offering.remaining != Some(0)
             && !self.policy.unavailable.iter().any(|pattern| pattern.matches(&instance_type.name, offering))
     }
 

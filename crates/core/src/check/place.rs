@@ -62,6 +62,7 @@ impl Place {
         for set in &snapshot.daemon_sets {
             if !present.contains(&(&*set.namespace, &*set.name)) && place.runs(set) {
                 place.daemons.add(&set.spec.requests);
+                place.ports.extend(set.spec.host_ports.iter().cloned());
             }
         }
         place.used = place.daemons.clone();

@@ -7,8 +7,8 @@ use berth_core::catalog::{CapacityType, InstanceType, Offering, OfferingPattern}
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{
-    HostPort, Pod, PodOrigin, PodPhase, PodSpec, PodTerm, Protocol, Spread, Taint, TaintEffect, Toleration, VolumeRef,
-    Weighted,
+    HostPort, Pod, PodOrigin, PodPhase, PodSpec, PodTerm, Protocol, Spread, Taint, TaintEffect, Toleration,
+    VolumeRef, Weighted,
 };
 use berth_core::pool::{Limits, Pool};
 use berth_core::requirement::{Expression, NodeTerm, Operator, Requirements};
@@ -26,14 +26,14 @@ const GPU: &str = "example.com/gpu";
 const DRIVER: &str = "disk.csi";
 
 /// A small deterministic generator (SplitMix64): the same seed gives the same cluster on every machine.
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0xD134_2543_DE82_EF95) ^ 0x5851_F42D_4C95_7F2D)
     }
 
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -42,32 +42,33 @@ impl Dice {
     }
 
     /// A number below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::try_from(self.next() % n as u64).unwrap()
     }
 
-    pub fn percent(&mut self, chance: usize) -> bool {
+    pub(crate) fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 
-    pub fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
+    pub(crate) fn pick<'a, T: ?Sized>(&mut self, items: &[&'a T]) -> &'a T {
         items[self.below(items.len())]
     }
 
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));
         }
     }
 }
 
-pub fn cluster(seed: u64) -> (Snapshot, Policy) {
+pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
     let mut dice = Dice::new(seed);
     let types = types(&mut dice);
     let pools: Vec<Pool> = (0..1 + dice.below(3)).map(|i| pool(&mut dice, i, &types)).collect();
     let nodes: Vec<Node> = (0..dice.below(6)).map(|i| node(&mut dice, i, &pools)).collect();
     let storage = storage(&mut dice);
-    let specs: Vec<Arc<PodSpec>> = (0..1 + dice.below(6)).map(|_| Arc::new(spec(&mut dice, &nodes))).collect();
+    let specs: Vec<Arc<PodSpec>> =
+        (0..1 + dice.below(6)).map(|_| Arc::new(spec(&mut dice, &nodes))).collect();
     let mut pods = Vec::new();
     for i in 0..dice.below(24) {
         let spec = specs[dice.below(specs.len())].clone();
@@ -90,7 +91,8 @@ pub fn cluster(seed: u64) -> (Snapshot, Policy) {
         (Text::from("x"), Labels::from([("tier".into(), "front".into())])),
         (Text::from("y"), Labels::new()),
     ]);
-    let snapshot = Snapshot { pods, nodes, pools, daemon_sets, namespaces, storage, shared_limits }.in_order();
+    let snapshot =
+        Snapshot { pods, nodes, pools, daemon_sets, namespaces, storage, shared_limits }.in_order();
     let policy = Policy {
         preferences: if dice.percent(80) { PreferencePolicy::Respect } else { PreferencePolicy::Ignore },
         min_values: if dice.percent(70) { MinValuesPolicy::Strict } else { MinValuesPolicy::BestEffort },
@@ -227,11 +229,13 @@ fn pool(dice: &mut Dice, index: usize, types: &Arc<[Arc<InstanceType>]>) -> Pool
 }
 
 fn expression(dice: &mut Dice, key: &str, values: &[&'static str]) -> Expression {
-    let operator = [Operator::In, Operator::In, Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist]
-        [dice.below(6)];
+    let operator =
+        [Operator::In, Operator::In, Operator::In, Operator::NotIn, Operator::Exists, Operator::DoesNotExist]
+            [dice.below(6)];
     let values = match operator {
         Operator::In | Operator::NotIn => {
-            let mut chosen: Vec<Text> = values.iter().filter(|_| dice.percent(50)).map(|v| Text::from(*v)).collect();
+            let mut chosen: Vec<Text> =
+                values.iter().filter(|_| dice.percent(50)).map(|v| Text::from(*v)).collect();
             if chosen.is_empty() {
                 chosen.push(dice.pick(values).into());
             }
@@ -257,7 +261,8 @@ fn node(dice: &mut Dice, index: usize, pools: &[Pool]) -> Node {
         labels.insert(RACK.into(), dice.pick(&["r1", "r2", "r3"]).into());
     }
     let cpu = [2, 4, 8][dice.below(3)];
-    let capacity = Resources::of(&[(CPU, cpu * 1000), (MEMORY, cpu * 4 * GIB), (PODS, [3, 110][dice.below(2)])]);
+    let capacity =
+        Resources::of(&[(CPU, cpu * 1000), (MEMORY, cpu * 4 * GIB), (PODS, [3, 110][dice.below(2)])]);
     let mut taints = pool.map(|pool| pool.taints.clone()).unwrap_or_default();
     let state = match dice.below(10) {
         0 => NodeState::Deleting,
@@ -280,7 +285,11 @@ fn node(dice: &mut Dice, index: usize, pools: &[Pool]) -> Node {
         state,
         pool: pool.map(|pool| pool.name.clone()),
         price: dice.percent(80).then(|| Price::from_micro_usd(cpu * 30_000)),
-        volume_limits: if dice.percent(30) { BTreeMap::from([(Text::from(DRIVER), 1)]) } else { BTreeMap::new() },
+        volume_limits: if dice.percent(30) {
+            BTreeMap::from([(Text::from(DRIVER), 1)])
+        } else {
+            BTreeMap::new()
+        },
     }
 }
 
@@ -293,7 +302,11 @@ fn storage(dice: &mut Dice) -> Storage {
             StorageClass {
                 driver: DRIVER.into(),
                 waits_for_pod: waits,
-                allowed_topologies: if dice.percent(30) { vec![zone_term("a"), zone_term("b")] } else { vec![] },
+                allowed_topologies: if dice.percent(30) {
+                    vec![zone_term("a"), zone_term("b")]
+                } else {
+                    vec![]
+                },
                 is_default: name == "late",
                 created: 0,
             },
@@ -337,8 +350,16 @@ fn selector(dice: &mut Dice) -> Selector {
 }
 
 fn topology_key(dice: &mut Dice) -> Text {
-    dice.pick(&[names::ZONE, names::ZONE, names::HOSTNAME, names::HOSTNAME, names::CAPACITY_TYPE, RACK, names::ARCH])
-        .into()
+    dice.pick(&[
+        names::ZONE,
+        names::ZONE,
+        names::HOSTNAME,
+        names::HOSTNAME,
+        names::CAPACITY_TYPE,
+        RACK,
+        names::ARCH,
+    ])
+    .into()
 }
 
 fn pod_term(dice: &mut Dice) -> PodTerm {

@@ -197,7 +197,6 @@ pub(crate) struct Input {
     /// The instant at which expiry, schedules and durations are judged, such as 2026-01-31T12:00:00Z;
     /// the clock if not given
     #[arg(long, value_name = "TIME")]
-    #[expect(dead_code, reason = "accepted so that scripts need not change; nothing judged yet depends on time")]
     pub(crate) now: Option<jiff::Timestamp>,
 }
 

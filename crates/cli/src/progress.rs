@@ -24,22 +24,22 @@ impl Counter {
 
 /// Does the work, with a spinner on standard error if somebody sees it and it takes long.
 pub(crate) fn during<T>(message: &str, work: impl FnOnce(&Counter) -> T) -> T {
-    let counter = Counter::default();
+    let counter = &Counter::default();
     if !stderr().is_terminal() {
-        return work(&counter);
+        return work(counter);
     }
     thread::scope(|scope| {
         // Dropping the sender is the signal, so that it is given even if the work panics.
         let (working, done) = channel::<()>();
         // Without a thread there is no spinner, and the work is done all the same.
-        let _spinner = thread::Builder::new().spawn_scoped(scope, || spin(message, &counter, done));
-        let result = work(&counter);
+        let _spinner = thread::Builder::new().spawn_scoped(scope, move || spin(message, counter, &done));
+        let result = work(counter);
         drop(working);
         result
     })
 }
 
-fn spin(message: &str, counter: &Counter, done: Receiver<()>) {
+fn spin(message: &str, counter: &Counter, done: &Receiver<()>) {
     if done.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
         return;
     }

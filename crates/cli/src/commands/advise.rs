@@ -40,9 +40,7 @@ fn show(advise: &Advise, judged: &Judged, plan: &Plan) -> Result<(), Failure> {
         write_file(path, &html::page(&view, &tiles::picture(plan, snapshot))?)?;
     }
     match advise.output {
-        Format::Table => {
-            out::text(&table::plan_text(&View::of(plan, snapshot, skipped), Style::of_stdout()))
-        }
+        Format::Table => out::text(&table::plan_text(&View::of(plan, snapshot, skipped), Style::of_stdout())),
         Format::Json => out::json(&plan.document(snapshot, skipped)),
         Format::Yaml => out::yaml(&plan.document(snapshot, skipped)),
     }

@@ -21,10 +21,8 @@ pub(crate) fn run(explain: &ExplainPod) -> Result<Answer, Failure> {
 }
 
 fn find(snapshot: &Snapshot, wanted: &PodName) -> Result<usize, Failure> {
-    let found = snapshot
-        .pods
-        .iter()
-        .position(|pod| pod.namespace == wanted.namespace && pod.name == wanted.name);
+    let found =
+        snapshot.pods.iter().position(|pod| pod.namespace == wanted.namespace && pod.name == wanted.name);
     found.ok_or_else(|| {
         let near = snapshot.pods.iter().filter(|pod| pod.namespace == wanted.namespace);
         let near = shorten(near.map(berth_core::pod::Pod::id).collect());

@@ -57,7 +57,8 @@ fn catalogs(
     choice: &CatalogChoice,
 ) -> Result<impl FnMut(ClassKind) -> Result<Arc<Catalog>, String> + use<>, LoadError> {
     let options = choice.offers.options();
-    let named = choice.catalog.as_ref().map(|name| berth_cloud::load(name, &options)).transpose()?.map(Arc::new);
+    let named =
+        choice.catalog.as_ref().map(|name| berth_cloud::load(name, &options)).transpose()?.map(Arc::new);
     Ok(move |class| match (&named, class) {
         (Some(catalog), _) => Ok(Arc::clone(catalog)),
         (None, ClassKind::Kwok) => built_in("kwok", &options),

@@ -20,20 +20,23 @@ pub(crate) fn pod_text(
     snapshot: &Snapshot,
     style: Style,
 ) -> String {
-    let mut text = fate(index, plan, snapshot, style);
+    let mut paragraphs = vec![fate(index, plan, snapshot, style)];
     let mut section = |heading: &str, body: &str| {
-        text.push_str(&format!("\n\n{}\n{body}", style.heading(heading)));
+        paragraphs.push(format!("{}\n{body}", style.heading(heading)));
     };
     for (pools, story) in story.map(|story| alike(&story.pools)).unwrap_or_default() {
-        let heading =
-            format!("Pool {}: {}, {} left", printable(&pools), counted(story.offerings, "offering"), story.left);
+        let heading = format!(
+            "Pool {}: {}, {} left",
+            printable(&pools),
+            counted(story.offerings, "offering"),
+            story.left
+        );
         section(&heading, &removals(story, style));
     }
     if let Some(story) = story.filter(|story| !story.nodes.is_empty()) {
         section("Existing nodes", &nodes(&story.nodes, style));
     }
-    text.push('\n');
-    text
+    paragraphs.join("\n\n") + "\n"
 }
 
 fn fate(index: usize, plan: &Plan, snapshot: &Snapshot, style: Style) -> String {
@@ -50,7 +53,9 @@ fn fate(index: usize, plan: &Plan, snapshot: &Snapshot, style: Style) -> String 
         return format!("{verdict}\n{}\n\n{meanings}", refusals(&groups, style));
     }
     let fate = match plan.binds.iter().find(|bind| bind.pod == index).map(|bind| bind.host) {
-        Some(Host::Node(node)) => format!("fits on the existing node {}", printable(&snapshot.nodes[node].name)),
+        Some(Host::Node(node)) => {
+            format!("fits on the existing node {}", printable(&snapshot.nodes[node].name))
+        }
         Some(Host::Launch(launch)) => {
             let launch = &plan.launches[launch];
             format!(

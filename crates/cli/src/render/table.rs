@@ -56,10 +56,10 @@ fn bar(fill: &Fill) -> String {
 }
 
 fn purchases(purchases: &[Purchase], style: Style) -> String {
+    use CellAlignment::{Left, Right};
     if style.width.is_some_and(|width| width < WIDE) {
         return narrow_purchases(purchases, style);
     }
-    use CellAlignment::{Left, Right};
     let mut table = style.table(
         ["COUNT", "POOL", "TYPE", "ZONE", "CAPACITY", "EACH/H", "TOGETHER/H", "CPU", "MEMORY", "PODS", "FOR"],
         [Right, Left, Left, Left, Left, Right, Right, Left, Left, Left, Left],
@@ -181,15 +181,15 @@ fn costs(cost: &Cost, style: Style) -> String {
     ] {
         table.add_row([cell(label), cell(&per_hour), cell(&per_month), cell(&note)]);
     }
-    let mut text = table.trim_fmt();
+    let mut paragraphs = vec![table.trim_fmt()];
     if cost.estimated {
-        text.push_str("\n  Prices marked est. are estimated from on-demand prices, not quoted.");
+        paragraphs.push("  Prices marked est. are estimated from on-demand prices, not quoted.".to_owned());
     }
     if cost.unpriced_nodes > 0 {
         let nodes = counted(cost.unpriced_nodes, "existing node");
-        text.push_str(&format!("\n  Without {nodes} of unknown price."));
+        paragraphs.push(format!("  Without {nodes} of unknown price."));
     }
-    text
+    paragraphs.join("\n")
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use berth_core::units::Price;
 
 use super::fill::{Fill, fills};
 use super::shorten::shorten;
-use super::view::{added_and_held, pod_names};
+use super::view::{added_and_held, pod_names, requests_of};
 
 /// A page with more tiles than this is slow to draw and no longer a picture.
 const TILES_MAX: usize = 400;
@@ -183,11 +183,6 @@ fn tile(key: &TileKey<'_>, nodes: &[&DrawnNode], snapshot: &Snapshot) -> Tile {
 }
 
 fn drawn_nodes(plan: &Plan, snapshot: &Snapshot) -> Vec<DrawnNode> {
-    let requests_of = |pods: &[usize]| {
-        let mut sum = Resources::new();
-        pods.iter().for_each(|pod| sum.add(&snapshot.pods[*pod].spec.requests));
-        sum
-    };
     let mut running = running_requests(plan, snapshot);
     let mut added: HashMap<usize, Vec<usize>> = plan.pods_by_node().into_iter().collect();
     let existing = snapshot.nodes.iter().enumerate().map(|(index, node)| {
@@ -206,7 +201,7 @@ fn drawn_nodes(plan: &Plan, snapshot: &Snapshot) -> Vec<DrawnNode> {
             price: node.price,
             estimated: false,
             held: running.remove(&*node.name).unwrap_or_default(),
-            added: requests_of(&pods),
+            added: requests_of(snapshot, &pods),
             allocatable: node.allocatable.clone(),
             pods,
         }
@@ -234,7 +229,9 @@ fn drawn_nodes(plan: &Plan, snapshot: &Snapshot) -> Vec<DrawnNode> {
 /// What the pods that stay where they are ask for, by node.
 fn running_requests<'a>(plan: &Plan, snapshot: &'a Snapshot) -> HashMap<&'a str, Resources> {
     let mut moved = vec![false; snapshot.pods.len()];
-    plan.binds.iter().for_each(|bind| moved[bind.pod] = true);
+    for bind in &plan.binds {
+        moved[bind.pod] = true;
+    }
     let mut requests = HashMap::<&str, Resources>::new();
     for (pod, _) in snapshot.pods.iter().zip(moved).filter(|(pod, moved)| !moved && pod.is_active()) {
         if let Some(node) = &pod.node {

@@ -136,12 +136,18 @@ pub(crate) fn pod_names(snapshot: &Snapshot, pods: &[usize]) -> String {
     shorten(pods.iter().map(|pod| snapshot.pods[*pod].id()).collect())
 }
 
+/// What the pods ask for together.
+pub(crate) fn requests_of(snapshot: &Snapshot, pods: &[usize]) -> Resources {
+    let mut sum = Resources::new();
+    for pod in pods {
+        sum.add(&snapshot.pods[*pod].spec.requests);
+    }
+    sum
+}
+
 /// What the plan puts on a new node, and what its DaemonSets take beside that.
 pub(crate) fn added_and_held(launch: &Launch, snapshot: &Snapshot, pods: &[usize]) -> (Resources, Resources) {
-    let mut added = Resources::new();
-    for pod in pods {
-        added.add(&snapshot.pods[*pod].spec.requests);
-    }
+    let added = requests_of(snapshot, pods);
     let held = launch.requests.minus(&added);
     (added, held)
 }

@@ -59,6 +59,7 @@ pub fn assemble(
     let nodes = nodes::assemble(&assembly.manifests, &pools);
     let (pods, daemon_sets) = assembly.pods();
     let Assembly { manifests, mut problems, .. } = assembly;
+    manifests.texts.refine(&mut problems);
     problems.extend(manifests.problems);
     problems.sort();
     problems.dedup();

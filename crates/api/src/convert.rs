@@ -294,7 +294,7 @@ mod tests {
             ("{key: a, tolerationSeconds: 3}", Err("tolerationSeconds: is only for")),
         ] {
             let tree = Tree::parse(text).unwrap();
-            let actual = converted(&tree, Converter::toleration);
+            let actual = converted(&tree, |c, wire, at| c.toleration(wire, at));
             match (actual, expected) {
                 (Ok(Some(toleration)), Ok((key, value, effect))) => {
                     let expected =
@@ -311,8 +311,8 @@ mod tests {
     fn selectors() {
         for (text, expected) in [
             ("{}", "every pod"),
-            ("{matchLabels: {b: x, a: y}}", "a In [y] and b In [x]"),
-            ("{matchExpressions: [{key: a, operator: NotIn, values: [z, y]}]}", "a NotIn [y, z]"),
+            ("{matchLabels: {b: x, a: w}}", "a In [w] and b In [x]"),
+            ("{matchExpressions: [{key: a, operator: NotIn, values: [z, x]}]}", "a NotIn [x, z]"),
             (
                 "{matchExpressions: [{key: a, operator: Gt, values: ['1']}]}",
                 "matchExpressions[0].operator: `Gt` is not known here; it is one of In, NotIn, Exists, DoesNotExist",
@@ -344,17 +344,20 @@ mod tests {
                 "{matchExpressions: [{key: cpu, operator: Gte, values: ['4']}]}",
                 "matchExpressions[0].operator: `Gte` is not known here; it is one of In, NotIn, Exists, DoesNotExist, Gt, Lt",
             ),
-            ("{matchFields: [{key: metadata.name, operator: In, values: [n]}]}", "metadata.name In [n]"),
             (
-                "{matchFields: [{key: metadata.name, operator: In, values: [n, m]}]}",
+                "{matchFields: [{key: metadata.name, operator: In, values: [node]}]}",
+                "metadata.name In [node]",
+            ),
+            (
+                "{matchFields: [{key: metadata.name, operator: In, values: [node, m]}]}",
                 "matchFields[0].values: must be exactly one node's name",
             ),
             (
-                "{matchFields: [{key: metadata.name, operator: Exists, values: [n]}]}",
+                "{matchFields: [{key: metadata.name, operator: Exists, values: [node]}]}",
                 "matchFields[0].operator: `Exists` is not known here; it is one of In, NotIn",
             ),
             (
-                "{matchFields: [{key: metadata.uid, operator: In, values: [n]}]}",
+                "{matchFields: [{key: metadata.uid, operator: In, values: [node]}]}",
                 "matchFields[0].key: `metadata.uid` is not a field that nodes can be chosen by; only metadata.name is",
             ),
         ] {

@@ -14,6 +14,7 @@ mod convert;
 mod documents;
 mod intern;
 mod kinds;
+mod locate;
 mod manifests;
 mod nodes;
 mod placement;

@@ -16,6 +16,7 @@ use crate::convert::Converter;
 use crate::documents::{self, Body, Document, without_position};
 use crate::intern::Interner;
 use crate::kinds::{Kind, Meaning, meaning};
+use crate::locate::KeptTexts;
 use crate::nodes::{self, NodeObject};
 use crate::pods::{self, PodObject, PodTemplate};
 use crate::policies::{self, DisruptionBudget, Policies};
@@ -39,6 +40,7 @@ pub struct Manifests {
     /// Objects of kinds that Berth does not use, counted by kind.
     pub skipped: BTreeMap<String, usize>,
     pub(crate) sources: Vec<Arc<str>>,
+    pub(crate) texts: KeptTexts,
     pub(crate) pods: Vec<PodObject>,
     pub(crate) workloads: Vec<Kept<Workload>>,
     pub(crate) daemon_sets: Vec<Kept<PodTemplate>>,
@@ -106,7 +108,7 @@ pub fn read(sources: &[Source], on_progress: &mut dyn FnMut(usize, usize)) -> Ma
         source::for_each_text(
             source,
             &mut |name, text| {
-                reader.begin(name);
+                reader.begin(name, text);
                 let malformed = &mut Vec::new();
                 documents::for_each_document(
                     text,
@@ -179,8 +181,9 @@ impl<'a> Body<'a> {
 }
 
 impl Reader {
-    fn begin(&mut self, name: &Arc<str>) {
+    fn begin(&mut self, name: &Arc<str>, text: &str) {
         self.manifests.sources.push(name.clone());
+        self.manifests.texts.keep(name, text);
     }
 
     fn admit(&mut self, document: &Document<'_>) {

@@ -53,6 +53,9 @@ pub(crate) struct YamlError {
 /// A YAML document is held as a whole while it is read; a larger one belongs into JSON, which is not.
 pub(crate) const YAML_BYTES_MAX: usize = 64 << 20;
 
+/// How much aliases may add: plenty for people who share a few settings, too little for a bomb.
+const ALIAS_EVENTS_MAX: usize = 200_000;
+
 /// Deeper than any Kubernetes object, shallow enough for every stack.
 const DEPTH_MAX: usize = 64;
 
@@ -77,7 +80,9 @@ impl<'a> Tree<'a> {
                 max_nodes: 16_000_000,
                 max_events: 48_000_000,
                 max_total_scalar_bytes: YAML_BYTES_MAX,
+                max_recorded_anchor_events: ALIAS_EVENTS_MAX,
             },
+            alias_limits: serde_saphyr::alias_limits! { max_total_replayed_events: ALIAS_EVENTS_MAX },
             legacy_octal_numbers: true,
             with_snippet: false,
             emit_comments: false,
@@ -158,42 +163,52 @@ impl<'a> Tree<'a> {
 }
 
 fn yaml_error(error: &serde_saphyr::Error, text: &str) -> YamlError {
+    let line = error.location().and_then(|location| usize::try_from(location.line()).ok());
+    let message = describe(error.without_snippet());
+    if !message.contains("tab") {
+        return YamlError { line, message };
+    }
+    let leads_with_tab = |line: &str| line.trim_start_matches(' ').starts_with('\t');
+    let from = line.map_or(0, |line| line.saturating_sub(1));
+    let tabbed = text.lines().skip(from).position(leads_with_tab).map(|i| from + i + 1);
+    YamlError { line: tabbed.or(line), message: "a tab is not allowed here; indent with spaces".to_owned() }
+}
+
+fn describe(error: &serde_saphyr::Error) -> String {
     use serde_saphyr::Error;
     use serde_saphyr::budget::BudgetBreach;
-    let line = error.location().and_then(|location| usize::try_from(location.line()).ok());
-    let message = match error.without_snippet() {
-        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => {
-            format!("nested more than {DEPTH_MAX} levels deep; no Kubernetes object is")
-        }
+    match error {
+        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => too_deep(),
+        Error::Budget {
+            breach:
+                BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } | BudgetBreach::ScalarBytes { .. },
+            ..
+        } => "holds too many values; split the document, or give it as JSON".to_owned(),
         Error::Budget { .. }
         | Error::AliasReplayLimitExceeded { .. }
         | Error::AliasExpansionLimitExceeded { .. }
-        | Error::AliasReplayStackDepthExceeded { .. }
-        | Error::AliasError { .. } => {
-            format!("{}; write the values out instead of using aliases so heavily", without_position(error))
+        | Error::AliasReplayStackDepthExceeded { .. } => {
+            "aliases make this document too large; write the values out instead".to_owned()
         }
+        Error::AliasError { error, .. } => describe(error),
         Error::DuplicateMappingKey { key, .. } => {
             format!("the key `{}` is there twice; remove one", key.as_deref().unwrap_or("?"))
         }
-        _ => without_position(error),
-    };
-    if message.contains("tab") {
-        let first = line.unwrap_or(1);
-        let tabbed = text
-            .lines()
-            .enumerate()
-            .skip(first - 1)
-            .find(|(_, line)| line.trim_start_matches(' ').starts_with('\t'));
-        let line = tabbed.map(|(i, _)| i + 1).or(line);
-        return YamlError { line, message: "a tab is not allowed here; indent with spaces".to_owned() };
+        _ => {
+            let text = error.to_string();
+            // The problem carries the position already.
+            let message = text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+            if message == "recursion limit exceeded" {
+                too_deep()
+            } else {
+                format!("not valid YAML: {message}")
+            }
+        }
     }
-    YamlError { line, message: format!("not valid YAML: {message}") }
 }
 
-/// The message without its own line and column, which the problem carries already.
-fn without_position(error: &serde_saphyr::Error) -> String {
-    let text = error.to_string();
-    text.split_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned()
+fn too_deep() -> String {
+    format!("nested more than {DEPTH_MAX} levels deep; no Kubernetes object is")
 }
 
 struct Key<'a>(Cow<'a, str>);
@@ -304,7 +319,16 @@ impl de::Error for ShapeError {
     }
 
     fn invalid_type(unexpected: Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::custom(format_args!("is {unexpected}, but must be {expected}"))
+        // YAML reads `yes`, `1.10` and their like as what they look like.
+        let quoted = match unexpected {
+            Unexpected::Bool(_) | Unexpected::Signed(_) | Unexpected::Unsigned(_) | Unexpected::Float(_)
+                if expected.to_string() == "a string" =>
+            {
+                "; put it in quotes"
+            }
+            _ => "",
+        };
+        Self::custom(format_args!("is {unexpected}, but must be {expected}{quoted}"))
     }
 
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
@@ -438,7 +462,7 @@ mod tests {
             ("note: x\n", 1, "spec: is missing"),
             ("\nspec:\n  a: [1, 2]\n  b:\n  - 3\n  - x\n", 6, "spec.b[1]: is string \"x\", but must be u32"),
             ("spec:\n  a: 3\n", 2, "spec.a: is integer `3`, but must be a sequence"),
-            ("spec: {}\nnote: 3\n", 2, "note: is integer `3`, but must be a string"),
+            ("spec: {}\nnote: 3\n", 2, "note: is integer `3`, but must be a string; put it in quotes"),
         ] {
             assert_eq!(error_of::<Sample>(text), (line, expected.to_owned()), "{text}");
         }
@@ -471,7 +495,7 @@ mod tests {
         let flow = "[".repeat(100_000);
         for (text, line, part) in [
             (deep.as_str(), 65, "nested more than 64 levels deep"),
-            (&bomb, 7, "aliases"),
+            (&bomb, 6, "aliases make this document too large"),
             (&flow, 1, "nested more than 64 levels deep"),
             ("a: 1\n\tb: 2\n", 2, "a tab is not allowed"),
             ("a:\n\tb: 2\n", 2, "a tab is not allowed"),

@@ -46,7 +46,7 @@ fn measure(path: &PathBuf, count: usize) -> Result<(), Box<dyn Error>> {
     writeln!(out, "file       {} MB", bytes / 1_000_000)?;
     writeln!(out, "read       {} ms ({cpu_reading} on the CPU)", reading.as_millis())?;
     let cpu_assembling = cpu_ms() - cpu_start - cpu_reading;
-    writeln!(out, "assemble   {} ms ({cpu_assembling} on the CPU)", (total - reading).as_millis())?;
+    writeln!(out, "assemble   {} ms ({cpu_assembling} on the CPU)", total.saturating_sub(reading).as_millis())?;
     writeln!(
         out,
         "peak RSS   {} MB ({} before, {} after reading)",

@@ -10,6 +10,7 @@ use crate::convert::{Converter, checked_amount};
 use crate::pods::{Dangling, Finisher, PodTemplate};
 use crate::problem::At;
 use crate::resources::buffer::{ACTIVE_CAPACITY, CapacityBuffer};
+use crate::resources::scalar::Whole;
 use crate::workloads::Workload;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,8 +63,8 @@ pub(crate) fn read_buffer(
         namespace,
         name,
         target,
-        replicas: spec.replicas.map(|replicas| replicas.get()),
-        percentage: spec.percentage.map(|percentage| percentage.get()),
+        replicas: spec.replicas.map(Whole::get),
+        percentage: spec.percentage.map(Whole::get),
         limits,
     })
 }

@@ -228,11 +228,17 @@ pub(crate) struct Dangling {
     pub(crate) message: String,
 }
 
+struct Finished {
+    spec: Result<Arc<PodSpec>, Dangling>,
+    /// Keeps the address from being anybody else's.
+    _shape: Arc<PodShape>,
+}
+
 /// Finishes shapes with what the other objects say, each distinct one once.
 pub(crate) struct Finisher<'a> {
     policies: &'a Policies,
-    /// By shape, namespace, and whether the pod has passed admission.
-    finished: HashMap<(*const PodShape, Text, bool), Result<Arc<PodSpec>, Dangling>, FxBuildHasher>,
+    /// By the shape's address, namespace, and whether the pod has passed admission.
+    finished: HashMap<(*const PodShape, Text, bool), Finished, FxBuildHasher>,
 }
 
 impl<'a> Finisher<'a> {
@@ -253,12 +259,12 @@ impl<'a> Finisher<'a> {
         let admitted = bound || matches!(shape.priority, PriorityRef::Value(_));
         let key = (Arc::as_ptr(shape), namespace.clone(), admitted);
         if let Some(finished) = self.finished.get(&key) {
-            return finished.clone();
+            return finished.spec.clone();
         }
         let defaults = self.policies.default_requests(namespace).filter(|_| !admitted);
-        let finished = finish(shape, defaults, self.policies, admitted).map(Arc::new);
-        self.finished.insert(key, finished.clone());
-        finished
+        let spec = finish(shape, defaults, self.policies, admitted).map(Arc::new);
+        self.finished.insert(key, Finished { spec: spec.clone(), _shape: shape.clone() });
+        spec
     }
 }
 

@@ -122,15 +122,12 @@ pub(crate) fn read_csi_node(node: &wire::CsiNode<'_>, to: &mut Converter<'_>) ->
         let Some(count) = driver.allocatable.as_ref().and_then(|allocatable| allocatable.count) else {
             continue;
         };
-        match u32::try_from(count) {
-            Ok(count) => {
-                limits.insert(to.text(&driver.name), count);
-            }
-            Err(_) => {
-                let at = list.index(i);
-                let at = at.key("allocatable");
-                to.findings.add(&at.key("count"), format!("{count} is out of range; it is 0 or more"));
-            }
+        if let Ok(count) = u32::try_from(count) {
+            limits.insert(to.text(&driver.name), count);
+        } else {
+            let at = list.index(i);
+            let at = at.key("allocatable");
+            to.findings.add(&at.key("count"), format!("{count} is out of range; it is 0 or more"));
         }
     }
     limits

@@ -436,6 +436,7 @@ impl<'de> MapAccess<'de> for Entries<'de, '_> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::fmt::Write as _;
 
     use super::*;
 
@@ -486,11 +487,11 @@ mod tests {
 
     #[test]
     fn unsafe_or_broken_yaml_is_refused_with_its_line() {
-        let deep: String = (0..100).map(|i| format!("{}a:\n", " ".repeat(i))).collect();
+        let deep = (0..100).map(|i| " ".repeat(i) + "a:\n").collect::<String>();
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for i in 1..10 {
             let uses = vec![format!("*a{}", i - 1); 10].join(", ");
-            bomb += &format!("a{i}: &a{i} [{uses}]\n");
+            writeln!(bomb, "a{i}: &a{i} [{uses}]").unwrap();
         }
         let flow = "[".repeat(100_000);
         for (text, line, part) in [

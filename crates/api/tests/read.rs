@@ -1,10 +1,9 @@
 //! Manifests in, a snapshot and problems out.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
-use berth_api::{Assembled, Source, assemble, read};
+use berth_api::{Allowance, Assembled, Share, Source, assemble, read};
 use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
 use berth_core::names::{Labels, Text};
 use berth_core::resources::Resources;
@@ -57,26 +56,24 @@ fn assembled(text: &str) -> Assembled {
 /// The facts of a snapshot that these tests are about, a line each.
 fn facts(text: &str) -> String {
     let Assembled { snapshot, unavailable, skipped, problems } = assembled(text);
-    let mut out = String::new();
+    let mut out: Vec<String> = Vec::new();
     let labels =
         |labels: &Labels| labels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",");
     for pod in &snapshot.pods {
         let node = pod.node.as_ref().map_or(String::new(), |node| format!(" on {node}"));
-        let volumes: String = pod.volumes.iter().map(|v| format!(" volume {}", v.claim())).collect();
+        let volumes =
+            pod.volumes.iter().map(|v| format!(" volume {}", v.claim())).collect::<Vec<_>>().concat();
         let daemon = pod.daemon_set.as_ref().map_or(String::new(), |name| format!(" of daemon {name}"));
-        writeln!(out, "pod {} {:?} {}{node}{daemon}{volumes}", pod.id(), pod.origin, pod.spec.requests)
-            .unwrap();
+        out.push(format!("pod {} {:?} {}{node}{daemon}{volumes}", pod.id(), pod.origin, pod.spec.requests));
     }
     for node in &snapshot.nodes {
         let pool = node.pool.as_deref().unwrap_or("-");
         let price = node.price.map_or("-".to_owned(), |price| price.to_string());
-        let taints: String = node.taints.iter().map(|taint| format!(" {taint}")).collect();
-        writeln!(
-            out,
+        let taints = node.taints.iter().map(|taint| format!(" {taint}")).collect::<Vec<_>>().concat();
+        out.push(format!(
             "node {} {:?} pool {pool} price {price} {}{taints}",
             node.name, node.state, node.allocatable
-        )
-        .unwrap();
+        ));
     }
     for pool in &snapshot.pools {
         let requirements: Vec<_> = pool.requirements.iter().map(|(k, set)| format!("{k} {set}")).collect();
@@ -84,8 +81,7 @@ fn facts(text: &str) -> String {
         let blocked = pool.blocked.as_ref().map_or(String::new(), |refusal| format!(" blocked {refusal}"));
         let nodes = pool.limits.nodes.map_or(String::new(), |nodes| format!(" nodes<={nodes}"));
         let replicas = pool.replicas.map_or(String::new(), |replicas| format!(" replicas {replicas}"));
-        writeln!(
-            out,
+        out.push(format!(
             "pool {} weight {} min {} [{}]{nodes}{replicas} requires {} labels {} types {}{blocked}",
             pool.name,
             pool.weight,
@@ -94,33 +90,32 @@ fn facts(text: &str) -> String {
             requirements.join(" and "),
             labels(&pool.labels),
             types.join(" ")
-        )
-        .unwrap();
+        ));
     }
     for set in &snapshot.daemon_sets {
-        writeln!(out, "daemon {}/{} {}", set.namespace, set.name, set.spec.requests).unwrap();
+        out.push(format!("daemon {}/{} {}", set.namespace, set.name, set.spec.requests));
     }
     for (name, of) in &snapshot.namespaces {
-        writeln!(out, "namespace {name} {}", labels(of)).unwrap();
+        out.push(format!("namespace {name} {}", labels(of)));
     }
     for ((namespace, name), claim) in &snapshot.storage.claims {
         let class = claim.storage_class.as_deref().unwrap_or("-");
-        writeln!(out, "claim {namespace}/{name} {class}").unwrap();
+        out.push(format!("claim {namespace}/{name} {class}"));
     }
     for limit in &snapshot.shared_limits {
-        writeln!(out, "shared {} nodes<={}", limit.pools.join(","), limit.nodes_max).unwrap();
+        out.push(format!("shared {} nodes<={}", limit.pools.join(","), limit.nodes_max));
     }
     for pattern in &unavailable {
         let text = |text: &Option<Text>| text.as_deref().unwrap_or("*").to_owned();
-        writeln!(out, "unavailable {} {}", text(&pattern.instance_type), text(&pattern.zone)).unwrap();
+        out.push(format!("unavailable {} {}", text(&pattern.instance_type), text(&pattern.zone)));
     }
     for skipped in &skipped {
-        writeln!(out, "skipped {} {}", skipped.kind, skipped.count).unwrap();
+        out.push(format!("skipped {} {}", skipped.kind, skipped.count));
     }
     for problem in &problems {
-        writeln!(out, "problem {problem}").unwrap();
+        out.push(format!("problem {problem}"));
     }
-    out
+    out.join("\n")
 }
 
 /// Each case is a name, manifests, and the facts that must come of them.
@@ -292,10 +287,10 @@ fn workloads() {
         )
     };
     let made = |names: &[&str]| {
-        names.iter().map(|name| format!("pod default/{name} Workload pods 1\n")).collect::<String>()
+        names.iter().map(|name| format!("pod default/{name} Workload pods 1\n")).collect::<Vec<_>>().concat()
     };
     let given = |names: &[&str]| {
-        names.iter().map(|name| format!("pod default/{name} Object pods 1\n")).collect::<String>()
+        names.iter().map(|name| format!("pod default/{name} Object pods 1\n")).collect::<Vec<_>>().concat()
     };
     let cases = [
         ("a deployment", deployment(2), made(&["web-0", "web-1"])),
@@ -385,9 +380,13 @@ fn buffers() {
         )
     };
     let room = |count: u32, requests: &str| {
-        (0..count).map(|i| format!("pod default/b-buffer-{i} Buffer {requests}\n")).collect::<String>()
+        (0..count)
+            .map(|i| format!("pod default/b-buffer-{i} Buffer {requests}\n"))
+            .collect::<Vec<_>>()
+            .concat()
     };
-    let workload = (0..4).map(|i| format!("pod default/web-{i} Workload pods 1\n")).collect::<String>();
+    let workload =
+        (0..4).map(|i| format!("pod default/web-{i} Workload pods 1\n")).collect::<Vec<_>>().concat();
     let cases = [
         ("of a template", template.to_owned() + &buffer("podTemplateRef: {name: t}, replicas: 2"), room(2, "cpu 1, pods 1")),
         (
@@ -759,6 +758,56 @@ fn one_bad_document_leaves_the_others() {
         assert_eq!(snapshot.pods.len(), 1, "{problems:?}");
         assert_eq!(problems.len(), 1, "{problems:?}");
     }
+}
+
+#[test]
+fn bombs_and_giants_are_refused_with_advice() {
+    let bomb = (0..9)
+        .map(|i| format!("a{}: &a{} [{}]\n", i + 1, i + 1, vec![format!("*a{i}"); 10].join(", ")))
+        .collect::<Vec<_>>()
+        .concat();
+    let giant = "a: b # and so on\n".repeat(5 << 20);
+    for (text, line, part) in [
+        (
+            format!("a0: &a0 x\n{bomb}"),
+            7,
+            "aliases make this document too large; write the values out instead",
+        ),
+        (giant, 1, "a YAML document of 85 MiB is too large (at most 64); give it as JSON"),
+    ] {
+        let problems = assembled(&text).problems;
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].line, Some(line), "{}", problems[0]);
+        assert!(problems[0].message.starts_with(part), "{}", problems[0]);
+    }
+}
+
+#[test]
+fn disruption_budgets_are_kept() {
+    let text = "
+apiVersion: policy/v1
+kind: PodDisruptionBudgetList
+items:
+- {metadata: {name: a}, spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}}
+- {metadata: {name: b}, spec: {maxUnavailable: 50%}}
+";
+    let source = Source::Text { name: "in.yaml".into(), text: text.into() };
+    let manifests = read(&[source], &mut |_, _| {});
+    let budgets: Vec<_> =
+        manifests.disruption_budgets().map(|(_, name, budget)| (&**name, budget.allows)).collect();
+    let expected = [
+        ("a", Allowance::MinAvailable(Share::Count(1))),
+        ("b", Allowance::MaxUnavailable(Share::Percent(50))),
+    ];
+    assert_eq!(budgets, expected);
+}
+
+#[test]
+fn progress_is_told() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{}]}\n".to_owned();
+    let (mut last, length) = ((0, 0), text.len());
+    read(&[Source::Text { name: "in.yaml".into(), text }], &mut |bytes, objects| last = (bytes, objects));
+    assert_eq!(last, (length, 1));
 }
 
 #[test]

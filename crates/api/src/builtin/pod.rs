@@ -1,5 +1,7 @@
 //! Pods and the templates of pods.
 
+#![expect(clippy::struct_field_names, reason = "the fields are Kubernetes' own")]
+
 use serde::Deserialize;
 
 use super::{Amounts, LabelSelector, MatchExpression, Metadata, Str, StrMap};

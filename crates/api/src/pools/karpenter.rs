@@ -15,6 +15,7 @@ use super::{
 use crate::convert::Converter;
 use crate::problem::At;
 use crate::resources::karpenter::{NodeClaim, NodeClassReference, NodeOverlay, NodePool};
+use crate::resources::scalar::Whole;
 use crate::resources::shared::{Condition, ConditionStatus, MinValuesRequirement};
 
 /// A NodePool without what its class offers.
@@ -68,7 +69,7 @@ pub(crate) fn read_node_pool(object: &NodePool, name: Text, to: &mut Converter<'
         ),
         limits,
         weight: spec.weight.map_or(0, |weight| i32::try_from(weight.get()).unwrap_or(i32::MAX)),
-        replicas: spec.replicas.map(|replicas| replicas.get()),
+        replicas: spec.replicas.map(Whole::get),
         blocked,
         ..empty_pool(name)
     };

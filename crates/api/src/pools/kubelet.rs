@@ -11,6 +11,7 @@ use super::read_amounts;
 use crate::convert::{Converter, checked_amount};
 use crate::problem::At;
 use crate::resources::nodeclass::EC2NodeClass;
+use crate::resources::scalar::Whole;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kubelet {
@@ -63,8 +64,8 @@ pub(crate) fn read_kubelet(class: &EC2NodeClass, to: &mut Converter<'_>) -> Kube
     let soft = read_threshold(&kubelet.eviction_soft, &at.key("evictionSoft"), to);
     let hard = read_threshold(&kubelet.eviction_hard, &at.key("evictionHard"), to);
     Kubelet {
-        pods_max: kubelet.max_pods.map(|pods| pods.get()),
-        pods_per_core: kubelet.pods_per_core.map(|pods| pods.get()).filter(|pods| *pods > 0),
+        pods_max: kubelet.max_pods.map(Whole::get),
+        pods_per_core: kubelet.pods_per_core.map(Whole::get).filter(|pods| *pods > 0),
         system_reserved: read_amounts(&kubelet.system_reserved, &at.key("systemReserved"), to),
         kube_reserved: read_amounts(&kubelet.kube_reserved, &at.key("kubeReserved"), to),
         eviction: larger(hard, soft),

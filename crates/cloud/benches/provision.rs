@@ -1,0 +1,262 @@
+//! One measured plan: `cargo bench -p berth-cloud --bench provision -- <workload> <pods> [classes] [types]`.
+//!
+//! Prints one line of JSON: the time of the plan alone, the peak memory of the process, what would be bought.
+//! `cargo xtask bench provision` runs it for a whole table, each in a process of its own so that one
+//! workload's memory does not hide another's.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use berth_cloud::CatalogOptions;
+use berth_core::catalog::{CapacityType, InstanceType, Offering};
+use berth_core::names::{self, Labels, Text};
+use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec, PodTerm, Spread};
+use berth_core::pool::{Limits, Pool};
+use berth_core::requirement::{Expression, Operator, Requirements};
+use berth_core::resources::{CPU, MEMORY, PODS, Resources};
+use berth_core::selector::Selector;
+use berth_core::snapshot::{Policy, Snapshot};
+use berth_core::units::Price;
+use berth_core::{check, provision};
+
+const GIB: i64 = 1 << 30;
+const MIB: i64 = 1 << 20;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<usize>().ok());
+    let pods = number(1).unwrap_or(1000);
+    let snapshot = match arguments.first().map(String::as_str) {
+        Some("karpenter") | None => karpenter_workload(pods),
+        Some("classes") => classes_workload(pods, number(2).unwrap_or(500), number(3).unwrap_or(usize::MAX)),
+        Some("real") => match arguments.get(1).map(Path::new).and_then(real_workload) {
+            Some(snapshot) => snapshot,
+            None => return eprintln!("real: name the CSV file of the pods"),
+        },
+        Some(other) => return eprintln!("unknown workload {other}: use karpenter, classes or real"),
+    };
+    let policy = Policy::default();
+    let start = Instant::now();
+    let plan = provision::plan(&snapshot, &policy);
+    let elapsed = start.elapsed();
+    let peak_kib = peak_memory_kib();
+    let violations = check::check(&snapshot, &policy, &plan);
+    println!(
+        r#"{{"pods":{},"offerings":{},"microseconds":{},"peakMiB":{},"nodes":{},"costPerHour":"{}","lowerBound":"{}","gapPercent":{},"unplaced":{},"rounds":{},"violations":{}}}"#,
+        snapshot.pods.len(),
+        snapshot.pools[0].types.iter().map(|t| t.offerings.len()).sum::<usize>(),
+        elapsed.as_micros(),
+        peak_kib / 1024,
+        plan.launches.len(),
+        plan.cost_after,
+        plan.lower_bound,
+        f64::from(plan.gap_basis_points()) / 100.0,
+        plan.unplaced.len(),
+        plan.rounds,
+        violations.len(),
+    );
+    if let Some(violation) = violations.first() {
+        eprintln!("{violation}");
+    }
+}
+
+/// The most memory that the process ever had, from the kernel's own count.
+fn peak_memory_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
+}
+
+/// SplitMix64: the same workload on every machine.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^= z >> 31;
+        usize::try_from(z % n as u64).unwrap_or(0)
+    }
+
+    fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
+        items[self.below(items.len())]
+    }
+}
+
+fn pool(types: Arc<[Arc<InstanceType>]>, requirements: Requirements) -> Pool {
+    Pool {
+        name: "default".into(),
+        requirements,
+        labels: Labels::from([(names::NODEPOOL.into(), "default".into())]),
+        taints: Vec::new(),
+        startup_taints: Vec::new(),
+        limits: Limits::default(),
+        weight: 0,
+        replicas: None,
+        nodes_min: 0,
+        types,
+        blocked: None,
+    }
+}
+
+fn pod(name: String, spec: Arc<PodSpec>) -> Pod {
+    Pod {
+        namespace: "default".into(),
+        name: name.into(),
+        spec,
+        phase: PodPhase::Pending,
+        node: None,
+        nominated: None,
+        deleting: false,
+        origin: PodOrigin::Object,
+        daemon_set: None,
+        mirror: false,
+        volumes: Box::default(),
+    }
+}
+
+fn requests(cpu_milli: i64, memory: i64) -> Resources {
+    Resources::of(&[(CPU, cpu_milli), (MEMORY, memory), (PODS, 1)])
+}
+
+/// The mix of Karpenter's own scheduling benchmark: a fifth each of generic pods, zone spread, hostname
+/// spread, zone affinity and hostname anti-affinity, on 400 types of linear price.
+fn karpenter_workload(count: usize) -> Snapshot {
+    let mut dice = Dice(42);
+    let types: Arc<[Arc<InstanceType>]> = (0..400).map(karpenter_type).collect();
+    let letters = ["a", "b", "c", "d", "e", "f", "g"];
+    let each = count / 5;
+    let pods = (0..count)
+        .map(|index| {
+            let group = if index < each * 4 { index / each.max(1) + 1 } else { 0 };
+            let mut spec = PodSpec::default();
+            let label = |key: &str, value: &str| Labels::from([(Text::from(key), Text::from(value))]);
+            let selector = |key: &str, value: &str| Some(Selector::new(vec![Expression::equals(key, value)]));
+            match group {
+                1 | 2 => {
+                    spec.labels = label("my-label", dice.pick(&letters));
+                    spec.spread.push(Spread {
+                        topology_key: if group == 1 { names::ZONE.into() } else { names::HOSTNAME.into() },
+                        max_skew: 1,
+                        required: true,
+                        selector: selector("my-label", dice.pick(&letters)),
+                        min_domains: 1,
+                        honor_node_affinity: true,
+                        honor_node_taints: false,
+                    });
+                }
+                3 => {
+                    let value = dice.pick(&letters);
+                    spec.labels = label("my-affinity", value);
+                    spec.affinity.push(term(selector("my-affinity", value), names::ZONE));
+                }
+                4 => {
+                    spec.labels = label("app", "nginx");
+                    spec.anti_affinity.push(term(selector("app", "nginx"), names::HOSTNAME));
+                }
+                _ => spec.labels = label("my-label", dice.pick(&letters)),
+            }
+            let cpu = [100, 250, 500, 1000, 1500][dice.below(5)];
+            let memory = [100, 256, 512, 1024, 2048, 4096][dice.below(6)];
+            spec.requests = requests(cpu, memory * MIB);
+            pod(format!("pod-{index:06}"), Arc::new(spec))
+        })
+        .collect();
+    Snapshot { pods, pools: vec![pool(types, Requirements::new())], ..Snapshot::default() }.in_order()
+}
+
+fn term(selector: Option<Selector>, key: &str) -> PodTerm {
+    PodTerm { selector, namespaces: Vec::new(), namespace_selector: None, topology_key: key.into() }
+}
+
+fn karpenter_type(index: i64) -> Arc<InstanceType> {
+    let size = index + 1;
+    // 0.1 per core and 0.1 per 10^9 bytes, in micro-dollars.
+    let price = Price::from_micro_usd((3_147_483_648 * size + 5_000) / 10_000);
+    let offerings = [("test-zone-1", true), ("test-zone-2", true), ("test-zone-3", false)]
+        .into_iter()
+        .flat_map(|(zone, spot)| {
+            let types = if spot { &[CapacityType::OnDemand, CapacityType::Spot][..] } else { &[CapacityType::OnDemand] };
+            types.iter().flat_map(move |capacity_type| {
+                ["linux", "windows", "darwin"].map(|os| Offering {
+                    zone: zone.into(),
+                    capacity_type: *capacity_type,
+                    price,
+                    estimated: false,
+                    available: true,
+                    remaining: None,
+                    labels: Labels::from([(names::OS.into(), os.into())]),
+                })
+            })
+        })
+        .collect();
+    Arc::new(InstanceType {
+        name: format!("fake-it-{index}").into(),
+        labels: Labels::from([(names::ARCH.into(), "amd64".into())]),
+        capacity: Resources::of(&[(CPU, 1000 * size), (MEMORY, 2 * GIB * size), (PODS, 10 * size)]),
+        overhead: Resources::of(&[(CPU, 100), (MEMORY, 10 * MIB)]),
+        volume_limits: std::collections::BTreeMap::new(),
+        offerings,
+    })
+}
+
+/// Pods in so many classes of random size on the real types and prices.
+fn classes_workload(count: usize, classes: usize, types: usize) -> Snapshot {
+    let mut dice = Dice(7);
+    let specs: Vec<Arc<PodSpec>> = (0..classes)
+        .map(|class| {
+            let cpu = 50 + 10 * i64::try_from(dice.below(400)).unwrap_or(0);
+            let memory = 64 + 16 * i64::try_from(dice.below(1000)).unwrap_or(0);
+            Arc::new(PodSpec {
+                labels: Labels::from([("app".into(), format!("app-{class}").into())]),
+                requests: requests(cpu, memory * MIB),
+                ..PodSpec::default()
+            })
+        })
+        .collect();
+    let pods = (0..count).map(|index| pod(format!("pod-{index:06}"), specs[index % classes].clone())).collect();
+    let catalog = berth_cloud::builtin("aws-us-east-1", &CatalogOptions::default());
+    let all = catalog.map(|catalog| catalog.types).unwrap_or_default();
+    let stride = (all.len() / types.min(all.len()).max(1)).max(1);
+    let chosen: Arc<[Arc<InstanceType>]> = all.into_iter().step_by(stride).take(types).collect();
+    Snapshot { pods, pools: vec![pool(chosen, Requirements::new())], ..Snapshot::default() }.in_order()
+}
+
+/// Real pods (CPU and memory; GPUs ignored) on amd64 c, m and r types newer than generation 3, without
+/// metal, on demand, in one zone.
+fn real_workload(csv: &Path) -> Option<Snapshot> {
+    let text = std::fs::read_to_string(csv).ok()?;
+    let pods = text
+        .lines()
+        .skip(1)
+        .filter_map(|line| {
+            let mut columns = line.split(',');
+            let (name, cpu, memory) = (columns.next()?, columns.next()?, columns.next()?);
+            let spec =
+                PodSpec { requests: requests(cpu.parse().ok()?, memory.parse::<i64>().ok()? * MIB), ..PodSpec::default() };
+            Some(pod(name.to_owned(), Arc::new(spec)))
+        })
+        .collect();
+    let options = CatalogOptions { zones: vec!["us-east-1a".into()], ..CatalogOptions::default() };
+    let types = berth_cloud::builtin("aws-us-east-1", &options)?.types;
+    let is = |key: &str, operator, values: &[&str]| {
+        Expression::new(key, operator, values.iter().map(|value| Text::from(*value)).collect()).ok()
+    };
+    let requirements: Requirements = [
+        is(names::CAPACITY_TYPE, Operator::In, &["on-demand"]),
+        is(names::ARCH, Operator::In, &["amd64"]),
+        is("karpenter.k8s.aws/instance-category", Operator::In, &["c", "m", "r"]),
+        is("karpenter.k8s.aws/instance-generation", Operator::Gt, &["3"]),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let types = types.into_iter().filter(|t| !t.name.contains("metal")).collect();
+    Some(Snapshot { pods, pools: vec![pool(types, requirements)], ..Snapshot::default() }.in_order())
+}

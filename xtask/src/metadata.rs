@@ -61,6 +61,15 @@ pub(crate) struct Edge {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct EdgeKind {
     pub(crate) kind: Option<Kind>,
+    /// The platforms it is for, where it is not for all.
+    pub(crate) target: Option<String>,
+}
+
+impl EdgeKind {
+    /// Ends up in the program; Berth is not built for browsers.
+    fn is_linked(&self) -> bool {
+        self.kind.is_none() && !self.target.as_ref().is_some_and(|target| target.contains("wasm"))
+    }
 }
 
 impl Metadata {
@@ -86,8 +95,7 @@ impl Metadata {
         let mut seen: BTreeSet<&str> = open.iter().copied().collect();
         while let Some(id) = open.pop() {
             for edge in edges.get(id).copied().unwrap_or_default() {
-                let linked = edge.dep_kinds.iter().any(|edge| edge.kind.is_none());
-                if linked && seen.insert(&edge.pkg) {
+                if edge.dep_kinds.iter().any(EdgeKind::is_linked) && seen.insert(&edge.pkg) {
                     open.push(&edge.pkg);
                 }
             }

@@ -148,7 +148,12 @@ mod tests {
             let license = (!license.is_empty()).then_some(license);
             let edges: Vec<serde_json::Value> = dependencies
                 .iter()
-                .map(|d| serde_json::json!({"pkg": d["name"], "dep_kinds": [{"kind": d["kind"]}]}))
+                .map(|d| {
+                    // A dependency called `browser-…` stands for one of that platform alone.
+                    let browser = d["name"].as_str().is_some_and(|name| name.starts_with("browser-"));
+                    let target = browser.then_some("cfg(target_family = \"wasm\")");
+                    serde_json::json!({"pkg": d["name"], "dep_kinds": [{"kind": d["kind"], "target": target}]})
+                })
                 .collect();
             (
                 serde_json::json!({"id": name, "name": name, "version": "1.0.0", "license": license,
@@ -195,9 +200,11 @@ mod tests {
             ("berth-core=MIT > jiff", 1),
             ("berth-core=MIT > dev:jiff", 0),
             ("berth-core=MIT > harmless", 1),
+            ("berth-core=MIT > browser-glue", 0),
         ] {
-            let metadata =
-                workspace(&[core], &["serde=MIT", "jiff=MIT", "harmless=MIT > tokio", "tokio=MIT"]);
+            let others =
+                ["serde=MIT", "jiff=MIT", "harmless=MIT > tokio", "browser-glue=MIT > tokio", "tokio=MIT"];
+            let metadata = workspace(&[core], &others);
             let found = impurities(&metadata);
             assert_eq!(found.len(), broken, "{core}: {found:?}");
         }

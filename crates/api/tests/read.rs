@@ -487,6 +487,19 @@ fn nodes() {
             format!("node node Deleting pool default price 0.080000 cpu 3900m\n{pool_fact}"),
         ),
         (
+            "a machine of VPSie on its way",
+            "apiVersion: autoscaler.vpsie.com/v1alpha1\nkind: VPSieNode\nmetadata: {name: v}\nspec: {vpsieInstanceID: 1, instanceType: small, nodeGroupName: default, datacenterID: b, resourceIdentifier: r, project: p, kubernetesVersion: v1.34.1}\nstatus: {phase: Provisioning}\n---\n"
+                .to_owned()
+                + &pool,
+            format!("node v Starting pool default price 0.100000 cpu 1900m, memory 8Gi, pods 110\n{pool_fact}"),
+        ),
+        (
+            "a machine of VPSie that failed",
+            "apiVersion: autoscaler.vpsie.com/v1alpha1\nkind: VPSieNode\nmetadata: {name: v}\nspec: {vpsieInstanceID: 1, instanceType: small, nodeGroupName: default, datacenterID: b, resourceIdentifier: r, project: p, kubernetesVersion: v1.34.1}\nstatus: {phase: Failed}\n"
+                .to_owned(),
+            String::new(),
+        ),
+        (
             "twice",
             node("", "", room) + &node("", "", room),
             "node node Running pool - price - cpu 3900m\nproblem in.yaml:9: Node/node: metadata.name: there is another Node of this name; remove one".to_owned(),
@@ -585,6 +598,37 @@ fn pools_of_all_dialects() {
     ];
     for (name, manifests, expected) in &cases {
         check(&[(name, manifests, expected)]);
+    }
+}
+
+#[test]
+fn classes_and_overlays_change_what_a_pool_can_buy() {
+    let pool = node_pool("default", "requirements: []", "")
+        .replace("karpenter.kwok.sh", "karpenter.k8s.aws")
+        .replace("KWOKNodeClass", "EC2NodeClass");
+    let class = |kubelet: &str| {
+        format!(
+            "apiVersion: karpenter.k8s.aws/v1\nkind: EC2NodeClass\nmetadata: {{name: default}}\nspec: {{subnetSelectorTerms: [{{id: subnet-1}}], securityGroupSelectorTerms: [{{id: sg-1}}], amiSelectorTerms: [{{alias: al2023@latest}}], role: r, kubelet: {{{kubelet}}}}}\n---\n"
+        )
+    };
+    let overlay = |spec: &str| {
+        format!(
+            "apiVersion: karpenter.sh/v1alpha1\nkind: NodeOverlay\nmetadata: {{name: o}}\nspec: {{requirements: [{{key: node.kubernetes.io/instance-type, operator: In, values: [small]}}], {spec}}}\n---\n"
+        )
+    };
+    for (more, expected) in [
+        (String::new(), "cpu 1900m, memory 8Gi, pods 110 at 0.100000"),
+        (class("maxPods: 20, systemReserved: {cpu: 100m}"), "cpu 1800m, memory 8Gi, pods 20 at 0.100000"),
+        (overlay("priceAdjustment: '-50%'"), "cpu 1900m, memory 8Gi, pods 110 at 0.050000"),
+        (
+            overlay("capacity: {example.com/gpu: 1}"),
+            "cpu 1900m, example.com/gpu 1, memory 8Gi, pods 110 at 0.100000",
+        ),
+    ] {
+        let assembled = assembled(&(pool.clone() + &more));
+        assert_eq!(assembled.problems, [], "{more}");
+        let small = &assembled.snapshot.pools[0].types[1];
+        assert_eq!(format!("{} at {}", small.allocatable(), small.offerings[0].price), expected, "{more}");
     }
 }
 

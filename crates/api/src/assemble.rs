@@ -21,7 +21,7 @@ use crate::pools::gardener::ConstraintPoolObject;
 use crate::pools::karpenter::NodePoolObject;
 use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::Problem;
-use crate::workloads::{self, Workload};
+use crate::workloads::{self, EXPANDED_PODS_MAX, Workload};
 
 /// Whose machines a pool buys, and so whose catalog it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -272,6 +272,7 @@ impl Assembly<'_> {
             match finisher.finish(&kept.object.shape, &kept.namespace, false) {
                 Ok(spec) => {
                     let Kept { namespace, name, .. } = kept;
+                    let spec = Arc::new(workloads::daemon_spec(&spec));
                     daemon_sets.push(DaemonSet { namespace, name, spec });
                 }
                 Err(dangling) => self.blame_template(&kept, dangling),
@@ -330,6 +331,10 @@ impl Assembly<'_> {
         let expanded = workloads::expand(&workloads, &self.manifests.pods, finisher);
         for (index, dangling) in expanded.dangling {
             self.blame_template(&kept[index], dangling);
+        }
+        for index in expanded.crowded {
+            let message = format!("brings the input to more than {EXPANDED_PODS_MAX} pods; lower it");
+            self.blame(&kept[index], "spec.replicas", message);
         }
         for (id, claim) in expanded.claims {
             self.manifests.storage.claims.entry(id).or_insert(claim);

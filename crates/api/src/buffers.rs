@@ -69,6 +69,9 @@ pub(crate) fn read_buffer(
     })
 }
 
+/// More room than any cluster keeps; a larger number is a slip of the keyboard.
+const PODS_MAX: u32 = 100_000;
+
 /// The pods that the buffer stands for, or what it refers to in vain.
 pub(crate) fn pods_of(
     buffer: &Buffer,
@@ -104,6 +107,12 @@ pub(crate) fn pods_of(
     };
     let spec = finisher.finish(&template.shape, &buffer.namespace, false)?;
     let count = buffer.pod_count(of_workload, &spec);
+    if count > PODS_MAX {
+        return Err(Dangling {
+            field: "replicas",
+            message: format!("room for {count} pods is more than any cluster keeps; the most is {PODS_MAX}"),
+        });
+    }
     let pod = |i: u32| {
         let name = format!("{}-buffer-{i}", buffer.name);
         Pod {
@@ -140,11 +149,7 @@ impl Buffer {
             (Some(wanted), Some(limited)) => wanted.min(limited),
             (wanted, limited) => wanted.or(limited).unwrap_or(0),
         }
-        .min(Self::PODS_MAX)
     }
-
-    /// More room than any cluster has; a larger number is a slip of the keyboard.
-    const PODS_MAX: u32 = 100_000;
 }
 
 #[cfg(test)]

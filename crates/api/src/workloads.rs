@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_core::names::Text;
-use berth_core::pod::{Pod, PodOrigin, PodPhase, VolumeRef};
+use berth_core::names::{self, Text};
+use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec, TaintEffect, Toleration, VolumeRef};
 use berth_core::selector::Selector;
 use berth_core::volume::VolumeClaim;
 
@@ -169,6 +169,31 @@ pub(crate) struct Expanded {
     pub(crate) claims: BTreeMap<(Text, Text), VolumeClaim>,
     /// By the workload's index.
     pub(crate) dangling: Vec<(usize, Dangling)>,
+    /// Indices of workloads that would make too many pods of all together.
+    pub(crate) crowded: Vec<usize>,
+}
+
+/// More pods than any cluster runs, over all workloads.
+pub(crate) const EXPANDED_PODS_MAX: usize = 1_000_000;
+
+/// A DaemonSet's spec with what its controller adds: its pods run on nodes in trouble, too.
+pub(crate) fn daemon_spec(spec: &PodSpec) -> PodSpec {
+    let mut spec = spec.clone();
+    let tolerated = [
+        (names::TAINT_NOT_READY, TaintEffect::NoExecute),
+        (names::TAINT_UNREACHABLE, TaintEffect::NoExecute),
+        (names::TAINT_UNSCHEDULABLE, TaintEffect::NoSchedule),
+        ("node.kubernetes.io/disk-pressure", TaintEffect::NoSchedule),
+        ("node.kubernetes.io/memory-pressure", TaintEffect::NoSchedule),
+        ("node.kubernetes.io/pid-pressure", TaintEffect::NoSchedule),
+    ];
+    for (key, effect) in tolerated {
+        let toleration = Toleration { key: Some(key.into()), value: None, effect: Some(effect) };
+        if !spec.tolerations.contains(&toleration) {
+            spec.tolerations.push(toleration);
+        }
+    }
+    spec
 }
 
 type Id = (Text, WorkloadKind, Text);
@@ -200,6 +225,10 @@ pub(crate) fn expand(workloads: &[Workload], pods: &[PodObject], finisher: &mut 
             }
         };
         let missing = workload.wanted.saturating_sub(families.active_pods(workload));
+        if expanded.pods.len() + missing as usize > EXPANDED_PODS_MAX {
+            expanded.crowded.push(index);
+            continue;
+        }
         for name in workload.pod_names(missing, &mut taken) {
             let volumes = workload.volumes(&name, &mut expanded.claims);
             expanded.pods.push(Pod {

@@ -58,13 +58,13 @@ impl Worth {
         admitted_cells: &[FixedBitSet],
         demand: &[i64],
     ) -> Self {
-        let mut by_size: Vec<usize> = (0..classes.classes.len()).collect();
+        let mut by_size: Vec<usize> = (0..classes.all.len()).collect();
         let mut worth = proven.clone();
         let mut columns = Vec::new();
         let mut room = vec![0_i128; demand.len()];
         let mut used = vec![0_i128; demand.len()];
         for _ in 0..REFINEMENTS {
-            let size = |class: &usize| worth.value(&classes.classes[*class].requests);
+            let size = |class: &usize| worth.value(&classes.all[*class].requests);
             by_size.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.cmp(b)));
             let stride = by_size.len().div_ceil(REFINEMENT_CLASSES).max(1);
             let sample: Vec<usize> = by_size.iter().copied().step_by(stride).collect();
@@ -81,18 +81,18 @@ impl Worth {
                 let ingredients: Vec<Ingredient> = sample
                     .iter()
                     .filter(|class| {
-                        let class = &classes.classes[**class];
+                        let class = &classes.all[**class];
                         class.levels.last().is_some_and(|level| admitted_cells[level.demand].contains(cell))
                             && crate::host::fits(&class.requests, &candidate.free)
                     })
                     .map(|class| Ingredient {
                         class: *class,
-                        pods: u32::try_from(classes.classes[*class].pods.len().saturating_mul(stride))
+                        pods: u32::try_from(classes.all[*class].pods.len().saturating_mul(stride))
                             .unwrap_or(u32::MAX),
                     })
                     .collect();
-                let pattern = Pattern::fill(&candidate.free, &ingredients, &classes.classes, &worth);
-                let held = pattern.requests(&classes.classes);
+                let pattern = Pattern::fill(&candidate.free, &ingredients, &classes.all, &worth);
+                let held = pattern.requests(&classes.all);
                 add_demand(&mut room, &candidate.free, 1);
                 add_demand(&mut used, &held, 1);
                 if held.iter().any(|amount| *amount > 0) {
@@ -292,7 +292,9 @@ pub(crate) fn lower_bound<'a>(
         let held = value(&prices, &candidate.free);
         if held > affordable {
             // Rounded down, so the candidate respects the prices from here on.
-            prices.iter_mut().for_each(|price| *price = mul_div(*price, affordable, held));
+            for price in &mut prices {
+                *price = mul_div(*price, affordable, held);
+            }
         }
     }
     let asked: i128 = prices.iter().zip(demand).map(|(price, amount)| price * amount).sum();

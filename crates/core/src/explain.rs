@@ -70,7 +70,7 @@ pub fn pod(snapshot: &Snapshot, policy: &Policy, pod: usize) -> Option<PodStory>
                 nodes: Vec::new(),
             });
         }
-        let class = prepared.classes.classes.iter().position(|class| class.pods.contains(&pod))?;
+        let class = prepared.classes.all.iter().position(|class| class.pods.contains(&pod))?;
         let pools = (0..snapshot.pools.len()).map(|pool| pool_story(prepared, packer, class, pool)).collect();
         Some(PodStory { placed_on, refused: None, pools, nodes: node_stories(prepared, packer, class) })
     })
@@ -103,7 +103,7 @@ fn pool_story(
     pool_index: usize,
 ) -> PoolStory {
     let pool = &prepared.snapshot.pools[pool_index];
-    let class = &prepared.classes.classes[class_index];
+    let class = &prepared.classes.all[class_index];
     let offer = &prepared.market.pools[pool_index];
     let mut funnel = Funnel { left: offer.offerings, removed: Vec::new() };
     let story = |funnel: Funnel| PoolStory {
@@ -170,7 +170,7 @@ fn judge_cells(
     funnel: &mut Funnel,
 ) {
     let pool = &prepared.snapshot.pools[pool_index];
-    let class = &prepared.classes.classes[class_index];
+    let class = &prepared.classes.all[class_index];
     // An offering in several custom-label variants counts once, by the first that gets furthest.
     let mut verdicts: BTreeMap<(usize, usize), (usize, Refusal)> = BTreeMap::new();
     for (cell_index, cell) in
@@ -321,7 +321,7 @@ fn topology_message(packer: &Packer<'_>, refusal: TopologyRefusal, cell: usize) 
 
 /// Existing nodes by the first rule that closes each.
 fn node_stories(prepared: &Prepared<'_>, packer: &Packer<'_>, class_index: usize) -> Vec<NodeStory> {
-    let class = &prepared.classes.classes[class_index];
+    let class = &prepared.classes.all[class_index];
     let snapshot = prepared.snapshot;
     let mut stories: BTreeMap<Reason, NodeStory> = BTreeMap::new();
     for (host_id, host) in packer.hosts.iter().enumerate() {

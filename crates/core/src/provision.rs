@@ -146,7 +146,7 @@ impl<'a> Prepared<'a> {
 
     /// Pods that others want to be near first, then the hard to place, then the large.
     fn class_order(&self, order: ClassOrder) -> Vec<usize> {
-        let classes = &self.classes.classes;
+        let classes = &self.classes.all;
         let wanted_near: BTreeSet<usize> = classes
             .iter()
             .flat_map(|class| class.levels.iter().flat_map(|level| &level.rules.affinity))
@@ -193,9 +193,9 @@ impl<'a> Prepared<'a> {
 
     /// Some pods are left, and another order might have left lesser ones.
     fn priority_could_matter(&self, packer: &Packer<'_>) -> bool {
-        let left = packer.left.iter().zip(&self.classes.classes).filter(|(left, _)| **left > 0);
+        let left = packer.left.iter().zip(&self.classes.all).filter(|(left, _)| **left > 0);
         let Some(highest_left) = left.map(|(_, class)| class.priority).max() else { return false };
-        self.classes.classes.iter().any(|class| class.priority < highest_left)
+        self.classes.all.iter().any(|class| class.priority < highest_left)
     }
 
     fn plan(&self, packer: &Packer<'_>) -> Plan {
@@ -216,12 +216,8 @@ impl<'a> Prepared<'a> {
         let binds = self.binds(packer, &launch_of);
         let unplaced = self.unplaced(packer);
         let bought = launches.iter().fold(Price::ZERO, |sum, (_, launch)| sum.plus(launch.price));
-        let cost_before = self
-            .snapshot
-            .nodes
-            .iter()
-            .filter_map(|node| node.price)
-            .fold(Price::ZERO, |sum, price| sum.plus(price));
+        let cost_before =
+            self.snapshot.nodes.iter().filter_map(|node| node.price).fold(Price::ZERO, Price::plus);
         let bound = Price::from_micro_usd(self.lower_bound(packer));
         Plan {
             launches: launches.into_iter().map(|(_, launch)| launch).collect(),
@@ -273,7 +269,7 @@ impl<'a> Prepared<'a> {
         let pool = &self.snapshot.pools[self.market.cells[cell_index].pool];
         // Another zone or capacity type could break a spread or an affinity of the pods on it.
         let bound_to_cell = host.placed.iter().any(|(class, _)| {
-            let class = &self.classes.classes[*class];
+            let class = &self.classes.all[*class];
             let groups = class.appearance.counted_by.iter().chain(&class.appearance.owns);
             groups.into_iter().any(|group| {
                 let key = packer.topology.groups[*group].key;
@@ -353,7 +349,7 @@ impl<'a> Prepared<'a> {
     }
 
     fn binds(&self, packer: &Packer<'_>, launch_of: &FxHashMap<usize, usize>) -> Vec<Bind> {
-        let mut next = vec![0; self.classes.classes.len()];
+        let mut next = vec![0; self.classes.all.len()];
         let mut binds = Vec::new();
         for step in &packer.steps {
             let host = match packer.hosts[step.host].origin {
@@ -362,7 +358,7 @@ impl<'a> Prepared<'a> {
             };
             let first = next[step.class];
             next[step.class] += step.pods as usize;
-            let pods = &self.classes.classes[step.class].pods[first..next[step.class]];
+            let pods = &self.classes.all[step.class].pods[first..next[step.class]];
             binds.extend(pods.iter().map(|pod| Bind { pod: *pod, host }));
         }
         binds
@@ -379,7 +375,7 @@ impl<'a> Prepared<'a> {
             })
             .collect();
         for (class_index, left) in packer.left.iter().enumerate().filter(|(_, left)| **left > 0) {
-            let class = &self.classes.classes[class_index];
+            let class = &self.classes.all[class_index];
             let refusals = explain::refusals(self, packer, class_index);
             let pods = &class.pods[class.pods.len() - *left as usize..];
             unplaced.extend(pods.iter().map(|pod| Unplaced { pod: *pod, refusals: refusals.clone() }));
@@ -391,7 +387,7 @@ impl<'a> Prepared<'a> {
     /// The least that the purchases for the placed pods can cost.
     fn lower_bound(&self, packer: &Packer<'_>) -> i64 {
         let mut demand = vec![0_i128; self.dimensions.len()];
-        for (class, left) in self.classes.classes.iter().zip(&packer.left) {
+        for (class, left) in self.classes.all.iter().zip(&packer.left) {
             bound::add_demand(&mut demand, &class.requests, class.pods.len() - *left as usize);
         }
         bound::lower_bound(
@@ -411,7 +407,7 @@ fn bits<T>(items: &[T], admits: impl Fn(&&T) -> bool) -> FixedBitSet {
 
 fn total_demand(classes: &Classes, dimensions: usize) -> Vec<i64> {
     let mut demand: Amounts = smallvec::smallvec![0; dimensions];
-    for class in &classes.classes {
+    for class in &classes.all {
         pack::add_times(&mut demand, &class.requests, i64::try_from(class.pods.len()).unwrap_or(i64::MAX));
     }
     demand.to_vec()

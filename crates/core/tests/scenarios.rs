@@ -11,6 +11,7 @@ use berth_core::provision;
 use berth_core::snapshot::{Policy, Snapshot};
 use common::{Dice, cluster};
 
+#[expect(clippy::disallowed_methods, reason = "the number of scenarios is the tester's choice")]
 fn seeds() -> std::ops::Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     match number("BERTH_SEED") {

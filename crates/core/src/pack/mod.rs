@@ -85,12 +85,12 @@ impl<'a> Packer<'a> {
     pub(crate) fn new(start: Start<'a>, order: Vec<usize>) -> Self {
         let left: Vec<u32> = start
             .classes
-            .classes
+            .all
             .iter()
             .map(|class| u32::try_from(class.pods.len()).unwrap_or(u32::MAX))
             .collect();
         let mut wanted = Amounts::new();
-        for (class, left) in start.classes.classes.iter().zip(&left) {
+        for (class, left) in start.classes.all.iter().zip(&left) {
             wanted.resize(class.requests.len(), 0);
             add_times(&mut wanted, &class.requests, i64::from(*left));
         }
@@ -147,7 +147,7 @@ impl<'a> Packer<'a> {
     }
 
     fn place_class(&mut self, class: usize) {
-        for level in 0..self.classes.classes[class].levels.len() {
+        for level in 0..self.classes.all[class].levels.len() {
             if self.left[class] == 0 {
                 return;
             }
@@ -185,7 +185,7 @@ impl<'a> Packer<'a> {
 
     fn place_at_level(&mut self, class_index: usize, level_index: usize) {
         let classes = self.classes;
-        let class = &classes.classes[class_index];
+        let class = &classes.all[class_index];
         let level = &class.levels[level_index];
         let mut open = self.hosts_with_room(class, level);
         let mut openness = None;
@@ -220,7 +220,7 @@ impl<'a> Packer<'a> {
     /// decided by it. Taking turns leaves room in every zone for pods that will need it there.
     fn buy_for(&mut self, class_index: usize, level: &Level, choices: &[(usize, usize)]) {
         let classes = self.classes;
-        let class = &classes.classes[class_index];
+        let class = &classes.all[class_index];
         let (cell, candidate) = choices[0];
         let host = self.buy(cell, candidate);
         let placed = self.place_on(class_index, &level.rules, host);
@@ -306,7 +306,7 @@ impl<'a> Packer<'a> {
     /// Fills open hosts until no rule lets another pod in.
     fn fill(&mut self, class_index: usize, level: &Level, open: &mut OpenHosts) {
         let classes = self.classes;
-        let class = &classes.classes[class_index];
+        let class = &classes.all[class_index];
         loop {
             let before = self.topology.openness(&level.rules);
             let mut position = 0;
@@ -326,7 +326,7 @@ impl<'a> Packer<'a> {
 
     /// Puts as many pods of the class on the host as its room and the rules allow.
     fn place_on(&mut self, class_index: usize, rules: &PodRules, host: HostId) -> u32 {
-        let class = &self.classes.classes[class_index];
+        let class = &self.classes.all[class_index];
         let mut placed = 0;
         // An affinity opens a domain with its first pod, a spread may rise with its last: ask again.
         while self.left[class_index] > 0 && !self.claim_is_held(class) {
@@ -346,7 +346,7 @@ impl<'a> Packer<'a> {
     }
 
     fn bind(&mut self, class_index: usize, host_id: HostId, pods: u32) {
-        let class = &self.classes.classes[class_index];
+        let class = &self.classes.all[class_index];
         let host = &mut self.hosts[host_id];
         let times = -i64::from(pods);
         add_times(&mut host.free, &class.requests, times);
@@ -426,7 +426,7 @@ impl<'a> Packer<'a> {
         }
         let mut volumes = AttachedVolumes::limited_to(limits.clone());
         for (class, pods) in &self.hosts[host].placed {
-            volumes.attach(&self.classes.classes[*class], *pods);
+            volumes.attach(&self.classes.all[*class], *pods);
         }
         Some(volumes)
     }
@@ -446,7 +446,7 @@ impl<'a> Packer<'a> {
         let mut pods = pods;
         while pods > 0 {
             let mut needed = load.clone();
-            add_times(&mut needed, &self.classes.classes[class].requests, i64::from(pods));
+            add_times(&mut needed, &self.classes.all[class].requests, i64::from(pods));
             if self.min_values_hold(&with_one_more(&self.hosts[host].placed, class), cell, &needed) {
                 break;
             }
@@ -485,7 +485,7 @@ impl<'a> Packer<'a> {
         let home = &self.market.cells[cell];
         let admitted: Vec<&FixedBitSet> = placed
             .iter()
-            .filter_map(|(class, _)| self.classes.classes[*class].levels.last())
+            .filter_map(|(class, _)| self.classes.all[*class].levels.last())
             .map(|level| &self.admitted_cells[level.demand])
             .collect();
         (0..self.market.cells.len()).filter(move |index| {
@@ -517,7 +517,7 @@ impl<'a> Packer<'a> {
     }
 
     pub(crate) fn min_values_allow_alone(&self, class_index: usize, cell: usize) -> bool {
-        let class = &self.classes.classes[class_index];
+        let class = &self.classes.all[class_index];
         self.min_values_hold(&[(class_index, 1)], cell, &class.requests)
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct Shopping {
 impl Packer<'_> {
     /// What is the same for every purchase for a class at a level.
     pub(super) fn shopping(&self, class_index: usize, level: &Level) -> Shopping {
-        let class = &self.classes.classes[class_index];
+        let class = &self.classes.all[class_index];
         let mixes = is_unruled(class, &level.rules);
         let mut companions: Vec<usize> = self
             .order
@@ -55,7 +55,7 @@ impl Packer<'_> {
             .copied()
             .filter(|other| *other != class_index && self.left[*other] > 0)
             .filter(|other| {
-                let other = &self.classes.classes[*other];
+                let other = &self.classes.all[*other];
                 !mixes || is_unruled(other, &other.levels[0].rules)
             })
             .collect();
@@ -73,7 +73,7 @@ impl Packer<'_> {
         level: &Level,
         shopping: &mut Shopping,
     ) -> Option<Purchase> {
-        if self.claim_is_held(&self.classes.classes[class_index]) {
+        if self.claim_is_held(&self.classes.all[class_index]) {
             return None;
         }
         if let Some((weight, rate)) = shopping.going_rate
@@ -101,7 +101,7 @@ impl Packer<'_> {
         weight: i32,
         shopping: &Shopping,
     ) -> Option<(f64, Purchase)> {
-        let class = &self.classes.classes[class_index];
+        let class = &self.classes.all[class_index];
         let cap = per_host_cap(class, &level.rules, &self.topology).unwrap_or(u32::MAX);
         let here = self.left[class_index].min(cap);
         let own_worth = self.worth.value(&class.requests);
@@ -158,7 +158,7 @@ impl Packer<'_> {
                 let room = &self.market.cells[cell].candidates[candidate].free;
                 let pattern = self.trial(class_index, cell, room, shopping);
                 // What others would put here counts only as far as they lack room elsewhere.
-                let useful = self.worth.value_capped(&pattern.requests(&self.classes.classes), &wanted);
+                let useful = self.worth.value_capped(&pattern.requests(&self.classes.all), &wanted);
                 (ratio(price, useful), price, cell, candidate, pattern)
             })
             .min_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))))
@@ -191,14 +191,14 @@ impl Packer<'_> {
     fn trial(&self, class_index: usize, cell: usize, room: &[i64], shopping: &Shopping) -> Pattern {
         let companions = shopping.companions.iter().copied().filter(|other| {
             self.left[*other] > 0
-                && self.admitted_cells[self.classes.classes[*other].levels[0].demand].contains(cell)
+                && self.admitted_cells[self.classes.all[*other].levels[0].demand].contains(cell)
         });
         let ingredients: Vec<Ingredient> = [class_index]
             .into_iter()
             .chain(companions)
             .map(|class| Ingredient { class, pods: self.left[class] })
             .collect();
-        Pattern::fill(room, &ingredients, &self.classes.classes, self.worth)
+        Pattern::fill(room, &ingredients, &self.classes.all, self.worth)
     }
 
     /// What each of the hosts that pods of this kind force should take of all that is wanted.
@@ -212,7 +212,7 @@ impl Packer<'_> {
             .iter()
             .filter(|other| self.left[**other] > 0)
             .filter_map(|other| {
-                let other_class = &self.classes.classes[*other];
+                let other_class = &self.classes.all[*other];
                 let rules = &other_class.levels.last()?.rules;
                 let shared =
                     capping_groups(other_class, rules, &self.topology).iter().any(|g| groups.contains(g));
@@ -275,7 +275,7 @@ impl Packer<'_> {
         level: &Level,
         weight: i32,
     ) -> Option<(f64, usize)> {
-        let class = &self.classes.classes[class_index];
+        let class = &self.classes.all[class_index];
         let host = &self.hosts[host_id];
         let HostOrigin::Planned { cell, candidate } = host.origin else { return None };
         let cell_ref = &self.market.cells[cell];

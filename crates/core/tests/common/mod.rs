@@ -1,4 +1,5 @@
 //! Random clusters over all the rules, from a seed.
+#![expect(clippy::unwrap_used, reason = "a scenario that cannot be built is a mistake in the test")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -64,11 +65,10 @@ impl Dice {
 pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
     let mut dice = Dice::new(seed);
     let types = types(&mut dice);
-    let pools: Vec<Pool> = (0..1 + dice.below(3)).map(|i| pool(&mut dice, i, &types)).collect();
+    let pools: Vec<Pool> = (0..=dice.below(3)).map(|i| pool(&mut dice, i, &types)).collect();
     let nodes: Vec<Node> = (0..dice.below(6)).map(|i| node(&mut dice, i, &pools)).collect();
     let storage = storage(&mut dice);
-    let specs: Vec<Arc<PodSpec>> =
-        (0..1 + dice.below(6)).map(|_| Arc::new(spec(&mut dice, &nodes))).collect();
+    let specs: Vec<Arc<PodSpec>> = (0..=dice.below(6)).map(|_| Arc::new(spec(&mut dice, &nodes))).collect();
     let mut pods = Vec::new();
     for i in 0..dice.below(24) {
         let spec = specs[dice.below(specs.len())].clone();
@@ -220,9 +220,9 @@ fn pool(dice: &mut Dice, index: usize, types: &Arc<[Arc<InstanceType>]>) -> Pool
         taints,
         startup_taints: vec![Taint::new("starting", "", TaintEffect::NoSchedule)],
         limits,
-        weight: i32::try_from([0, 0, 10, 50][dice.below(4)]).unwrap(),
+        weight: [0, 0, 10, 50][dice.below(4)],
         replicas: dice.percent(6).then(|| u32::try_from(dice.below(3)).unwrap()),
-        nodes_min: if dice.percent(5) { 1 } else { 0 },
+        nodes_min: u32::from(dice.percent(5)),
         types: types.clone(),
         blocked: None,
     }
@@ -411,7 +411,7 @@ fn spec(dice: &mut Dice, nodes: &[Node]) -> PodSpec {
     let mut spec = PodSpec {
         labels: Labels::from([("app".into(), dice.pick(&["web", "db", "job"]).into())]),
         requests,
-        priority: i32::try_from([0, 0, 0, 1000][dice.below(4)]).unwrap(),
+        priority: [0, 0, 0, 1000][dice.below(4)],
         ..PodSpec::default()
     };
     if dice.percent(15) {
@@ -426,18 +426,18 @@ fn spec(dice: &mut Dice, nodes: &[Node]) -> PodSpec {
         });
     }
     if dice.percent(20) {
-        spec.node_affinity = Some((0..1 + dice.below(2)).map(|_| node_term(dice)).collect());
+        spec.node_affinity = Some((0..=dice.below(2)).map(|_| node_term(dice)).collect());
     }
     if dice.percent(15) {
-        spec.node_preferences = (0..1 + dice.below(2))
+        spec.node_preferences = (0..=dice.below(2))
             .map(|_| Weighted { weight: 1 + i32::try_from(dice.below(100)).unwrap(), term: node_term(dice) })
             .collect();
     }
     if dice.percent(15) {
-        spec.affinity = (0..1 + dice.below(2)).map(|_| pod_term(dice)).collect();
+        spec.affinity = (0..=dice.below(2)).map(|_| pod_term(dice)).collect();
     }
     if dice.percent(20) {
-        spec.anti_affinity = (0..1 + dice.below(2)).map(|_| pod_term(dice)).collect();
+        spec.anti_affinity = (0..=dice.below(2)).map(|_| pod_term(dice)).collect();
     }
     if dice.percent(10) {
         spec.affinity_preferences = vec![Weighted { weight: 5, term: pod_term(dice) }];
@@ -446,7 +446,7 @@ fn spec(dice: &mut Dice, nodes: &[Node]) -> PodSpec {
         spec.anti_affinity_preferences = vec![Weighted { weight: 7, term: pod_term(dice) }];
     }
     if dice.percent(35) {
-        spec.spread = (0..1 + dice.below(2))
+        spec.spread = (0..=dice.below(2))
             .map(|_| Spread {
                 topology_key: topology_key(dice),
                 max_skew: 1 + u32::try_from(dice.below(2)).unwrap(),

@@ -1,20 +1,27 @@
 //! Pods that are alike for placement.
 
+mod kind;
+mod volumes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::fit::{self, NodeDemand, SoftTaints};
-use crate::market::{Amounts, Cell, Dimensions, LabelLooks, Market};
+use crate::market::{Amounts, Cell, Dimensions, Market};
 use crate::names::{Labels, Text};
-use crate::node::{Node, NodeState};
-use crate::pod::{HostPort, Pod, PodOrigin, PodSpec, PodTerm, Spread};
-use crate::reason::{Reason, Refusal};
+use crate::node::Node;
+use crate::pod::{HostPort, PodOrigin, PodSpec, PodTerm, Spread};
+use crate::reason::Refusal;
 use crate::selector::Selector;
 use crate::snapshot::{PreferencePolicy, Snapshot};
 use crate::topology::{AffinityRule, Appearance, GroupId, PodRules, SpreadRule, Topology};
 use crate::volume::VolumeDemand;
+use volumes::{claim_sharers, class_volumes};
+
+pub(crate) use kind::{Kind, deleting_nodes, is_pending, kinds, label_looks};
+pub(crate) use volumes::{ClassVolumes, volume_demands};
 
 /// Pods that may go to the same places and weigh the same on them.
 #[derive(Debug)]
@@ -42,121 +49,14 @@ pub(crate) struct Level {
     pub(crate) rules: PodRules,
 }
 
-/// What the volumes of a class's pods take of a node's attach limits.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ClassVolumes {
-    /// Volumes of each driver that only one pod uses.
-    pub(crate) own: BTreeMap<Text, u32>,
-    /// Volumes that several pods share: attached once per node.
-    pub(crate) shared: Vec<(Text, Text)>,
-    /// Claims that only one pod at a time may use.
-    pub(crate) exclusive: Vec<Text>,
-    terms: Vec<Vec<crate::requirement::NodeTerm>>,
-}
-
 /// All classes of a snapshot, and everything that is judged once for all of them.
 #[derive(Debug)]
 pub(crate) struct Classes {
-    pub(crate) classes: Vec<Class>,
+    pub(crate) all: Vec<Class>,
     /// The distinct demands on nodes of all levels of all classes.
     pub(crate) demands: Vec<NodeDemand>,
     /// Pods that no place could take, with the reason.
     pub(crate) refused: Vec<(usize, Refusal)>,
-}
-
-/// Whether a pod waits for a place: unbound, or on a node that is going away.
-pub(crate) fn is_pending(pod: &Pod, deleting_nodes: &BTreeSet<&str>) -> bool {
-    pod.is_active()
-        && !pod.deleting
-        && !pod.belongs_to_node()
-        && pod.node.as_ref().is_none_or(|node| deleting_nodes.contains(&**node))
-}
-
-pub(crate) fn deleting_nodes(nodes: &[Node]) -> BTreeSet<&str> {
-    nodes.iter().filter(|node| node.state == NodeState::Deleting).map(|node| &*node.name).collect()
-}
-
-/// Pods of one spec in one namespace: the raw material of classes.
-#[derive(Debug)]
-pub(crate) struct Kind {
-    spec: Arc<PodSpec>,
-    namespace: Text,
-    pending: Vec<usize>,
-    /// Bound to hosts that stay: host and whether terminating.
-    running: Vec<(usize, bool)>,
-}
-
-impl Kind {
-    fn labels(&self) -> &Labels {
-        &self.spec.labels
-    }
-}
-
-/// The snapshot's pods sorted into kinds; `host_of` gives the host of a node's name.
-pub(crate) fn kinds(snapshot: &Snapshot, host_of: &FxHashMap<&str, usize>) -> Vec<Kind> {
-    let deleting = deleting_nodes(&snapshot.nodes);
-    let mut by_pointer: FxHashMap<(*const PodSpec, &str), usize> = FxHashMap::default();
-    let mut by_value: FxHashMap<(&PodSpec, &str), usize> = FxHashMap::default();
-    let mut kinds: Vec<Kind> = Vec::new();
-    for (index, pod) in snapshot.pods.iter().enumerate() {
-        let pending = is_pending(pod, &deleting);
-        let host = pod.node.as_ref().and_then(|node| host_of.get(&**node)).copied();
-        if !pending && (host.is_none() || !pod.is_active()) {
-            continue;
-        }
-        // Most pods share their spec's memory with their siblings: look there before comparing specs.
-        let kind = *by_pointer.entry((Arc::as_ptr(&pod.spec), &*pod.namespace)).or_insert_with(|| {
-            *by_value.entry((&*pod.spec, &*pod.namespace)).or_insert_with(|| {
-                kinds.push(Kind {
-                    spec: pod.spec.clone(),
-                    namespace: pod.namespace.clone(),
-                    pending: Vec::new(),
-                    running: Vec::new(),
-                });
-                kinds.len() - 1
-            })
-        });
-        match host {
-            _ if pending => kinds[kind].pending.push(index),
-            Some(host) => kinds[kind].running.push((host, pod.deleting)),
-            None => {}
-        }
-    }
-    kinds
-}
-
-/// The label keys that decide about any pending pod or DaemonSet.
-pub(crate) fn label_looks(snapshot: &Snapshot, kinds: &[Kind], volumes: &[Vec<VolumeDemand>]) -> LabelLooks {
-    let mut looks = LabelLooks::default();
-    for set in &snapshot.daemon_sets {
-        looks.add_demand(&fit::daemon_demand(&set.spec));
-    }
-    for kind in kinds {
-        let spec = &kind.spec;
-        for term in &spec.anti_affinity {
-            looks.add_key(&term.topology_key);
-        }
-        if kind.pending.is_empty() {
-            continue;
-        }
-        looks.add_demand(&NodeDemand::required(spec, &[]));
-        for preference in &spec.node_preferences {
-            preference.term.expressions.iter().for_each(|e| looks.add_expression(e));
-        }
-        let soft = spec.affinity_preferences.iter().chain(&spec.anti_affinity_preferences).map(|p| &p.term);
-        for term in spec.affinity.iter().chain(soft) {
-            looks.add_key(&term.topology_key);
-        }
-        for spread in &spec.spread {
-            looks.add_key(&spread.topology_key);
-        }
-    }
-    for demand in volumes.iter().flatten() {
-        for expression in demand.terms.iter().flat_map(|term| &term.expressions) {
-            looks.add_expression(expression);
-        }
-    }
-    looks
 }
 
 /// What a group counts: equal ones are one group.
@@ -524,7 +424,7 @@ impl<'a> ClassBuilder<'a> {
         for class in &mut classes {
             class.pods.sort_unstable();
         }
-        Classes { classes, demands, refused }
+        Classes { all: classes, demands, refused }
     }
 }
 
@@ -632,84 +532,4 @@ fn levels<'a>(
         }
         (demand, pod_rules)
     })
-}
-
-/// Claims that more than one active pod names.
-fn claim_sharers(volumes: &[Vec<VolumeDemand>]) -> BTreeSet<Text> {
-    let mut seen = BTreeSet::new();
-    let mut shared = BTreeSet::new();
-    for demand in volumes.iter().flatten() {
-        if !seen.insert(demand.claim.clone()) {
-            shared.insert(demand.claim.clone());
-        }
-    }
-    shared
-}
-
-fn class_volumes(demands: &[VolumeDemand], shared: &BTreeSet<Text>) -> ClassVolumes {
-    let mut volumes = ClassVolumes::default();
-    let mut claims = BTreeSet::new();
-    for demand in demands {
-        if !claims.insert(&demand.claim) {
-            continue;
-        }
-        if let Some(driver) = &demand.driver {
-            if shared.contains(&demand.claim) {
-                volumes.shared.push((driver.clone(), demand.claim.clone()));
-            } else {
-                *volumes.own.entry(driver.clone()).or_insert(0) += 1;
-            }
-        }
-        if demand.single_pod && shared.contains(&demand.claim) {
-            volumes.exclusive.push(demand.claim.clone());
-        }
-        if !demand.terms.is_empty() {
-            volumes.terms.push(demand.terms.clone());
-        }
-    }
-    volumes.terms.sort();
-    volumes.terms.dedup();
-    volumes
-}
-
-/// What each pod's volumes demand, and the pods that nothing could help.
-pub(crate) fn volume_demands(snapshot: &Snapshot) -> (Vec<Vec<VolumeDemand>>, Vec<(usize, Refusal)>) {
-    let deleting = deleting_nodes(&snapshot.nodes);
-    let mut refused = Vec::new();
-    let demands = snapshot
-        .pods
-        .iter()
-        .enumerate()
-        .map(|(index, pod)| {
-            if !pod.is_active() {
-                return Vec::new();
-            }
-            let pending = is_pending(pod, &deleting);
-            if pending {
-                if let Some(refusal) = refusal_everywhere(pod) {
-                    refused.push((index, refusal));
-                    return Vec::new();
-                }
-            }
-            match snapshot.storage.demands(pod) {
-                Ok(demands) => demands,
-                Err(refusal) => {
-                    if pending {
-                        refused.push((index, refusal));
-                    }
-                    Vec::new()
-                }
-            }
-        })
-        .collect();
-    (demands, refused)
-}
-
-fn refusal_everywhere(pod: &Pod) -> Option<Refusal> {
-    if let [gate, ..] = &*pod.spec.scheduling_gates {
-        return Some(
-            Reason::SchedulingGated.because(format!("the pod waits for its scheduling gate {gate}")),
-        );
-    }
-    None
 }

@@ -124,6 +124,10 @@ fn pool_story(
         funnel.remove_all(Reason::NoOffering.because("the catalog has nothing for the pool"));
         return story(funnel);
     }
+    if let Some(claim) = packer.held_claim(class) {
+        funnel.remove_all(Reason::VolumeInUse.because(format!("another pod holds the claim {claim}")));
+        return story(funnel);
+    }
     funnel.remove(
         offer.outside_requirements,
         Reason::NoOffering.because(format!(
@@ -203,9 +207,13 @@ fn judge_cells(
                     (times_fitting(&class.requests, &candidate.free) == 0)
                         .then(|| (6, lacking(prepared, class, pool_index)))
                 })
-                .or_else(|| by_pods.clone().map(|refusal| (7, refusal)))
-                .or_else(|| packer.ledger.refusal_to_buy(pool_index, candidate).map(|refusal| (8, refusal)))
-                .or_else(|| by_min_values.clone().map(|refusal| (9, refusal)))
+                .or_else(|| {
+                    (!packer.volumes_fit_new(class, pool_index, candidate))
+                        .then(|| (7, too_many_volumes(class)))
+                })
+                .or_else(|| by_pods.clone().map(|refusal| (8, refusal)))
+                .or_else(|| packer.ledger.refusal_to_buy(pool_index, candidate).map(|refusal| (9, refusal)))
+                .or_else(|| by_min_values.clone().map(|refusal| (10, refusal)))
                 .unwrap_or_else(|| (usize::MAX, Reason::NoOffering.because("")));
             let slot = verdicts
                 .entry((candidate.instance_type, candidate.offering))
@@ -294,6 +302,12 @@ fn lacking(prepared: &Prepared<'_>, class: &Class, pool: usize) -> Refusal {
         format_amount(&name, class.requests[dimension]),
         name,
     ))
+}
+
+fn too_many_volumes(class: &Class) -> Refusal {
+    let volumes = class.volumes.own.values().sum::<u32>() as usize + class.volumes.shared.len();
+    Reason::VolumeAttachLimit
+        .because(format!("the pod has {volumes} volumes, more than a node of this type can attach"))
 }
 
 fn topology_message(packer: &Packer<'_>, refusal: TopologyRefusal, cell: usize) -> Refusal {

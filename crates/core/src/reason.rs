@@ -96,11 +96,56 @@ reasons! {
     NodeLimit,
     /// Too few alternatives are left for the pool's minValues.
     MinValues,
-    /// The node is being deleted.
-    NodeDeleting,
 }
 
 impl Reason {
+    /// What would have to change for this reason to go away.
+    pub fn remedy(self) -> &'static str {
+        match self {
+            Self::SchedulingGated => "remove the pod's scheduling gates",
+            Self::RestrictedLabel => "ask for a label that a pool can set, not for one that the system sets",
+            Self::VolumeMissing => "create the claim, volume or storage class that is named, or fix the name",
+            Self::VolumeLost => "restore or replace the claim",
+            Self::VolumeUnbound => "bind a volume to the claim, or use a class with WaitForFirstConsumer",
+            Self::VolumeInUse => {
+                "end the pod that holds the claim, or use a claim that several pods may share"
+            }
+            Self::NoPool => "give a NodePool, a NodeGroup or a ScalingConstraint",
+            Self::PoolNotReady => "fix the pool's class or catalog",
+            Self::PoolStatic => "raise the pool's replicas, or use a pool without replicas",
+            Self::NoOffering => "widen the pool's requirements",
+            Self::OfferingUnavailable => {
+                "wait until the offerings can be had again, or widen the pool's requirements"
+            }
+            Self::ReservationFull => "enlarge the reservation, or allow on-demand or spot too",
+            Self::UntoleratedTaint => "add a toleration to the pod, or use a pool without the taint",
+            Self::NodeSelector => "change the pod's nodeSelector, or let the pool have such nodes",
+            Self::NodeAffinity => "change the pod's required node affinity, or let the pool have such nodes",
+            Self::VolumeTopology => "let the pool buy where the pod's volumes are",
+            Self::VolumeAttachLimit => "use fewer volumes on a node, or a type that attaches more",
+            Self::HostPort => "use another host port or none",
+            Self::InsufficientCpu
+            | Self::InsufficientMemory
+            | Self::InsufficientPods
+            | Self::InsufficientEphemeralStorage
+            | Self::InsufficientResource => "lower the pod's requests, or let the pool buy larger types",
+            Self::PodAffinity => "start a pod that the affinity asks for, or make the affinity a preference",
+            Self::PodAntiAffinity => {
+                "let the pool buy in more domains, or make the anti-affinity a preference"
+            }
+            Self::ExistingAntiAffinity => {
+                "let the pool buy in domains without the pod that keeps this one away"
+            }
+            Self::TopologySpread => "let the pool buy in the domains that lack pods, or raise maxSkew",
+            Self::TopologyKeyMissing => "give the pool's nodes the label that is spread over",
+            Self::PoolLimit => "raise the pool's limits",
+            Self::NodeLimit => "raise the limit on the number of nodes",
+            Self::MinValues => {
+                "lower minValues or widen the requirements; --min-values-policy best-effort buys all the same"
+            }
+        }
+    }
+
     /// The reason for lacking a resource.
     pub fn lacking(resource: &str) -> Self {
         match resource {

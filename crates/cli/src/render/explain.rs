@@ -48,7 +48,9 @@ fn fate(index: usize, plan: &Plan, snapshot: &Snapshot, style: Style) -> String 
         let mut reasons: Vec<_> = groups.iter().map(|group| group.reason).collect();
         reasons.sort();
         reasons.dedup();
-        let meanings = reasons.iter().map(|reason| format!("  {reason}: {}", reason.meaning()));
+        let meanings = reasons
+            .iter()
+            .map(|reason| format!("  {reason}: {} To change that, {}.", reason.meaning(), reason.remedy()));
         let meanings = meanings.collect::<Vec<_>>().join("\n");
         return format!("{verdict}\n{}\n\n{meanings}", refusals(&groups, style));
     }

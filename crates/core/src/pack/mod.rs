@@ -62,6 +62,8 @@ pub(crate) struct Packer<'a> {
     weights: Vec<i32>,
     /// How many hosts are planned in each cell.
     hosts_in_cell: Vec<u32>,
+    /// The weight of the heaviest pool that could serve each class.
+    heaviest_pool: Vec<i32>,
     pub(crate) steps: Vec<Step>,
     pub(crate) rounds: u64,
 }
@@ -94,6 +96,13 @@ impl<'a> Packer<'a> {
             wanted.resize(class.requests.len(), 0);
             add_times(&mut wanted, &class.requests, i64::from(*left));
         }
+        let serving_weight = |class: &Class| {
+            let cells = class.levels.first().map(|level| start.admitted_cells[level.demand].ones());
+            let pools =
+                cells.into_iter().flatten().map(|cell| &start.snapshot.pools[start.market.cells[cell].pool]);
+            pools.filter(|pool| pool.replicas.is_none()).map(|pool| pool.weight).max().unwrap_or(0)
+        };
+        let heaviest_pool = start.classes.all.iter().map(serving_weight).collect();
         let mut weights: Vec<i32> = start.snapshot.pools.iter().map(|pool| pool.weight).collect();
         weights.sort_unstable_by(|a, b| b.cmp(a));
         weights.dedup();
@@ -116,6 +125,7 @@ impl<'a> Packer<'a> {
             growth_cursor: 0,
             weights,
             hosts_in_cell: vec![0; start.market.cells.len()],
+            heaviest_pool,
             steps: Vec::new(),
             rounds: 0,
         }
@@ -367,7 +377,12 @@ impl<'a> Packer<'a> {
     }
 
     fn claim_is_held(&self, class: &Class) -> bool {
-        class.volumes.exclusive.iter().any(|claim| self.claims_held.contains(claim))
+        self.held_claim(class).is_some()
+    }
+
+    /// A claim of the class that only one pod may use and another pod has.
+    pub(crate) fn held_claim<'b>(&self, class: &'b Class) -> Option<&'b Text> {
+        class.volumes.exclusive.iter().find(|claim| self.claims_held.contains(*claim))
     }
 
     fn buy(&mut self, cell_index: usize, candidate: usize) -> HostId {

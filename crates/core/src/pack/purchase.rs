@@ -17,6 +17,9 @@ const GROWTH_PREFERENCE: f64 = 3.0;
 /// How many hosts that could grow are compared.
 const GROWTH_PROBES: usize = 16;
 
+/// What a node costs beyond its price, so that of two equally cheap answers the one with fewer nodes is chosen.
+const NODE_MICRO_USD: i64 = 1;
+
 /// How many offerings are tried out by filling them with what is still to be placed.
 const TRIALS: usize = 12;
 
@@ -136,7 +139,8 @@ impl Packer<'_> {
                     self.wanted_at_least(class, pods)
                 };
                 let worth = self.worth.value_capped(&candidate.free, &useful).max(own);
-                options.push((ratio(candidate.price, worth), candidate.price, cell_index, *index));
+                let ratio = ratio(candidate.price + NODE_MICRO_USD, worth);
+                options.push((ratio, candidate.price, cell_index, *index));
             }
         }
         let by_ratio = |a: &(f64, i64, usize, usize), b: &(f64, i64, usize, usize)| {
@@ -159,7 +163,7 @@ impl Packer<'_> {
                 let pattern = self.trial(class_index, cell, room, shopping);
                 // What others would put here counts only as far as they lack room elsewhere.
                 let useful = self.worth.value_capped(&pattern.requests(&self.classes.all), &wanted);
-                (ratio(price, useful), price, cell, candidate, pattern)
+                (ratio(price + NODE_MICRO_USD, useful), price, cell, candidate, pattern)
             })
             .min_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))))
             .map(|(ratio, _, cell, candidate, pattern)| (ratio, cell, candidate, pattern))?;
@@ -189,8 +193,11 @@ impl Packer<'_> {
 
     /// Fills room in a cell with the class and with what else remains.
     fn trial(&self, class_index: usize, cell: usize, room: &[i64], shopping: &Shopping) -> Pattern {
+        let weight = self.snapshot.pools[self.market.cells[cell].pool].weight;
+        // A class that a heavier pool serves waits for that.
         let companions = shopping.companions.iter().copied().filter(|other| {
             self.left[*other] > 0
+                && self.heaviest_pool[*other] <= weight
                 && self.admitted_cells[self.classes.all[*other].levels[0].demand].contains(cell)
         });
         let ingredients: Vec<Ingredient> = [class_index]
@@ -306,15 +313,14 @@ impl Packer<'_> {
             .then(|| (ratio(option.price - current.price, useful), larger))
     }
 
-    fn volumes_fit_new(&self, class: &Class, pool: usize, candidate: &Candidate) -> bool {
+    pub(crate) fn volumes_fit_new(&self, class: &Class, pool: usize, candidate: &Candidate) -> bool {
         let limits = &self.snapshot.pools[pool].types[candidate.instance_type].volume_limits;
         limits.is_empty() || AttachedVolumes::limited_to(limits.clone()).room(class) > 0
     }
 }
 
 fn ratio(price: i64, worth: f64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "a ratio for choosing among offerings")]
-    let price = price as f64;
+    let price = crate::bound::float(price);
     if worth > 0.0 { price / worth } else { price * 1e12 }
 }
 

@@ -212,7 +212,12 @@ fn judge_cells(
                         .then(|| (7, too_many_volumes(class)))
                 })
                 .or_else(|| by_pods.clone().map(|refusal| (8, refusal)))
-                .or_else(|| packer.ledger.refusal_to_buy(pool_index, candidate).map(|refusal| (9, refusal)))
+                .or_else(|| {
+                    packer
+                        .ledger
+                        .shortage(pool_index, candidate)
+                        .map(|shortage| (9, packer.ledger.refusal(pool_index, shortage)))
+                })
                 .or_else(|| by_min_values.clone().map(|refusal| (10, refusal)))
                 .unwrap_or_else(|| (usize::MAX, Reason::NoOffering.because("")));
             let slot = verdicts

@@ -29,11 +29,8 @@ impl LabelSource for Node {
     }
 }
 
-pub fn term_matches(term: &NodeTerm, node: &impl LabelSource) -> bool {
-    // An empty term matches nothing, as in Kubernetes.
-    (!term.expressions.is_empty() || !term.fields.is_empty())
-        && term.expressions.iter().all(|e| e.matches(node.label(e.key())))
-        && term.fields.iter().all(|f| &**f.key() == "metadata.name" && f.matches(Some(node.name())))
+fn term_matches(term: &NodeTerm, node: &impl LabelSource) -> bool {
+    term.matches_node(|key| node.label(key), node.name())
 }
 
 pub fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {

@@ -1,7 +1,5 @@
 //! What pools have and may still have: limits are hard, inside a batch too.
 
-use smallvec::SmallVec;
-
 use crate::market::{Candidate, Market};
 use crate::node::NodeState;
 use crate::reason::{Reason, Refusal};
@@ -29,6 +27,15 @@ struct Limited {
     resource: crate::names::Text,
     used: i64,
     limit: i64,
+}
+
+/// What stands in the way of a purchase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    Nodes { have: u32, max: u32 },
+    SharedNodes { have: u32, max: u32 },
+    Reservation,
+    Resource { index: usize, more: i64 },
 }
 
 impl Ledger {
@@ -79,40 +86,62 @@ impl Ledger {
         self.pools[pool].nodes_staying
     }
 
-    pub(crate) fn refusal_to_buy(&self, pool: usize, candidate: &Candidate) -> Option<Refusal> {
+    /// What the pool has too little of to buy this, if anything.
+    pub(crate) fn shortage(&self, pool: usize, candidate: &Candidate) -> Option<Shortage> {
         let account = &self.pools[pool];
         if let Some(max) = account.nodes_max
             && account.nodes >= max
         {
-            return Some(
-                Reason::NodeLimit.because(format!("the pool has {} of at most {max} nodes", account.nodes)),
-            );
+            return Some(Shortage::Nodes { have: account.nodes, max });
         }
-        for (members, nodes, max) in &self.shared {
-            if members.contains(&pool) && nodes >= max {
-                return Some(
-                    Reason::NodeLimit
-                        .because(format!("the pools that share a limit have {nodes} of at most {max} nodes")),
-                );
+        for (members, have, max) in &self.shared {
+            if members.contains(&pool) && have >= max {
+                return Some(Shortage::SharedNodes { have: *have, max: *max });
             }
         }
         if candidate.reservation.is_some_and(|reservation| self.reservations[reservation] == 0) {
-            return Some(Reason::ReservationFull.because("the capacity reservation has no machine left"));
+            return Some(Shortage::Reservation);
         }
-        account.over_limit(&candidate.limited, &SmallVec::<[i64; 2]>::new())
+        account.over_limit(&candidate.limited, &[])
     }
 
-    pub(crate) fn refusal_to_exchange(
+    /// What the pool has too little of to have `to` in place of `from`, if anything.
+    pub(crate) fn shortage_to_exchange(
         &self,
         pool: usize,
         from: &Candidate,
         to: &Candidate,
-    ) -> Option<Refusal> {
-        let reserved = |candidate: &Candidate| candidate.reservation;
-        if reserved(to) != reserved(from) && reserved(to).is_some_and(|id| self.reservations[id] == 0) {
-            return Some(Reason::ReservationFull.because("the capacity reservation has no machine left"));
+    ) -> Option<Shortage> {
+        let empty = |reservation: usize| self.reservations[reservation] == 0;
+        if to.reservation != from.reservation && to.reservation.is_some_and(empty) {
+            return Some(Shortage::Reservation);
         }
         self.pools[pool].over_limit(&to.limited, &from.limited)
+    }
+
+    /// The shortage in words.
+    pub(crate) fn refusal(&self, pool: usize, shortage: Shortage) -> Refusal {
+        match shortage {
+            Shortage::Nodes { have, max } => {
+                Reason::NodeLimit.because(format!("the pool has {have} of at most {max} nodes"))
+            }
+            Shortage::SharedNodes { have, max } => Reason::NodeLimit
+                .because(format!("the pools that share a limit have {have} of at most {max} nodes")),
+            Shortage::Reservation => {
+                Reason::ReservationFull.because("the capacity reservation has no machine left")
+            }
+            Shortage::Resource { index, more } => {
+                let limited = &self.pools[pool].limited[index];
+                let amount = |amount| format_amount(&limited.resource, amount);
+                Reason::PoolLimit.because(format!(
+                    "{} of {} {} are used, and this would add {}",
+                    amount(limited.used),
+                    amount(limited.limit),
+                    limited.resource,
+                    amount(more)
+                ))
+            }
+        }
     }
 
     pub(crate) fn buy(&mut self, pool: usize, candidate: &Candidate) {
@@ -143,20 +172,10 @@ impl Ledger {
 }
 
 impl PoolAccount {
-    fn over_limit(&self, added: &[i64], given_back: &[i64]) -> Option<Refusal> {
+    fn over_limit(&self, added: &[i64], given_back: &[i64]) -> Option<Shortage> {
         self.limited.iter().enumerate().find_map(|(index, limited)| {
             let more = added[index] - given_back.get(index).copied().unwrap_or(0);
-            if more <= 0 || limited.used + more <= limited.limit {
-                return None;
-            }
-            let amount = |amount| format_amount(&limited.resource, amount);
-            Some(Reason::PoolLimit.because(format!(
-                "{} of {} {} are used, and this would add {}",
-                amount(limited.used),
-                amount(limited.limit),
-                limited.resource,
-                amount(more)
-            )))
+            (more > 0 && limited.used + more > limited.limit).then_some(Shortage::Resource { index, more })
         })
     }
 }

@@ -165,12 +165,14 @@ impl NodeTerm {
         Self { expressions, fields: Vec::new() }
     }
 
-    /// An empty term matches nothing, as in Kubernetes.
     pub fn matches(&self, labels: &Labels, node_name: &str) -> bool {
-        if self.expressions.is_empty() && self.fields.is_empty() {
-            return false;
-        }
-        self.expressions.iter().all(|e| e.matches(labels.get(e.key()).map(|v| &**v)))
+        self.matches_node(|key| labels.get(key).map(|value| &**value), node_name)
+    }
+
+    /// An empty term matches nothing, as in Kubernetes.
+    pub fn matches_node<'a>(&self, label: impl Fn(&str) -> Option<&'a str>, node_name: &str) -> bool {
+        (!self.expressions.is_empty() || !self.fields.is_empty())
+            && self.expressions.iter().all(|e| e.matches(label(e.key())))
             && self.fields.iter().all(|f| &**f.key() == "metadata.name" && f.matches(Some(node_name)))
     }
 }

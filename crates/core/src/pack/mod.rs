@@ -183,7 +183,7 @@ impl<'a> Packer<'a> {
                             .map(move |(index, candidate)| (candidate, cell_index, index))
                     })
                     .filter(|(candidate, cell, _)| {
-                        self.ledger.refusal_to_buy(pool_index, candidate).is_none()
+                        self.ledger.shortage(pool_index, candidate).is_none()
                             && self.min_values_hold(&[], *cell, &[])
                     })
                     .min_by_key(|(candidate, cell, index)| (candidate.price, *cell, *index));
@@ -254,7 +254,7 @@ impl<'a> Packer<'a> {
         let room = self.topology.room(&level.rules, &class.appearance, Place::NewIn(cell));
         room.is_ok_and(|room| room >= pods)
             && !self.claim_is_held(class)
-            && self.ledger.refusal_to_buy(cell_ref.pool, &cell_ref.candidates[candidate]).is_none()
+            && self.ledger.shortage(cell_ref.pool, &cell_ref.candidates[candidate]).is_none()
     }
 
     /// Hosts that hold the pattern, as many as there are pods for and the pool allows.
@@ -263,7 +263,7 @@ impl<'a> Packer<'a> {
             pattern.pods.iter().map(|(class, pods)| self.left[*class] / pods).min().unwrap_or(0).max(1);
         let pool = self.market.cells[cell].pool;
         for _ in 0..times {
-            if self.ledger.refusal_to_buy(pool, &self.market.cells[cell].candidates[candidate]).is_some() {
+            if self.ledger.shortage(pool, &self.market.cells[cell].candidates[candidate]).is_some() {
                 return;
             }
             let host = self.buy(cell, candidate);
@@ -424,7 +424,7 @@ impl<'a> Packer<'a> {
                 let option = &cell_ref.candidates[*index];
                 option.price < current.price
                     && fits(&load, &option.free)
-                    && self.ledger.refusal_to_exchange(cell_ref.pool, current, option).is_none()
+                    && self.ledger.shortage_to_exchange(cell_ref.pool, current, option).is_none()
                     && self.volumes_fit_as(host_id, cell_ref.pool, option)
             });
             if let Some(cheaper) = cheaper {

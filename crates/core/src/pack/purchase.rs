@@ -124,7 +124,7 @@ impl Packer<'_> {
                 let candidate = &cell.candidates[*index];
                 let pods = times_fitting(&class.requests, &candidate.free).min(here);
                 if pods == 0
-                    || self.ledger.refusal_to_buy(cell.pool, candidate).is_some()
+                    || self.ledger.shortage(cell.pool, candidate).is_some()
                     || !self.volumes_fit_new(class, cell.pool, candidate)
                     || !self.min_values_hold(&[(class_index, 1)], cell_index, &class.requests)
                 {
@@ -303,7 +303,7 @@ impl Packer<'_> {
             let option = &cell_ref.candidates[*index];
             let volumes = || self.volumes_as(host_id, cell_ref.pool, option);
             fits(&needed, &option.free)
-                && self.ledger.refusal_to_exchange(cell_ref.pool, current, option).is_none()
+                && self.ledger.shortage_to_exchange(cell_ref.pool, current, option).is_none()
                 && volumes().is_none_or(|volumes| volumes.room(class) > 0)
         })?;
         let option = &cell_ref.candidates[larger];

@@ -12,11 +12,11 @@ use crate::fit::{self, NodeDemand, SoftTaints};
 use crate::market::{Amounts, Cell, Dimensions, Market};
 use crate::names::{Labels, Text};
 use crate::node::Node;
-use crate::pod::{HostPort, PodOrigin, PodSpec, PodTerm, Spread};
+use crate::pod::{HostPort, Pod, PodOrigin, PodSpec, PodTerm, Spread};
 use crate::reason::Refusal;
 use crate::selector::Selector;
 use crate::snapshot::{PreferencePolicy, Snapshot};
-use crate::topology::{AffinityRule, Appearance, GroupId, PodRules, SpreadRule, Topology};
+use crate::topology::{AffinityRule, Appearance, GroupId, HostId, PodRules, SpreadRule, Topology};
 use crate::volume::VolumeDemand;
 use volumes::{claim_sharers, class_volumes};
 
@@ -34,6 +34,8 @@ pub(crate) struct Class {
     pub(crate) volumes: ClassVolumes,
     pub(crate) priority: i32,
     pub(crate) is_buffer: bool,
+    /// The host on which the scheduler is making room for it: tried first.
+    pub(crate) nominated: Option<HostId>,
     /// What is required of the node, without preferences.
     pub(crate) demand: NodeDemand,
     pub(crate) appearance: Appearance,
@@ -370,6 +372,11 @@ impl<'a> ClassBuilder<'a> {
         counted_by
     }
 
+    fn nominated_host(&self, pod: &Pod) -> Option<HostId> {
+        let name = pod.nominated.as_ref()?;
+        self.hosts.iter().position(|node| node.name == *name)
+    }
+
     fn classes(
         &self,
         rules: &[KindRules],
@@ -390,13 +397,20 @@ impl<'a> ClassBuilder<'a> {
         let mut classes: Vec<Class> = Vec::new();
         let mut class_of: FxHashMap<ClassKey<'_>, usize> = FxHashMap::default();
         for (kind_index, (kind, appearance)) in self.kinds.iter().zip(appearances).enumerate() {
-            let mut class_of_volumes: BTreeMap<(ClassVolumes, bool), usize> = BTreeMap::new();
+            let mut class_of_volumes: BTreeMap<(ClassVolumes, bool, Option<HostId>), usize> = BTreeMap::new();
             for pod in kind.pending.iter().copied().filter(|pod| !refused_pods.contains(pod)) {
                 let pod_volumes = class_volumes(&volumes[pod], &sharers);
                 let is_buffer = self.snapshot.pods[pod].origin == PodOrigin::Buffer;
-                let class =
-                    *class_of_volumes.entry((pod_volumes, is_buffer)).or_insert_with_key(|(volumes, _)| {
-                        let key = ClassKey::of(kind, &rules[kind_index], &appearance, volumes, is_buffer);
+                let nominated = self.nominated_host(&self.snapshot.pods[pod]);
+                let class = *class_of_volumes.entry((pod_volumes, is_buffer, nominated)).or_insert_with_key(
+                    |(volumes, ..)| {
+                        let key = ClassKey::of(
+                            kind,
+                            &rules[kind_index],
+                            &appearance,
+                            volumes,
+                            (is_buffer, nominated),
+                        );
                         *class_of.entry(key).or_insert_with(|| {
                             let mut demand = NodeDemand::required(&kind.spec, &[]);
                             demand.volumes.clone_from(&volumes.terms);
@@ -411,13 +425,15 @@ impl<'a> ClassBuilder<'a> {
                                 volumes: volumes.clone(),
                                 priority: kind.spec.priority,
                                 is_buffer,
+                                nominated,
                                 demand,
                                 appearance: appearance.clone(),
                                 levels,
                             });
                             classes.len() - 1
                         })
-                    });
+                    },
+                );
                 classes[class].pods.push(pod);
             }
         }
@@ -446,6 +462,7 @@ struct ClassKey<'a> {
     exclusive: Vec<Text>,
     volume_terms: Vec<Vec<crate::requirement::NodeTerm>>,
     is_buffer: bool,
+    nominated: Option<HostId>,
 }
 
 impl<'a> ClassKey<'a> {
@@ -454,7 +471,7 @@ impl<'a> ClassKey<'a> {
         rules: &KindRules,
         appearance: &Appearance,
         volumes: &ClassVolumes,
-        is_buffer: bool,
+        (is_buffer, nominated): (bool, Option<HostId>),
     ) -> Self {
         let soft_spread = rules.soft.iter().filter_map(|soft| match soft {
             Soft::Spread(group, spread) => Some((group, spread)),
@@ -493,6 +510,7 @@ impl<'a> ClassKey<'a> {
             exclusive: volumes.exclusive.clone(),
             volume_terms: volumes.terms.clone(),
             is_buffer,
+            nominated,
         }
     }
 }

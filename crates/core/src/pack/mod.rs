@@ -291,6 +291,11 @@ impl<'a> Packer<'a> {
                 entries.push((if planned { tightness } else { tightness - EXISTING_FIRST }, index));
             }
         }
+        if let Some(nominated) = class.nominated
+            && let Some(entry) = entries.iter_mut().find(|(_, host)| *host == nominated)
+        {
+            entry.0 = f64::NEG_INFINITY;
+        }
         if let Some(key) = self.topology.key_to_settle(&level.rules) {
             self.prefer_roomiest_domain(key, &mut entries);
         }

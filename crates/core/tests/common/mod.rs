@@ -513,7 +513,8 @@ fn pod(dice: &mut Dice, name: &str, spec: Arc<PodSpec>, nodes: &[Node]) -> Pod {
         phase: if node.is_some() { PodPhase::Running } else { PodPhase::Pending },
         deleting: node.is_some() && dice.percent(10),
         node,
-        nominated: None,
+        nominated: (!nodes.is_empty() && dice.percent(5))
+            .then(|| nodes[dice.below(nodes.len())].name.clone()),
         origin: if dice.percent(5) { PodOrigin::Buffer } else { PodOrigin::Object },
         daemon_set: None,
         mirror: dice.percent(2),

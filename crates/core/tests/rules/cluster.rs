@@ -87,12 +87,14 @@ impl Cluster {
     }
 
     /// A volume that only this zone reaches.
-    pub(crate) fn volume(mut self, name: &str, zone: &str) -> Self {
-        let node_affinity = vec![NodeTerm::new(vec![Expression::equals(ZONE, zone)])];
-        self.snapshot
-            .storage
-            .volumes
-            .insert(name.into(), Volume { driver: Some(DRIVER.into()), node_affinity });
+    pub(crate) fn volume(self, name: &str, zone: &str) -> Self {
+        self.volume_at(name, Expression::equals(ZONE, zone))
+    }
+
+    /// A volume that only nodes with this label reach.
+    pub(crate) fn volume_at(mut self, name: &str, at: Expression) -> Self {
+        let volume = Volume { driver: Some(DRIVER.into()), node_affinity: vec![NodeTerm::new(vec![at])] };
+        self.snapshot.storage.volumes.insert(name.into(), volume);
         self
     }
 

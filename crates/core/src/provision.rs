@@ -270,8 +270,11 @@ impl<'a> Prepared<'a> {
         // Another zone or capacity type could break a spread or an affinity of the pods on it.
         let bound_to_cell = host.placed.iter().any(|(class, _)| {
             let class = &self.classes.all[*class];
+            let rules = class.levels.last().map(|level| &level.rules);
+            let near = rules.into_iter().flat_map(|rules| &rules.affinity).flat_map(|rule| &rule.groups);
+            let spread = rules.into_iter().flat_map(|rules| &rules.spread).map(|rule| &rule.group);
             let groups = class.appearance.counted_by.iter().chain(&class.appearance.owns);
-            groups.into_iter().any(|group| {
+            groups.chain(near).chain(spread).any(|group| {
                 let key = packer.topology.groups[*group].key;
                 !packer.topology.keys[key].is_hostname
             })
@@ -284,7 +287,7 @@ impl<'a> Prepared<'a> {
             .filter(|(elsewhere, _)| per_cell == usize::MAX || !elsewhere)
             .flat_map(|(elsewhere, cell)| {
                 packer
-                    .substitutes_in(cell, cell_index, load)
+                    .substitutes_in(cell, cell_index, &host.placed, load)
                     .filter(|other| {
                         (other.instance_type, other.offering) != (chosen.instance_type, chosen.offering)
                     })

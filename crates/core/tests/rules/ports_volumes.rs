@@ -113,7 +113,7 @@ fn where_volumes_are() {
                 .volume("in-b", "b")
                 .claim("data", bound_to("in-b"))
                 .pod(pod("web").uses(&["data"]).selects(ZONE, "a")),
-            none(Reason::NodeSelector),
+            none(Reason::VolumeTopology),
         ),
         (
             "two volumes in two zones",
@@ -248,6 +248,24 @@ fn attach_limits() {
             sells(&[attaching("few", 4, 1), dear(attaching("many", 2, 3))])
                 .pod(pod("web").uses(&["c0", "c1", "c2"])),
             vec![new("web", &[(INSTANCE_TYPE, "many")])],
+        ),
+        (
+            "what attaches too few is no alternative",
+            sells(&[attaching("few", 8, 1), attaching("many", 2, 3)]).pod(pod("web").uses(&["c0", "c1"])),
+            vec![new("web", &[(INSTANCE_TYPE, "many")]), Expect::AlternativesIn(&["b"])],
+        ),
+        (
+            "what attaches too few does not count for minValues",
+            with_claims(
+                bare().pool(
+                    pool("pool")
+                        .sells(&[attaching("few", 8, 1), attaching("many", 2, 3)])
+                        .min_values(INSTANCE_TYPE, 2),
+                ),
+            )
+            .pod(pod("web").uses(&["c0", "c1"]))
+            .pod(pod("db").uses(&["c2"])),
+            vec![refused("web", Reason::MinValues), new("db", &[])],
         ),
     ]);
 }

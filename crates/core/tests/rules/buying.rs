@@ -2,7 +2,7 @@
 
 use berth_core::catalog::CapacityType::{OnDemand, Reserved, Spot};
 use berth_core::catalog::{InstanceType, OfferingPattern};
-use berth_core::names::{CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, ZONE};
+use berth_core::names::{CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, RESERVATION_ID, ZONE};
 use berth_core::node::NodeState;
 use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
@@ -219,6 +219,16 @@ fn reserved() -> InstanceType {
     sold
 }
 
+/// Sold from two reservations of one machine each.
+fn two_reservations() -> InstanceType {
+    let mut sold = small().nowhere().sold("a", Reserved).sold("a", Reserved);
+    for (offering, id) in sold.offerings.iter_mut().zip(["cr-1", "cr-2"]) {
+        offering.remaining = Some(1);
+        offering.labels.insert(RESERVATION_ID.into(), id.into());
+    }
+    sold
+}
+
 #[test]
 fn capacity_types() {
     let sells = || buying(pool("pool").sells(&[reserved()]));
@@ -244,6 +254,18 @@ fn capacity_types() {
                 sold
             }]))
             .pod(only("reserved")),
+            vec![refused("web", Reason::NodeSelector)],
+        ),
+        (
+            "the reservation that the pod asks for",
+            buying(pool("pool").sells(&[two_reservations()]))
+                .pods(2, &whole("web").selects(RESERVATION_ID, "cr-2")),
+            vec![new("web", &[(RESERVATION_ID, "cr-2")]), refused("web", Reason::ReservationFull)],
+        ),
+        (
+            "a reservation that nobody has",
+            buying(pool("pool").sells(&[two_reservations()]))
+                .pod(whole("web").selects(RESERVATION_ID, "cr-3")),
             vec![refused("web", Reason::NodeSelector)],
         ),
         (

@@ -1,4 +1,5 @@
 //! Clusters in a few words.
+#![expect(clippy::unwrap_used, reason = "an illegal expression is a mistake in the test")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -156,6 +156,31 @@ fn custom_labels() {
             vec![on("web", "n")],
         ),
         (
+            "any value of the pool but one",
+            open(In, &["blue", "red"]).pod(pod("web").or_needs(&[expression(TEAM, NotIn, &["blue"])])),
+            gets_red(),
+        ),
+        (
+            "no value, where the pool's nodes always have one",
+            open(Exists, &[]).pod(pod("web").or_needs(&[expression(TEAM, DoesNotExist, &[])])),
+            vec![refused("web", Reason::NodeAffinity)],
+        ),
+        (
+            "no value, where the pool's nodes need none",
+            open(NotIn, &["red"]).pod(pod("web").or_needs(&[expression(TEAM, DoesNotExist, &[])])),
+            vec![new("web", &[])],
+        ),
+        (
+            "a number between the pool's bound and the pod's",
+            open(Gt, &["3"]).pod(pod("web").or_needs(&[expression(TEAM, Lt, &["5"])])),
+            vec![new("web", &[(TEAM, "4")])],
+        ),
+        (
+            "no number between the pool's bound and the pod's",
+            open(Gt, &["3"]).pod(pod("web").or_needs(&[expression(TEAM, Lt, &["4"])])),
+            vec![refused("web", Reason::NodeAffinity)],
+        ),
+        (
             "the pool that defines it is bought from, although it is dearer",
             shop().pool(pool("red").sells(&[large()]).labels(TEAM, "red")).pod(red()),
             vec![new("web", &[(NODEPOOL, "red")])],

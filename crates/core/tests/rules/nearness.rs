@@ -103,6 +103,27 @@ fn affinity() {
             none(),
         ),
         (
+            "two kinds that each wait for the other",
+            shop().pod(pod("db").near(pods_of("web", ZONE))).pod(near(ZONE)),
+            vec![refused("db", Reason::PodAffinity), refused("web", Reason::PodAffinity)],
+        ),
+        (
+            "a pod whose node goes away takes its partner along",
+            shop()
+                .node(node("old", "b").in_state(NodeState::Deleting))
+                .pod(pod("db").running_on("old"))
+                .pod(near(HOSTNAME)),
+            vec![new("db", &[]), new("web", &[]), launches(1)],
+        ),
+        (
+            "a chain of three",
+            shop()
+                .pod(pod("db").selects(ZONE, "b"))
+                .pod(near(ZONE))
+                .pod(pod("job").near(pods_of("web", ZONE))),
+            vec![new("db", &[(ZONE, "b")]), new("web", &[(ZONE, "b")]), new("job", &[(ZONE, "b")])],
+        ),
+        (
             "a term without a selector matches nobody",
             with_running(pod("db")).pod(pod("web").near(PodTerm { selector: None, ..pods_of("db", ZONE) })),
             none(),

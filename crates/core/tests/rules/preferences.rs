@@ -1,6 +1,6 @@
 //! Preferences: held where they can be, given up in a defined order where not.
 
-use berth_core::names::{HOSTNAME, INSTANCE_TYPE, ZONE};
+use berth_core::names::{HOSTNAME, INSTANCE_TYPE, NODEPOOL, ZONE};
 use berth_core::pod::TaintEffect::{NoSchedule, PreferNoSchedule};
 use berth_core::pod::{Pod, PodTerm, Spread, Weighted};
 use berth_core::requirement::Expression;
@@ -151,6 +151,22 @@ fn soft_taints() {
         ("borne where there is no other", soft(bare()).pod(pod("web")), vec![on("web", "soft")]),
         ("avoided by buying", soft(shop()).pod(pod("web")), vec![new("web", &[])]),
         ("ignored", soft(shop()).pod(pod("web")).ignore_preferences(), vec![on("web", "soft")]),
+        (
+            "a dearer pool without the taint",
+            bare()
+                .pool(pool("cheap").taints("slow", PreferNoSchedule))
+                .pool(pool("dear").requires(expression("size", In, &["8"])))
+                .pod(pod("web")),
+            vec![new("web", &[(NODEPOOL, "dear")])],
+        ),
+        (
+            "a pool with the taint where no other can",
+            bare()
+                .pool(pool("soft").taints("slow", PreferNoSchedule))
+                .pool(pool("full").nodes_max(0))
+                .pod(pod("web")),
+            vec![new("web", &[(NODEPOOL, "soft")])],
+        ),
         (
             "tolerated",
             soft(shop()).pod(pod("web").tolerates(Some("slow"), None, Some(PreferNoSchedule))),

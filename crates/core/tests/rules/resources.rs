@@ -1,6 +1,7 @@
 //! Resources: what pods ask for, what nodes have, what DaemonSets take.
 
-use berth_core::names::{ARCH, INSTANCE_TYPE};
+use berth_core::names::{ARCH, INSTANCE_TYPE, TAINT_NOT_READY};
+use berth_core::node::NodeState;
 use berth_core::pod::TaintEffect::{NoExecute, NoSchedule};
 use berth_core::pod::{Pod, PodPhase};
 use berth_core::reason::Reason;
@@ -216,6 +217,15 @@ fn daemon_sets_take_room() {
                     .node(node("n", "a"))
                     .pod(of_set(agent().running_on("n")))
                     .pod(pod("web").cpu(3501))
+            },
+            vec![refused("web", Reason::NoPool)],
+        ),
+        (
+            "on a node on its way, whose taints will pass",
+            {
+                let starting =
+                    node("n", "a").in_state(NodeState::Starting).tainted(TAINT_NOT_READY, NoSchedule);
+                bare().daemon(&agent()).node(starting).pod(pod("web").cpu(4000))
             },
             vec![refused("web", Reason::NoPool)],
         ),

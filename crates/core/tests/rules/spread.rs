@@ -6,6 +6,7 @@ use berth_core::pod::TaintEffect::NoSchedule;
 use berth_core::pod::{Pod, Spread};
 use berth_core::reason::Reason;
 use berth_core::requirement::Operator::In;
+use berth_core::resources::CPU;
 
 use crate::cluster::{
     Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, evenly, expression, node, pod, pool, shop,
@@ -21,14 +22,12 @@ fn zones(zones: &[&'static str]) -> Vec<Expect> {
     zones.iter().map(|zone| new("web", &[(ZONE, *zone)])).collect()
 }
 
-/// `count` running pods of `web` fill a node.
-fn full(cluster: Cluster, name: &str, zone: &str, count: i64) -> Cluster {
-    let running = pod("old").label("app", "web").running_on(name);
-    let name = format!("old-{name}");
-    let pods = usize::try_from(count).unwrap();
-    cluster
-        .node(node(running.node.as_ref().unwrap(), zone).has("cpu", count * 1000))
-        .pods(pods, &Pod { name: name.into(), ..running })
+/// A node that `count` running pods of `web` fill.
+fn full(cluster: Cluster, name: &str, zone: &str, count: u32) -> Cluster {
+    let full = node(name, zone).has(CPU, i64::from(count) * 1000);
+    (0..count).fold(cluster.node(full), |cluster, copy| {
+        cluster.pod(pod(&format!("{name}-{copy}")).label("app", "web").running_on(name))
+    })
 }
 
 #[test]
@@ -50,20 +49,20 @@ fn max_skew() {
         (
             "a terminating pod does not count",
             shop()
-                .node(node("n", "a").has("cpu", 1000))
+                .node(node("n", "a").has(CPU, 1000))
                 .pod(Pod { deleting: true, ..pod("old").label("app", "web").running_on("n") })
                 .pod(skew(1)),
             zones(&["a"]),
         ),
         (
             "pods of another app do not count",
-            shop().node(node("n", "a").has("cpu", 1000)).pod(pod("db").running_on("n")).pod(skew(1)),
+            shop().node(node("n", "a").has(CPU, 1000)).pod(pod("db").running_on("n")).pod(skew(1)),
             zones(&["a"]),
         ),
         (
             "pods of another namespace do not count",
             shop()
-                .node(node("n", "a").has("cpu", 1000))
+                .node(node("n", "a").has(CPU, 1000))
                 .pod(Pod { namespace: "x".into(), ..pod("old").label("app", "web").running_on("n") })
                 .pod(skew(1)),
             zones(&["a"]),
@@ -102,7 +101,7 @@ fn max_skew() {
 fn zones_that_could_be_bought_count() {
     let one = || web(evenly("web", ZONE));
     let no_zone_b = OfferingPattern { zone: Some("b".into()), ..OfferingPattern::default() };
-    let roomy = |cluster: Cluster| cluster.node(node("n", "a").has("cpu", 8000));
+    let roomy = |cluster: Cluster| cluster.node(node("n", "a").has(CPU, 8000));
     check(vec![
         (
             "although no node is in it",
@@ -122,7 +121,7 @@ fn zones_that_could_be_bought_count() {
         ),
         (
             "where a limit keeps it empty the others wait",
-            roomy(bare().pool(pool("pool").limits("cpu", 0))).pods(2, &one()),
+            roomy(bare().pool(pool("pool").limits(CPU, 0))).pods(2, &one()),
             vec![on("web", "n"), refused("web", Reason::PoolLimit)],
         ),
     ]);
@@ -224,6 +223,11 @@ fn hostnames() {
             "a full node holds the others back",
             full(bare().node(node("n", "a")), "full", "a", 0).pods(2, &even()),
             vec![on("web", "n"), refused("web", Reason::NoPool)],
+        ),
+        (
+            "nodes that could be bought do not count",
+            shop().node(node("n", "a")).pods(2, &even()),
+            vec![on("web", "n"), on("web", "n"), launches(0)],
         ),
         (
             "a new node is an empty domain",

@@ -67,6 +67,11 @@ fn resource_limits() {
             some(3, 0, Reason::PoolLimit),
         ),
         (
+            "what is over the limit is no alternative",
+            buying(pool("pool").limits(CPU, 2000)).pod(pod("web")),
+            vec![new("web", &[(INSTANCE_TYPE, "small")]), Expect::AlternativesOf(&["small"])],
+        ),
+        (
             "the capacity counts, not what is left of it for pods",
             three(buying(
                 pool("pool")
@@ -255,6 +260,11 @@ fn capacity_types() {
             }]))
             .pod(only("reserved")),
             vec![refused("web", Reason::NodeSelector)],
+        ),
+        (
+            "a reservation that the plan uses up is no alternative",
+            sells().pods(3, &whole("web")),
+            vec![new("web", &[]), new("web", &[]), new("web", &[]), Expect::NoAlternativeAs(Reserved)],
         ),
         (
             "the reservation that the pod asks for",

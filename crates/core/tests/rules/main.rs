@@ -13,8 +13,9 @@ mod resources;
 mod spread;
 mod taints;
 
+use berth_core::catalog::CapacityType;
 use berth_core::check;
-use berth_core::plan::{Host, Plan};
+use berth_core::plan::{Alternative, Host, Launch, Plan};
 use berth_core::provision;
 use berth_core::reason::Reason;
 use berth_core::snapshot::Snapshot;
@@ -37,6 +38,10 @@ pub(crate) enum Expect {
     Relaxed(usize),
     /// Whatever could be bought instead is in these zones.
     AlternativesIn(&'static [&'static str]),
+    /// Whatever could be bought instead is of these types.
+    AlternativesOf(&'static [&'static str]),
+    /// Nothing of this capacity type could be bought instead.
+    NoAlternativeAs(CapacityType),
 }
 
 pub(crate) fn on(pod: &'static str, node: &'static str) -> Expect {
@@ -77,7 +82,7 @@ pub(crate) fn check(cases: Vec<(&str, Cluster, Vec<Expect>)>) {
 #[derive(Debug)]
 enum Spot<'a> {
     On(&'a str),
-    New(&'a berth_core::plan::Launch),
+    New(&'a Launch),
     Refused(Vec<Reason>),
 }
 
@@ -99,12 +104,17 @@ fn outcomes<'a>(snapshot: &'a Snapshot, plan: &'a Plan) -> Vec<(&'a str, Spot<'a
 fn differences(snapshot: &Snapshot, plan: &Plan, expected: &[Expect]) -> Vec<String> {
     let mut left = outcomes(snapshot, plan);
     let mut differences = Vec::new();
+    let alternatives: Vec<&Alternative> = plan.launches.iter().flat_map(|l| &l.alternatives).collect();
     for expect in expected {
         let met = match expect {
             Expect::Launches(nodes) => plan.launches.len() == *nodes,
             Expect::Relaxed(nodes) => plan.launches.iter().filter(|l| l.min_values_relaxed).count() == *nodes,
-            Expect::AlternativesIn(zones) => {
-                plan.launches.iter().flat_map(|l| &l.alternatives).all(|other| zones.contains(&&*other.zone))
+            Expect::AlternativesIn(zones) => alternatives.iter().all(|other| zones.contains(&&*other.zone)),
+            Expect::AlternativesOf(types) => {
+                alternatives.iter().all(|other| types.contains(&&*other.instance_type))
+            }
+            Expect::NoAlternativeAs(capacity_type) => {
+                alternatives.iter().all(|other| other.capacity_type != *capacity_type)
             }
             Expect::On(..) | Expect::New(..) | Expect::Refused(..) => {
                 let found = left.iter().position(|(pod, spot)| meets(pod, spot, expect));

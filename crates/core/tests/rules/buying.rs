@@ -2,7 +2,7 @@
 
 use berth_core::catalog::CapacityType::{OnDemand, Reserved, Spot};
 use berth_core::catalog::{InstanceType, OfferingPattern};
-use berth_core::names::{CAPACITY_TYPE, INSTANCE_TYPE, NODEPOOL, RESERVATION_ID, ZONE};
+use berth_core::names::{CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, NODEPOOL, RESERVATION_ID, ZONE};
 use berth_core::node::NodeState;
 use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
@@ -10,8 +10,8 @@ use berth_core::reason::Reason;
 use berth_core::resources::{CPU, MEMORY};
 
 use crate::cluster::{
-    Cluster, GIB, NodeWords, PodWords, PoolWords, TypeWords, bare, large, machine, node, pod, pool, shop,
-    small,
+    Cluster, GIB, NodeWords, PodWords, PoolWords, TypeWords, bare, large, machine, node, pod, pods_of, pool,
+    shop, small,
 };
 use crate::{Expect, check, launches, new, on, refused};
 
@@ -151,6 +151,18 @@ fn priorities_under_limits() {
             "on an existing node",
             bare().node(node("n", "a").has(CPU, 2000)).pod(whole("a-low")).pod(whole("high").priority(10)),
             vec![on("high", "n"), refused("a-low", Reason::NoPool)],
+        ),
+        (
+            "a higher one that keeps its node to itself",
+            one()
+                .pods(2, &pod("low").cpu(500))
+                .pod(pod("high").cpu(500).priority(10).away_from(pods_of("low", HOSTNAME))),
+            vec![new("high", &[]), no_room("low"), no_room("low")],
+        ),
+        (
+            "where all fit nothing is left out",
+            one().pod(whole("low").cpu(1000)).pod(whole("high").cpu(1000).priority(10)),
+            vec![new("high", &[]), new("low", &[]), launches(1)],
         ),
         (
             "a higher one that fits nowhere takes nothing from the lower",

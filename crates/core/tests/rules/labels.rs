@@ -216,6 +216,11 @@ fn well_known_and_restricted_labels() {
         ),
         ("a hostname that nobody has", selects(HOSTNAME, "n"), vec![refused("web", Reason::RestrictedLabel)]),
         (
+            "any host but one",
+            shop().node(node("n", "a")).pod(pod("web").or_needs(&[expression(HOSTNAME, NotIn, &["n"])])),
+            vec![new("web", &[])],
+        ),
+        (
             "the hostname of an existing node",
             selects(HOSTNAME, "n").node(node("m", "a")).node(node("n", "a")),
             vec![on("web", "n")],

@@ -193,6 +193,11 @@ fn node_taints_policy() {
             .pool(pool("a").requires(expression(ZONE, In, &["a"])))
             .node(node("b", "b").tainted("dedicated", NoSchedule))
     };
+    let tainted_pool_b = || {
+        bare()
+            .pool(pool("a").requires(expression(ZONE, In, &["a"])))
+            .pool(pool("b").requires(expression(ZONE, In, &["b"])).taints("dedicated", NoSchedule))
+    };
     check(vec![
         (
             "ignore: a tainted node's zone counts",
@@ -200,6 +205,19 @@ fn node_taints_policy() {
             vec![new("web", &[(ZONE, "a")]), refused("web", Reason::TopologySpread)],
         ),
         ("honor: a tainted node's zone does not count", tainted_b().pods(2, &web(true)), zones(&["a", "a"])),
+        (
+            "ignore: a zone that only a tainted pool sells counts",
+            tainted_pool_b().pods(2, &web(false)),
+            vec![
+                new("web", &[(ZONE, "a")]),
+                Expect::Refused("web", vec![Reason::TopologySpread, Reason::UntoleratedTaint]),
+            ],
+        ),
+        (
+            "honor: a zone that only a tainted pool sells does not count",
+            tainted_pool_b().pods(2, &web(true)),
+            zones(&["a", "a"]),
+        ),
         (
             "honor: a tolerated taint is none",
             tainted_b().pods(2, &web(true).tolerates(Some("dedicated"), None, None)),

@@ -71,14 +71,18 @@ pub fn pod(snapshot: &Snapshot, policy: &Policy, pod: usize) -> Option<PodStory>
             });
         }
         let class = prepared.classes.all.iter().position(|class| class.pods.contains(&pod))?;
+        let refused = claim_in_use(packer, &prepared.classes.all[class]).filter(|_| placed_on.is_none());
         let pools = (0..snapshot.pools.len()).map(|pool| pool_story(prepared, packer, class, pool)).collect();
-        Some(PodStory { placed_on, refused: None, pools, nodes: node_stories(prepared, packer, class) })
+        Some(PodStory { placed_on, refused, pools, nodes: node_stories(prepared, packer, class) })
     })
 }
 
 /// One refusal per pool: the rule that took the last of its offerings.
 pub(crate) fn refusals(prepared: &Prepared<'_>, packer: &Packer<'_>, class: usize) -> Vec<PoolRefusal> {
     let snapshot = prepared.snapshot;
+    if let Some(refusal) = claim_in_use(packer, &prepared.classes.all[class]) {
+        return vec![PoolRefusal { pool: None, refusal }];
+    }
     if snapshot.pools.is_empty() {
         let refusal =
             Reason::NoPool.because("no pool is given that could buy a node, and no existing node has room");
@@ -94,6 +98,13 @@ pub(crate) fn refusals(prepared: &Prepared<'_>, packer: &Packer<'_>, class: usiz
             PoolRefusal { pool: Some(story.pool), refusal }
         })
         .collect()
+}
+
+/// Why no node could help: another pod has a claim that only one pod may use.
+fn claim_in_use(packer: &Packer<'_>, class: &Class) -> Option<Refusal> {
+    packer.held_claim(class).map(|claim| {
+        Reason::VolumeInUse.because(format!("another pod has claim {claim}, which only one pod may use"))
+    })
 }
 
 fn pool_story(

@@ -49,8 +49,9 @@ impl AttachedVolumes {
         self.own.get(driver).copied().unwrap_or(0) + count(self.shared.iter().filter(|(d, _)| d == driver))
     }
 
-    pub(crate) fn within_limits(&self) -> bool {
-        self.limits.iter().all(|(driver, limit)| self.used(driver) <= *limit)
+    /// Whether all of it could be attached under these limits.
+    pub(crate) fn within(&self, limits: &BTreeMap<Text, u32>) -> bool {
+        limits.iter().all(|(driver, limit)| self.used(driver) <= *limit)
     }
 
     /// How many pods of the class can have their volumes attached here.

@@ -88,7 +88,7 @@ pub(crate) struct Cell {
     pub(crate) daemon_ports: Vec<HostPort>,
     /// Cheapest first; equal prices by capacity type, type, zone.
     pub(crate) candidates: Vec<Candidate>,
-    /// Indices of the candidates that no other beats in price and every size.
+    /// Indices of the candidates that no other beats in price, every size and every attach limit.
     pub(crate) front: Vec<usize>,
 }
 
@@ -243,8 +243,14 @@ impl Cell {
             )
         });
         for index in 0..self.candidates.len() {
-            let beaten =
-                self.front.iter().any(|other| self.candidates[*other].beats(&self.candidates[index]));
+            let candidate = &self.candidates[index];
+            let beaten = self.front.iter().map(|other| &self.candidates[*other]).any(|other| {
+                other.beats(candidate)
+                    && attaches_as_many(
+                        &pool.types[other.instance_type],
+                        &pool.types[candidate.instance_type],
+                    )
+            });
             if !beaten {
                 self.front.push(index);
             }
@@ -261,6 +267,13 @@ impl Candidate {
             && self.free.iter().zip(&other.free).all(|(mine, theirs)| mine >= theirs)
             && self.limited.iter().zip(&other.limited).all(|(mine, theirs)| mine <= theirs)
     }
+}
+
+/// Whether `this` attaches at least as many volumes of every driver as `that`.
+fn attaches_as_many(this: &InstanceType, that: &InstanceType) -> bool {
+    this.volume_limits
+        .iter()
+        .all(|(driver, limit)| that.volume_limits.get(driver).is_some_and(|other| other <= limit))
 }
 
 pub(crate) fn can_be_had(instance_type: &InstanceType, offering: &Offering, policy: &Policy) -> bool {

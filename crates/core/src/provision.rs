@@ -266,46 +266,56 @@ impl<'a> Prepared<'a> {
         chosen: &market::Candidate,
         load: &[i64],
     ) -> (Vec<Alternative>, bool) {
-        let pool = &self.snapshot.pools[self.market.cells[cell_index].pool];
+        let pool_index = self.market.cells[cell_index].pool;
+        let pool = &self.snapshot.pools[pool_index];
+        let over_limit = |other: &market::Candidate| {
+            packer.ledger.shortage_to_exchange(pool_index, chosen, other).is_some()
+        };
         // Another zone or capacity type could break a spread or an affinity of the pods on it.
         let bound_to_cell = host.placed.iter().any(|(class, _)| {
             let class = &self.classes.all[*class];
+            let rules = class.levels.last().map(|level| &level.rules);
+            let near = rules.into_iter().flat_map(|rules| &rules.affinity).flat_map(|rule| &rule.groups);
+            let spread = rules.into_iter().flat_map(|rules| &rules.spread).map(|rule| &rule.group);
             let groups = class.appearance.counted_by.iter().chain(&class.appearance.owns);
-            groups.into_iter().any(|group| {
+            groups.chain(near).chain(spread).any(|group| {
                 let key = packer.topology.groups[*group].key;
                 !packer.topology.keys[key].is_hostname
             })
         });
         // Cells are sorted by price: without minValues the first few of each are enough.
         let per_cell = if pool.requirements.has_min_values() { usize::MAX } else { ALTERNATIVES_MAX };
+        // What would break a rule or a limit is only named for minValues, which count what the catalog has.
         let mut others: Vec<(bool, &market::Candidate)> = packer
             .cells_for(&host.placed, cell_index)
             .map(|cell| (bound_to_cell && cell != cell_index, cell))
             .filter(|(elsewhere, _)| per_cell == usize::MAX || !elsewhere)
             .flat_map(|(elsewhere, cell)| {
                 packer
-                    .substitutes_in(cell, cell_index, load)
+                    .substitutes_in(cell, cell_index, &host.placed, load)
                     .filter(|other| {
                         (other.instance_type, other.offering) != (chosen.instance_type, chosen.offering)
                     })
+                    .map(move |other| (elsewhere || over_limit(other), other))
+                    .filter(move |(last_resort, _)| per_cell == usize::MAX || !last_resort)
                     .take(per_cell)
-                    .map(move |other| (elsewhere, other))
             })
             .collect();
-        others
-            .sort_by_key(|(elsewhere, other)| (*elsewhere, other.price, other.instance_type, other.offering));
+        others.sort_by_key(|(last_resort, other)| {
+            (*last_resort, other.price, other.instance_type, other.offering)
+        });
         let mut missing: Vec<(&Text, u32, BTreeSet<&str>)> = pool
             .requirements
             .min_values()
             .map(|(key, count)| (key, count, market::offered_label(pool, chosen, key).into_iter().collect()))
             .collect();
         let mut picked: Vec<&market::Candidate> = Vec::new();
-        for (elsewhere, other) in others {
+        for (last_resort, other) in others {
             let helps = missing.iter().any(|(key, count, values)| {
                 values.len() < *count as usize
                     && market::offered_label(pool, other, key).is_some_and(|value| !values.contains(value))
             });
-            if helps || (picked.len() < ALTERNATIVES_MAX && !elsewhere) {
+            if helps || (picked.len() < ALTERNATIVES_MAX && !last_resort) {
                 for (key, _, values) in &mut missing {
                     values.extend(market::offered_label(pool, other, key));
                 }

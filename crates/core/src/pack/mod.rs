@@ -425,12 +425,14 @@ impl<'a> Packer<'a> {
             let cell_ref = &self.market.cells[cell];
             let current = &cell_ref.candidates[candidate];
             let load = self.hosts[host_id].load(current);
+            let attached = self.attached(&self.hosts[host_id].placed);
+            let pool = &self.snapshot.pools[cell_ref.pool];
             let cheaper = cell_ref.front.iter().copied().find(|index| {
                 let option = &cell_ref.candidates[*index];
                 option.price < current.price
                     && fits(&load, &option.free)
                     && self.ledger.shortage_to_exchange(cell_ref.pool, current, option).is_none()
-                    && self.volumes_fit_as(host_id, cell_ref.pool, option)
+                    && attached.within(&pool.types[option.instance_type].volume_limits)
             });
             if let Some(cheaper) = cheaper {
                 self.grow(host_id, cheaper);
@@ -444,15 +446,18 @@ impl<'a> Packer<'a> {
         if limits.is_empty() {
             return None;
         }
-        let mut volumes = AttachedVolumes::limited_to(limits.clone());
-        for (class, pods) in &self.hosts[host].placed {
-            volumes.attach(&self.classes.all[*class], *pods);
-        }
+        let mut volumes = self.attached(&self.hosts[host].placed);
+        volumes.limits.clone_from(limits);
         Some(volumes)
     }
 
-    fn volumes_fit_as(&self, host: HostId, pool: usize, option: &Candidate) -> bool {
-        self.volumes_as(host, pool, option).is_none_or(|volumes| volumes.within_limits())
+    /// The volumes of these pods on one host.
+    fn attached(&self, placed: &[(usize, u32)]) -> AttachedVolumes {
+        let mut volumes = AttachedVolumes::default();
+        for (class, pods) in placed {
+            volumes.attach(&self.classes.all[*class], *pods);
+        }
+        volumes
     }
 
     /// At most so many pods that the pool's minValues still hold on the host.
@@ -467,7 +472,7 @@ impl<'a> Packer<'a> {
         while pods > 0 {
             let mut needed = load.clone();
             add_times(&mut needed, &self.classes.all[class].requests, i64::from(pods));
-            if self.min_values_hold(&with_one_more(&self.hosts[host].placed, class), cell, &needed) {
+            if self.min_values_hold(&with_more(&self.hosts[host].placed, class, pods), cell, &needed) {
                 break;
             }
             pods /= 2;
@@ -489,7 +494,7 @@ impl<'a> Packer<'a> {
         pool.requirements.min_values().all(|(key, count)| {
             let values: BTreeSet<&str> = self
                 .cells_for(placed, cell)
-                .flat_map(|other| self.substitutes_in(other, cell, needed))
+                .flat_map(|other| self.substitutes_in(other, cell, placed, needed))
                 .filter_map(|candidate| crate::market::offered_label(pool, candidate, key))
                 .collect();
             values.len() >= count as usize
@@ -516,24 +521,36 @@ impl<'a> Packer<'a> {
         })
     }
 
-    /// Candidates of `cell` that could stand in for a host of `home` with this load, cheapest first.
+    /// Candidates of `cell` that could stand in for a host of `home` with these pods and this load, cheapest
+    /// first.
     pub(crate) fn substitutes_in<'b>(
         &'b self,
         cell: usize,
         home: usize,
+        placed: &[(usize, u32)],
         load: &'b [i64],
     ) -> impl Iterator<Item = &'b Candidate> + 'b {
         let (cell, home) = (&self.market.cells[cell], &self.market.cells[home]);
         // With the DaemonSets of either place: which of them run is only known once it is there.
         let more_daemons = home.daemons.iter().zip(&cell.daemons).map(|(here, there)| (here - there).max(0));
         let needed: Amounts = load.iter().zip(more_daemons).map(|(load, more)| load + more).collect();
-        cell.candidates.iter().filter(move |candidate| fits(&needed, &candidate.free))
+        let attached = self.attached(placed);
+        let types = &self.snapshot.pools[cell.pool].types;
+        cell.candidates.iter().filter(move |candidate| {
+            fits(&needed, &candidate.free) && attached.within(&types[candidate.instance_type].volume_limits)
+        })
     }
 
     /// Why a new host of this cell takes no pod of the class, because of other pods.
     pub(crate) fn topology_refusal(&self, class: &Class, cell: usize) -> Option<TopologyRefusal> {
         let level = class.levels.last()?;
         self.topology.room(&level.rules, &class.appearance, Place::NewIn(cell)).err()
+    }
+
+    /// Whether a new host of this candidate could attach the volumes of one pod of the class.
+    pub(crate) fn volumes_fit_new(&self, class: &Class, pool: usize, candidate: &Candidate) -> bool {
+        let limits = &self.snapshot.pools[pool].types[candidate.instance_type].volume_limits;
+        limits.is_empty() || AttachedVolumes::limited_to(limits.clone()).room(class) > 0
     }
 
     pub(crate) fn min_values_allow_alone(&self, class_index: usize, cell: usize) -> bool {
@@ -571,10 +588,11 @@ pub(crate) fn add_times(sum: &mut Amounts, amounts: &[i64], times: i64) {
     sum.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount * times);
 }
 
-pub(crate) fn with_one_more(placed: &[(usize, u32)], class: usize) -> Vec<(usize, u32)> {
+fn with_more(placed: &[(usize, u32)], class: usize, pods: u32) -> Vec<(usize, u32)> {
     let mut placed = placed.to_vec();
-    if !placed.iter().any(|(other, _)| *other == class) {
-        placed.push((class, 1));
+    match placed.iter_mut().find(|(other, _)| *other == class) {
+        Some((_, count)) => *count += pods,
+        None => placed.push((class, pods)),
     }
     placed
 }

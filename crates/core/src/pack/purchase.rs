@@ -3,12 +3,12 @@
 use smallvec::SmallVec;
 
 use crate::class::{Class, Level};
-use crate::host::{AttachedVolumes, HostOrigin, fits, times_fitting};
-use crate::market::{Amounts, Candidate};
+use crate::host::{HostOrigin, fits, times_fitting};
+use crate::market::Amounts;
 use crate::pattern::{Ingredient, Pattern};
 use crate::topology::{HostId, Place, PodRules, Topology};
 
-use super::{Packer, add_times, with_one_more};
+use super::{Packer, add_times, with_more};
 
 /// Where hosts exist only to keep pods apart, a larger type is preferred to another node up to this ratio:
 /// such hosts have room to fill, and every further node is one more kubelet and one more thing to fail.
@@ -309,13 +309,8 @@ impl Packer<'_> {
         let option = &cell_ref.candidates[larger];
         let room: Amounts = option.free.iter().zip(&load).map(|(free, load)| free - load).collect();
         let useful = self.worth.value_capped(&room, &self.wanted_at_least(class, 1));
-        self.min_values_hold(&with_one_more(&host.placed, class_index), cell, &needed)
+        self.min_values_hold(&with_more(&host.placed, class_index, 1), cell, &needed)
             .then(|| (ratio(option.price - current.price, useful), larger))
-    }
-
-    pub(crate) fn volumes_fit_new(&self, class: &Class, pool: usize, candidate: &Candidate) -> bool {
-        let limits = &self.snapshot.pools[pool].types[candidate.instance_type].volume_limits;
-        limits.is_empty() || AttachedVolumes::limited_to(limits.clone()).room(class) > 0
     }
 }
 

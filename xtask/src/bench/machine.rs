@@ -5,8 +5,10 @@ use std::fs;
 /// CPU, memory and compiler, as far as they can be found out.
 pub(super) fn description() -> String {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
-    let compiler = crate::step::output(&["rustc", "--version"])
-        .map_or_else(|_| "an unknown compiler".to_owned(), |text| first_words(&String::from_utf8_lossy(&text)));
+    let compiler = crate::step::output(&["rustc", "--version"]).map_or_else(
+        |_| "an unknown compiler".to_owned(),
+        |text| first_words(&String::from_utf8_lossy(&text)),
+    );
     format!("{}, {}, {compiler}", cpus(&read("/proc/cpuinfo")), memory(&read("/proc/meminfo")))
 }
 
@@ -31,7 +33,10 @@ fn memory(meminfo: &str) -> String {
         .lines()
         .find_map(|line| line.strip_prefix("MemTotal:"))
         .and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-    kib.map_or_else(|| "unknown memory".to_owned(), |kib| format!("{} GB of memory", (kib + 500_000) / 976_563))
+    kib.map_or_else(
+        || "unknown memory".to_owned(),
+        |kib| format!("{} GB of memory", (kib + 500_000) / 976_563),
+    )
 }
 
 /// `rustc 1.95.0`, without the commit and its date.

@@ -139,10 +139,11 @@ impl Programs {
 
     pub(super) fn read(&self, pods: u32) -> Result<Read, StepError> {
         let runs: Vec<Read> = self.run(&self.parse_pods, &[pods.to_string()])?;
-        let wrong =
-            |message: &str| StepError::Output { command: "parse_pods".to_owned(), message: message.to_owned() };
-        let read =
-            fastest(&runs, |run| run.microseconds).ok_or_else(|| wrong("there were no runs"))?.clone();
+        let wrong = |message: &str| StepError::Output {
+            command: "parse_pods".to_owned(),
+            message: message.to_owned(),
+        };
+        let read = fastest(&runs, |run| run.microseconds).ok_or_else(|| wrong("there were no runs"))?.clone();
         if read.problems > 0 || read.pods != u64::from(pods) {
             return Err(wrong("not all pods were read"));
         }
@@ -155,8 +156,10 @@ impl Programs {
         let words: Vec<&str> = [program].into_iter().chain(arguments.iter().map(String::as_str)).collect();
         (0..self.runs)
             .map(|_| {
-                serde_json::from_slice(&output(&words)?)
-                    .map_err(|error| StepError::Output { command: words.join(" "), message: error.to_string() })
+                serde_json::from_slice(&output(&words)?).map_err(|error| StepError::Output {
+                    command: words.join(" "),
+                    message: error.to_string(),
+                })
             })
             .collect()
     }

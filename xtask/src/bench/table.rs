@@ -85,7 +85,9 @@ mod tests {
         for (number, text) in [(0_u32, "0"), (999, "999"), (1_345, "1,345"), (1_000_000, "1,000,000")] {
             assert_eq!(count(number), text);
         }
-        for (microseconds, text) in [(0, "0.000 s"), (1, "0.001 s"), (499_999, "0.500 s"), (2_041_000, "2.041 s")] {
+        for (microseconds, text) in
+            [(0, "0.000 s"), (1, "0.001 s"), (499_999, "0.500 s"), (2_041_000, "2.041 s")]
+        {
             assert_eq!(seconds(microseconds), text);
         }
         for (kib, text) in [(0, "0 MB"), (976, "1 MB"), (977, "2 MB"), (292_968, "300 MB")] {

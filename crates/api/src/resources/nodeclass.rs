@@ -580,9 +580,6 @@ pub struct FoundAmi {
     shortname = "kwokncs",
     doc = "How nodes of the simulated cloud are made.",
     derive = "PartialEq",
-    derive = "Default",
-    // Nothing in the spec is required, so neither is the spec.
-    attr = "serde(default)",
     status = "KWOKNodeClassStatus"
 )]
 #[serde(rename_all = "camelCase")]

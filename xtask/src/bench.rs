@@ -109,9 +109,18 @@ impl Sizes {
     }
 }
 
+/// Plans for one workload at several sizes.
+fn series(
+    programs: &mut Programs,
+    sizes: &[u32],
+    workload: impl Fn(u32) -> Workload,
+) -> Result<Vec<(u32, Planned)>, StepError> {
+    sizes.iter().map(|size| Ok((*size, programs.plan(&workload(*size))?))).collect()
+}
+
 fn karpenter(programs: &mut Programs, sizes: &Sizes) -> Result<Vec<(u32, Planned)>, StepError> {
     let pods = sizes.all(&[1_000, 2_000, 5_000, 10_000, 20_000]);
-    pods.into_iter().map(|pods| Ok((pods, programs.plan(&Workload::Karpenter { pods })?))).collect()
+    series(programs, &pods, |pods| Workload::Karpenter { pods })
 }
 
 fn classes(programs: &mut Programs, sizes: &Sizes) -> Result<Planned, StepError> {
@@ -135,26 +144,18 @@ struct Growth {
 
 impl Growth {
     fn measure(programs: &mut Programs, sizes: &Sizes) -> Result<Self, StepError> {
-        let pods = sizes.pods(100_000);
-        let mut series = |over: Vec<u32>, workload: &dyn Fn(u32) -> Workload| {
-            over.into_iter().map(|size| Ok((size, programs.plan(&workload(size))?))).collect()
-        };
+        let (pods, classes, types) = (sizes.pods(100_000), CLASSES, TYPES);
+        let growing_pods = sizes.all(&[25_000, 50_000, 100_000, 200_000]);
+        let growing_classes = [125, 250, 500, 1_000, 2_000];
+        let growing_types = [168, 336, 672, TYPES];
         Ok(Self {
-            pods: series(sizes.all(&[25_000, 50_000, 100_000, 200_000]), &|pods| Workload::Classes {
-                pods,
-                classes: CLASSES,
-                types: TYPES,
-            })?,
-            classes: series(vec![125, 250, 500, 1_000, 2_000], &|classes| Workload::Classes {
+            pods: series(programs, &growing_pods, |pods| Workload::Classes { pods, classes, types })?,
+            classes: series(programs, &growing_classes, |classes| Workload::Classes {
                 pods,
                 classes,
-                types: TYPES,
-            })?,
-            types: series(vec![168, 336, 672, TYPES], &|types| Workload::Classes {
-                pods,
-                classes: CLASSES,
                 types,
             })?,
+            types: series(programs, &growing_types, |types| Workload::Classes { pods, classes, types })?,
         })
     }
 

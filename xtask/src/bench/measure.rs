@@ -44,9 +44,9 @@ pub(super) struct Planned {
     pub(super) cost_per_hour: f64,
     pub(super) gap_percent: f64,
     pub(super) unplaced: u64,
-    rounds: u64,
-    violations: u64,
-    first_violation: Option<String>,
+    pub(super) rounds: u64,
+    pub(super) violations: u64,
+    pub(super) first_violation: Option<String>,
 }
 
 impl Planned {
@@ -72,7 +72,7 @@ pub(super) struct Read {
     pub(super) microseconds: u64,
     #[serde(rename = "peakKiB")]
     pub(super) peak_kib: u64,
-    problems: u64,
+    pub(super) problems: u64,
 }
 
 fn dollars<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {

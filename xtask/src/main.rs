@@ -1,5 +1,6 @@
 //! Berth's chores. `cargo xtask test` is what a change has to pass.
 
+mod bench;
 mod fuzz;
 mod generate;
 mod licence;
@@ -28,6 +29,9 @@ enum Chore {
     Generate,
     /// Runs the fuzz targets for a short while each
     Fuzz(fuzz::Options),
+    /// Measures, and says whether it is good enough
+    #[command(subcommand)]
+    Bench(bench::Bench),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         Chore::Test => suite::run(),
         Chore::Generate => generate::write_all(),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Bench(bench) => bench::run(&bench),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,7 +1,8 @@
-//! Writes a list of pods as JSON, as `kubectl get pods -A -o json` would, reads it back, and says how
-//! long that took and how much memory.
+//! Writes a list of pods as JSON, as `kubectl get pods -A -o json` would, reads it back, and prints one
+//! line of JSON: how long that took, and the most memory that the process had.
 //!
-//! `cargo run --release -p berth-api --example parse_pods -- 150000`
+//! `cargo run --release -p berth-api --example parse_pods -- 150000`; `cargo xtask bench provision` runs it
+//! as part of its tables.
 
 use std::error::Error;
 use std::fs::File;
@@ -24,48 +25,23 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn measure(path: &PathBuf, count: usize) -> Result<(), Box<dyn Error>> {
     write_pods(path, count)?;
     let bytes = std::fs::metadata(path)?.len();
-    let before = peak_kib();
-    let (start, cpu_start) = (Instant::now(), cpu_ms());
+    let start = Instant::now();
     let manifests = read(&[Source::Path(path.clone())], &mut |_, _| {});
-    let (reading, cpu_reading) = (start.elapsed(), cpu_ms() - cpu_start);
-    let peak_reading = peak_kib();
+    let reading = start.elapsed();
     let assembled =
         assemble(manifests, &mut |_| Ok(Arc::new(Catalog { name: "none".into(), types: Vec::new() })));
     let total = start.elapsed();
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "pods       {} ({} bytes each)",
-        assembled.snapshot.pods.len(),
-        bytes / count.max(1) as u64
-    )?;
-    writeln!(out, "problems   {}", assembled.problems.len())?;
-    for problem in assembled.problems.iter().take(3) {
-        writeln!(out, "           {problem}")?;
-    }
-    writeln!(out, "file       {} MB", bytes / 1_000_000)?;
-    writeln!(out, "read       {} ms ({cpu_reading} on the CPU)", reading.as_millis())?;
-    let cpu_assembling = cpu_ms() - cpu_start - cpu_reading;
-    writeln!(
-        out,
-        "assemble   {} ms ({cpu_assembling} on the CPU)",
-        total.saturating_sub(reading).as_millis()
-    )?;
-    writeln!(
-        out,
-        "peak RSS   {} MB ({} before, {} after reading)",
-        mb(peak_kib()),
-        mb(before),
-        mb(peak_reading)
-    )?;
+    let measured = serde_json::json!({
+        "pods": assembled.snapshot.pods.len(),
+        "bytes": bytes,
+        "microseconds": u64::try_from(total.as_micros())?,
+        "microsecondsReading": u64::try_from(reading.as_micros())?,
+        "peakKiB": peak_kib(),
+        "problems": assembled.problems.len(),
+        "firstProblem": assembled.problems.first().map(ToString::to_string),
+    });
+    writeln!(std::io::stdout(), "{measured}")?;
     Ok(())
-}
-
-/// What the process has had of the CPU, which other processes do not change.
-fn cpu_ms() -> u64 {
-    let schedstat = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    let nanos: u64 = schedstat.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0);
-    nanos / 1_000_000
 }
 
 /// The process's peak resident memory, as Linux counts it.
@@ -73,10 +49,6 @@ fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
     line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
-}
-
-fn mb(kib: u64) -> u64 {
-    kib * 1024 / 1_000_000
 }
 
 /// Pods of three hundred Deployments on a thousand nodes, with what a cluster adds to each.

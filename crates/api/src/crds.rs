@@ -26,7 +26,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         NodeClaim::crd(),
         NodeOverlay::crd(),
         EC2NodeClass::crd(),
-        ready_by_default(KWOKNodeClass::crd()),
+        ready_by_default(without_required_spec(KWOKNodeClass::crd())),
         CapacityBuffer::crd(),
         NodeGroup::crd(),
         VPSieNode::crd(),
@@ -60,6 +60,14 @@ pub fn file_name(crd: &CustomResourceDefinition) -> String {
 
 fn schema_of(crd: &mut CustomResourceDefinition) -> Option<&mut JSONSchemaProps> {
     crd.spec.versions.first_mut()?.schema.as_mut()?.open_api_v3_schema.as_mut()
+}
+
+/// For a class whose spec has nothing but defaults.
+fn without_required_spec(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    if let Some(schema) = schema_of(&mut crd) {
+        schema.required = None;
+    }
+    crd
 }
 
 /// Nothing looks after a simulated cloud's class, so it is ready from the start, as in Karpenter.

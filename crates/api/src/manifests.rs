@@ -401,7 +401,7 @@ impl Reader {
                 self.manifests.ec2_classes.insert(name, kubelet);
             }
             Kind::KwokNodeClass => {
-                let _: custom::nodeclass::KWOKNodeClass = body.read()?;
+                let _spec: custom::nodeclass::KWOKNodeClassSpec = body.read::<OptionalSpec<_>>()?.spec;
                 self.manifests.kwok_classes.push(name);
             }
             Kind::CapacityBuffer => {
@@ -486,6 +486,13 @@ type ReplicatedWire<'a> = builtin::workload::Workload<'a, builtin::workload::Rep
 struct Identified<'a> {
     #[serde(borrow)]
     metadata: Metadata<'a>,
+}
+
+/// A class whose spec has nothing but defaults need not have one.
+#[derive(Debug, Deserialize)]
+struct OptionalSpec<T> {
+    #[serde(default)]
+    spec: T,
 }
 
 fn kept<T>(origin: Origin, (namespace, name): (Text, Text), object: T) -> Kept<T> {

@@ -267,6 +267,7 @@ fn schemas_validate_and_default_as_the_originals() {
             "enum",
             json!(["standard", "io1", "io2", "gp2", "sc1", "st1", "gp3"]),
         ),
+        ("KWOKNodeClass", "", "required", json!(null)),
         ("KWOKNodeClass", "spec.nodeRegistrationDelay", "pattern", json!("^([0-9]+(s|m|h))+$")),
         ("CapacityBuffer", "spec.provisioningStrategy", "default", json!("buffer.x-k8s.io/active-capacity")),
         ("CapacityBuffer", "spec.podTemplateRef.name", "minLength", json!(1)),

@@ -193,11 +193,6 @@ pub(crate) struct Input {
     /// Offerings that cannot be had at the moment, with * for any; may be repeated
     #[arg(long, value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
     pub(crate) unavailable: Vec<OfferingPattern>,
-
-    /// The instant at which expiry, schedules and durations are judged, such as 2026-01-31T12:00:00Z;
-    /// the clock if not given
-    #[arg(long, value_name = "TIME")]
-    pub(crate) now: Option<jiff::Timestamp>,
 }
 
 impl Input {
@@ -345,7 +340,7 @@ mod tests {
             "berth advise -f a.yaml b.yaml -o json",
             "berth advise -f a --catalog aws-us-east-1 --zones a,b --spot-discount 60 -o yaml --html x.html",
             "berth advise -f a --strict --keep-going --preference-policy ignore --min-values-policy best-effort",
-            "berth advise -f a --unavailable *:zone-a:spot --unavailable m5.large:*:* --now 2026-01-31T12:00:00Z",
+            "berth advise -f a --unavailable *:zone-a:spot --unavailable m5.large:*:*",
             "berth explain pod shop/api -f cluster/",
             "berth catalog list",
             "berth catalog list --catalog kwok --filter cpu>=8,arch=arm64 -o json",
@@ -372,7 +367,6 @@ mod tests {
             ("berth advise -f a --unavailable m5.large", ErrorKind::ValueValidation),
             ("berth advise -f a --unavailable a::spot", ErrorKind::ValueValidation),
             ("berth advise -f a --unavailable a:b:cheap", ErrorKind::ValueValidation),
-            ("berth advise -f a --now yesterday", ErrorKind::ValueValidation),
             ("berth explain pod web-0 -f a", ErrorKind::ValueValidation),
             ("berth explain pod a/b/c -f a", ErrorKind::ValueValidation),
             ("berth catalog list --filter cpu", ErrorKind::ValueValidation),

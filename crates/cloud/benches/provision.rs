@@ -5,6 +5,7 @@
 //! workload's memory does not hide another's.
 
 use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -23,7 +24,7 @@ use berth_core::{check, provision};
 const GIB: i64 = 1 << 30;
 const MIB: i64 = 1 << 20;
 
-fn main() {
+fn main() -> ExitCode {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<usize>().ok());
@@ -33,9 +34,9 @@ fn main() {
         Some("classes") => classes_workload(pods, number(2).unwrap_or(500), number(3).unwrap_or(usize::MAX)),
         Some("real") => match arguments.get(1).map(Path::new).and_then(real_workload) {
             Some(snapshot) => snapshot,
-            None => return eprintln!("real: name the CSV file of the pods"),
+            None => return refuse("real: name the CSV file of the pods"),
         },
-        Some(other) => return eprintln!("unknown workload {other}: use karpenter, classes or real"),
+        Some(other) => return refuse(&format!("unknown workload {other}: use karpenter, classes or real")),
     };
     let policy = Policy::default();
     let start = Instant::now();
@@ -43,38 +44,27 @@ fn main() {
     let elapsed = start.elapsed();
     let peak_kib = peak_memory_kib();
     let violations = check::check(&snapshot, &policy, &plan);
-    println!(
-        r#"{{"pods":{},"offerings":{},"microseconds":{},"peakMiB":{},"nodes":{},"costPerHour":"{}","lowerBound":"{}","gapPercent":{},"unplaced":{},"rounds":{},"violations":{}}}"#,
-        snapshot.pods.len(),
-        snapshot.pools[0].types.iter().map(|t| t.offerings.len()).sum::<usize>(),
-        elapsed.as_micros(),
-        peak_kib / 1024,
-        plan.launches.len(),
-        plan.cost_after,
-        plan.lower_bound,
-        f64::from(plan.gap_basis_points()) / 100.0,
-        plan.unplaced.len(),
-        plan.rounds,
-        violations.len(),
-    );
-    if std::env::var_os("BERTH_TYPES").is_some() {
-        let mut types = std::collections::BTreeMap::<(Text, CapacityType), (usize, i64)>::new();
-        for launch in &plan.launches {
-            let entry = types.entry((launch.instance_type.clone(), launch.capacity_type)).or_default();
-            entry.0 += 1;
-            entry.1 += launch.requests.get(CPU) * 100 / launch.allocatable.get(CPU).max(1)
-                + 1000 * (launch.requests.get(MEMORY) * 100 / launch.allocatable.get(MEMORY).max(1));
-        }
-        let mut types: Vec<_> = types.into_iter().collect();
-        types.sort_by_key(|(_, (count, _))| std::cmp::Reverse(*count));
-        for ((name, capacity_type), (count, full)) in types.into_iter().take(12) {
-            let n = i64::try_from(count).unwrap_or(1);
-            eprintln!("{count} {name} {capacity_type} cpu {}% memory {}%", full % 1000 / n, full / 1000 / n);
-        }
-    }
-    if let Some(violation) = violations.first() {
-        eprintln!("{violation}");
-    }
+    let measured = serde_json::json!({
+        "pods": snapshot.pods.len(),
+        "offerings": snapshot.pools[0].types.iter().map(|t| t.offerings.len()).sum::<usize>(),
+        "microseconds": u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+        "peakKiB": peak_kib,
+        "nodes": plan.launches.len(),
+        "costPerHour": plan.cost_after.to_string(),
+        "lowerBound": plan.lower_bound.to_string(),
+        "gapPercent": f64::from(plan.gap_basis_points()) / 100.0,
+        "unplaced": plan.unplaced.len(),
+        "rounds": plan.rounds,
+        "violations": violations.len(),
+        "firstViolation": violations.first().map(ToString::to_string),
+    });
+    println!("{measured}");
+    ExitCode::SUCCESS
+}
+
+fn refuse(message: &str) -> ExitCode {
+    eprintln!("{message}");
+    ExitCode::from(2)
 }
 
 /// The most memory that the process ever had, from the kernel's own count.

@@ -126,6 +126,12 @@ fn pools_of_all_dialects() {
             "pool default weight 7 min 0 [cpu 10] nodes<=3 requires cpu any value from 4 and kubernetes.io/arch [amd64] labels karpenter.sh/nodepool=default types large*4 small*4",
         ),
         (
+            "a class without a spec",
+            node_pool("default", "requirements: []", "")
+                + "apiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: default}\n",
+            "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types large*4 small*4",
+        ),
+        (
             "a static one",
             node_pool("default", "requirements: []", "replicas: 2"),
             "pool default weight 0 min 0 [] replicas 2 requires  labels karpenter.sh/nodepool=default types large*4 small*4",

@@ -135,10 +135,6 @@ fn pool_story(
         funnel.remove_all(Reason::NoOffering.because("the catalog has nothing for the pool"));
         return story(funnel);
     }
-    if let Some(claim) = packer.held_claim(class) {
-        funnel.remove_all(Reason::VolumeInUse.because(format!("another pod holds the claim {claim}")));
-        return story(funnel);
-    }
     funnel.remove(
         offer.outside_requirements,
         Reason::NoOffering.because(format!(

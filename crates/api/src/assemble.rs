@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_core::catalog::{Catalog, InstanceType, OfferingPattern};
-use berth_core::names::Text;
+use berth_core::names::{self, Labels, Text};
 use berth_core::overlay::{self, Overlay};
 use berth_core::plan::Skipped;
 use berth_core::pod::Pod;
@@ -63,15 +63,9 @@ pub fn assemble(
     problems.extend(manifests.problems);
     problems.sort();
     problems.dedup();
-    let snapshot = Snapshot {
-        pods,
-        nodes,
-        pools,
-        daemon_sets,
-        namespaces: manifests.namespaces,
-        storage: manifests.storage,
-        shared_limits,
-    };
+    let namespaces = with_own_names(manifests.namespaces, pods.iter().map(|pod| &pod.namespace));
+    let snapshot =
+        Snapshot { pods, nodes, pools, daemon_sets, namespaces, storage: manifests.storage, shared_limits };
     let mut unavailable = manifests.unavailable;
     unavailable.sort();
     unavailable.dedup();
@@ -81,6 +75,22 @@ pub fn assemble(
         skipped: manifests.skipped.into_iter().map(|(kind, count)| Skipped { kind, count }).collect(),
         problems,
     }
+}
+
+/// The API server labels every namespace with its own name, so selectors may count on that.
+fn with_own_names<'p>(
+    mut namespaces: BTreeMap<Text, Labels>,
+    used: impl Iterator<Item = &'p Text>,
+) -> BTreeMap<Text, Labels> {
+    for name in used {
+        if !namespaces.contains_key(name) {
+            namespaces.insert(name.clone(), Labels::new());
+        }
+    }
+    for (name, labels) in &mut namespaces {
+        labels.entry(names::NAMESPACE_NAME.into()).or_insert_with(|| name.clone());
+    }
+    namespaces
 }
 
 struct Assembly<'c> {

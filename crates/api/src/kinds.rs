@@ -103,7 +103,14 @@ pub(crate) fn meaning(header: &Header) -> Meaning {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let Some(known) = Kind::ALL.iter().copied().find(|known| known.name() == kind && known.has_group(group))
     else {
-        return Meaning::Foreign(kind.to_owned());
+        let meant =
+            Kind::ALL.iter().find(|known| known.name().eq_ignore_ascii_case(kind) && known.name() != kind);
+        return match meant.filter(|known| known.has_group(group)) {
+            Some(known) => {
+                Meaning::Unclear("kind", format!("`{kind}` is not a kind; write it as {}", known.name()))
+            }
+            None => Meaning::Foreign(kind.to_owned()),
+        };
     };
     if version != known.version() || group != known.group() {
         let message = format!("`{api_version}` is not read; write the {kind} as {}", known.api_version());
@@ -136,6 +143,7 @@ mod tests {
             ("karpenter.sh/v1", "NodePool", "Known(NodePool)"),
             ("karpenter.k8s.aws/v1", "EC2NodeClass", "Known(Ec2NodeClass)"),
             ("v1", "ConfigMap", "Foreign(\"ConfigMap\")"),
+            ("v1", "pod", "`pod` is not a kind; write it as Pod"),
             ("container.example.com/v1", "NodePool", "Foreign(\"NodePool\")"),
             (
                 "karpenter.sh/v1beta1",

@@ -88,8 +88,8 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool]) -> Vec<Node> {
     let mut nodes = Vec::with_capacity(manifests.nodes.len());
     for kept in &manifests.nodes {
         let volume_limits = manifests.volume_limits.get(&kept.object.name).cloned().unwrap_or_default();
-        let claim_deleting = claims.get(&kept.object.name).is_some_and(|claim| claim.deleting);
-        nodes.push(of_object(&kept.object, claim_deleting, volume_limits, &pools));
+        let claim = claims.get(&kept.object.name).copied();
+        nodes.push(of_object(&kept.object, claim, volume_limits, &pools));
         names.insert(&kept.object.name);
     }
     for kept in &manifests.claims {
@@ -104,12 +104,12 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool]) -> Vec<Node> {
 
 fn of_object(
     node: &NodeObject,
-    claim_deleting: bool,
+    claim: Option<&ClaimObject>,
     volume_limits: BTreeMap<Text, u32>,
     pools: &BTreeMap<&Text, &Pool>,
 ) -> Node {
     let pool = pool_of(&node.labels);
-    let state = if node.is_going_away() || claim_deleting {
+    let state = if node.is_going_away() || claim.is_some_and(|claim| claim.deleting) {
         NodeState::Deleting
     } else if node.is_coming_up() {
         NodeState::Starting
@@ -117,17 +117,33 @@ fn of_object(
         NodeState::Running
     };
     let types = pool.as_ref().and_then(|pool| pools.get(pool)).map_or(&[][..], |pool| &pool.types);
+    let promise = claim.filter(|_| state == NodeState::Starting);
+    let passing = |taint: &&Taint| {
+        let startup = promise.map_or(&[][..], |claim| &claim.startup_taints);
+        startup.iter().any(|s| s.key == taint.key && s.effect == taint.effect)
+    };
     Node {
         name: node.name.clone(),
         labels: node.labels.clone(),
-        taints: node.taints.clone(),
-        capacity: node.capacity.clone(),
-        allocatable: node.allocatable.clone(),
+        taints: node.taints.iter().filter(|taint| !passing(taint)).cloned().collect(),
+        capacity: as_promised(&node.capacity, promise.map(|claim| &claim.capacity)),
+        allocatable: as_promised(&node.allocatable, promise.map(|claim| &claim.allocatable)),
         state,
         price: price_of(&node.labels, types),
         pool,
         volume_limits,
     }
+}
+
+/// What a node will have once it is up: until its device plugins have started, its claim knows better.
+fn as_promised(reported: &Resources, promised: Option<&Resources>) -> Resources {
+    let mut resources = promised.cloned().unwrap_or_default();
+    for (name, amount) in reported.iter() {
+        if amount > 0 || !resources.names(name) {
+            resources.set(name, amount);
+        }
+    }
+    resources
 }
 
 /// A machine that is on its way: what it will be follows from its claim and its type.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use berth_cloud::CatalogOptions;
 use berth_cloud::filter::Filter;
 use berth_core::catalog::{CapacityType, OfferingPattern};
-use berth_core::names::Text;
+use berth_core::names::{self, Text};
 use berth_core::snapshot::{MinValuesPolicy, Policy, PreferencePolicy};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -226,14 +226,23 @@ pub(crate) struct CatalogChoice {
 /// What a price list leaves open: where its types are offered, and what spot costs.
 #[derive(Debug, Args)]
 pub(crate) struct Offers {
-    /// Zones in which types are offered, where the catalog names none
-    #[arg(long, value_name = "ZONE,...", value_delimiter = ',')]
+    /// Zones in which types are offered: in place of those of a built-in catalog, or where a price list names
+    /// none
+    #[arg(long, value_name = "ZONE,...", value_delimiter = ',', value_parser = zone)]
     pub(crate) zones: Vec<String>,
 
     /// How much cheaper spot is than on-demand, in percent, where the catalog has no spot prices: such
     /// prices are marked as estimated. 60 if not given; 0 offers no spot
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
     pub(crate) spot_discount: Option<u8>,
+}
+
+fn zone(text: &str) -> Result<String, String> {
+    match names::label_value_problem(text) {
+        None if !text.is_empty() => Ok(text.to_owned()),
+        Some(problem) => Err(problem.to_owned()),
+        None => Err("a zone has a name, for example us-east-1a".to_owned()),
+    }
 }
 
 impl Offers {

@@ -73,7 +73,9 @@ pub fn pod(snapshot: &Snapshot, policy: &Policy, pod: usize) -> Option<PodStory>
         let class = prepared.classes.all.iter().position(|class| class.pods.contains(&pod))?;
         let refused = claim_in_use(packer, &prepared.classes.all[class]).filter(|_| placed_on.is_none());
         let pools = (0..snapshot.pools.len()).map(|pool| pool_story(prepared, packer, class, pool)).collect();
-        Some(PodStory { placed_on, refused, pools, nodes: node_stories(prepared, packer, class) })
+        // A pod that has its place takes room there; what the others lack is beside the point.
+        let nodes = if placed_on.is_some() { Vec::new() } else { node_stories(prepared, packer, class) };
+        Some(PodStory { placed_on, refused, pools, nodes })
     })
 }
 
@@ -182,8 +184,9 @@ fn judge_cells(
 ) {
     let pool = &prepared.snapshot.pools[pool_index];
     let class = &prepared.classes.all[class_index];
-    // An offering in several custom-label variants counts once, by the first that gets furthest.
-    let mut verdicts: BTreeMap<(usize, usize), (usize, Refusal)> = BTreeMap::new();
+    let too_small = lacking(prepared, class, pool_index);
+    // An offering in several custom-label variants counts once, by the variant that gets furthest.
+    let mut verdicts: BTreeMap<(usize, usize), Verdict> = BTreeMap::new();
     for (cell_index, cell) in
         prepared.market.cells.iter().enumerate().filter(|(_, cell)| cell.pool == pool_index)
     {
@@ -195,54 +198,61 @@ fn judge_cells(
         let by_min_values = (!packer.min_values_allow_alone(class_index, cell_index)).then(|| {
             Reason::MinValues.because("too few different offerings would be left for the pool's minValues")
         });
-        let port =
-            class.ports.iter().find(|port| cell.daemon_ports.iter().any(|taken| taken.conflicts(port)));
+        let by_ports =
+            class.ports.iter().find(|port| cell.daemon_ports.iter().any(|taken| taken.conflicts(port))).map(
+                |port| Reason::HostPort.because(format!("a DaemonSet takes host port {port} on every node")),
+            );
         for candidate in &cell.candidates {
-            let verdict = by_labels
-                .clone()
-                .map(|refusal| (label_stage(refusal.reason), refusal))
-                .or_else(|| {
-                    port.map(|port| {
-                        (
-                            5,
-                            Reason::HostPort
-                                .because(format!("a DaemonSet takes host port {port} on every node")),
-                        )
-                    })
-                })
-                .or_else(|| {
-                    (times_fitting(&class.requests, &candidate.free) == 0)
-                        .then(|| (6, lacking(prepared, class, pool_index)))
-                })
-                .or_else(|| {
-                    (!packer.volumes_fit_new(class, pool_index, candidate))
-                        .then(|| (7, too_many_volumes(class)))
-                })
-                .or_else(|| by_pods.clone().map(|refusal| (8, refusal)))
-                .or_else(|| {
-                    packer
-                        .ledger
-                        .shortage(pool_index, candidate)
-                        .map(|shortage| (9, packer.ledger.refusal(pool_index, shortage)))
-                })
-                .or_else(|| by_min_values.clone().map(|refusal| (10, refusal)))
-                .unwrap_or_else(|| (usize::MAX, Reason::NoOffering.because("")));
+            let no_room = times_fitting(&class.requests, &candidate.free) == 0;
+            let no_attach = !packer.volumes_fit_new(class, pool_index, candidate);
+            let shortage = packer.ledger.shortage(pool_index, candidate);
+            let refusals = [
+                by_labels.clone(),
+                by_ports.clone(),
+                no_room.then(|| too_small.clone()),
+                no_attach.then(|| too_many_volumes(class)),
+                by_pods.clone(),
+                shortage.map(|shortage| packer.ledger.refusal(pool_index, shortage)),
+                by_min_values.clone(),
+            ];
+            let rules = refusals.len();
+            let first = refusals.into_iter().enumerate().find_map(|(stage, refusal)| Some((stage, refusal?)));
+            let verdict = Verdict {
+                stage: first
+                    .as_ref()
+                    .map_or((rules, 0), |(stage, refusal)| (*stage, label_stage(refusal.reason))),
+                price: candidate.price,
+                refusal: first.map(|(_, refusal)| refusal),
+            };
             let slot = verdicts
                 .entry((candidate.instance_type, candidate.offering))
                 .or_insert_with(|| verdict.clone());
-            if slot.0 < verdict.0 {
+            if slot.stage < verdict.stage {
                 *slot = verdict;
             }
         }
     }
-    let mut by_stage: BTreeMap<(usize, Reason), (usize, Refusal)> = BTreeMap::new();
-    for (stage, refusal) in verdicts.into_values().filter(|(stage, _)| *stage != usize::MAX) {
-        let slot = by_stage.entry((stage, refusal.reason)).or_insert((0, refusal));
-        slot.0 += 1;
+    // What is said of many offerings is what stands in the way of the cheapest of them.
+    let mut verdicts: Vec<Verdict> = verdicts.into_values().collect();
+    verdicts.sort_by_key(|verdict| (verdict.stage, verdict.price));
+    let mut removed: BTreeMap<((usize, usize), Reason), (usize, Refusal)> = BTreeMap::new();
+    for Verdict { stage, refusal, .. } in verdicts {
+        if let Some(refusal) = refusal {
+            removed.entry((stage, refusal.reason)).or_insert((0, refusal)).0 += 1;
+        }
     }
-    for (count, refusal) in by_stage.into_values() {
+    for (count, refusal) in removed.into_values() {
         funnel.remove(count, refusal);
     }
+}
+
+/// How far an offering got, and what stopped it.
+#[derive(Clone)]
+struct Verdict {
+    /// Which rule, and which of the rules about labels: later is further.
+    stage: (usize, usize),
+    price: i64,
+    refusal: Option<Refusal>,
 }
 
 fn label_stage(reason: Reason) -> usize {
@@ -310,9 +320,8 @@ fn lacking(prepared: &Prepared<'_>, class: &Class, pool: usize) -> Refusal {
         })
         .map_or((0, Text::from(resources::CPU)), |(dimension, name)| (dimension, name.clone()));
     Reason::lacking(&name).because(format!(
-        "no single node of the pool has {} {} together with the rest of what the pod asks for",
+        "these have too little {name} for the {} that the pod asks for, or for that together with the rest",
         format_amount(&name, class.requests[dimension]),
-        name,
     ))
 }
 

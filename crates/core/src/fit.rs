@@ -146,7 +146,9 @@ impl NodeDemand {
             );
         }
         if !self.affinity_admits(node) {
-            let terms = self.affinity.iter().flatten().map(ToString::to_string).collect::<Vec<_>>();
+            let terms =
+                self.affinity.iter().flatten().map(ToString::to_string).filter(|term| !term.is_empty());
+            let terms = terms.collect::<Vec<_>>();
             let asked = if terms.is_empty() { "nothing that exists".to_owned() } else { terms.join(", or ") };
             return Some(
                 Reason::NodeAffinity.because(format!("the pod's required affinity asks for {asked}")),

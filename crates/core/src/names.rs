@@ -21,6 +21,8 @@ pub const KARPENTER_DOMAIN: &str = "karpenter.sh";
 pub const REGISTERED: &str = "karpenter.sh/registered";
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// Every namespace has this label, with its own name as the value.
+pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
 
 pub const TAINT_DISRUPTED: &str = "karpenter.sh/disrupted";
@@ -36,8 +38,12 @@ pub const TAINT_READINESS_PREFIX: &str = "readiness.k8s.io/";
 pub const WELL_KNOWN: [&str; 8] =
     [NODEPOOL, CAPACITY_TYPE, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, WINDOWS_BUILD];
 
-/// Names of before Kubernetes 1.17 (1.14 for arch and os), read as the names of today.
-const BETA_NAMES: [(&str, &str); 5] = [
+/// Other names of well-known keys: those of before Kubernetes 1.17 (1.14 for arch and os), and those under
+/// which storage drivers speak of zones.
+const OTHER_NAMES: [(&str, &str); 8] = [
+    ("topology.ebs.csi.aws.com/zone", ZONE),
+    ("topology.gke.io/zone", ZONE),
+    ("topology.disk.csi.azure.com/zone", ZONE),
     ("failure-domain.beta.kubernetes.io/zone", ZONE),
     ("failure-domain.beta.kubernetes.io/region", REGION),
     ("beta.kubernetes.io/arch", ARCH),
@@ -45,9 +51,9 @@ const BETA_NAMES: [(&str, &str); 5] = [
     ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
 ];
 
-/// Today's name of a label key.
+/// The well-known name of a label key.
 pub fn normalized_key(key: &str) -> &str {
-    BETA_NAMES.iter().find(|(beta, _)| *beta == key).map_or(key, |(_, stable)| stable)
+    OTHER_NAMES.iter().find(|(other, _)| *other == key).map_or(key, |(_, stable)| stable)
 }
 
 /// Whether a pool or a pod must not set this label: it belongs to Berth or to the kubelet.
@@ -142,7 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn beta_names_are_todays() {
+    fn other_names_are_read_as_the_well_known() {
+        assert_eq!(normalized_key("topology.ebs.csi.aws.com/zone"), ZONE);
         assert_eq!(normalized_key("beta.kubernetes.io/arch"), ARCH);
         assert_eq!(normalized_key("failure-domain.beta.kubernetes.io/zone"), ZONE);
         assert_eq!(normalized_key("team"), "team");

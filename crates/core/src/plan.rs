@@ -85,7 +85,7 @@ pub struct Unplaced {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct PoolRefusal {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// `null` where the reason stands before any pool is looked at.
     pub pool: Option<Text>,
     #[serde(flatten)]
     pub refusal: Refusal,
@@ -148,6 +148,7 @@ impl Plan {
                 lower_bound_per_hour: self.lower_bound,
                 gap_percent: f64::from(self.gap_basis_points()) / 100.0,
                 rounds: self.rounds,
+                nodes_unpriced: snapshot.nodes.iter().filter(|node| node.price.is_none()).count(),
                 prices_estimated: self.launches.iter().any(|launch| launch.estimated),
             },
             launch: self
@@ -224,6 +225,8 @@ struct SummaryDocument {
     lower_bound_per_hour: Price,
     gap_percent: f64,
     rounds: u64,
+    /// Nodes of which no price is known: they are not in the costs.
+    nodes_unpriced: usize,
     prices_estimated: bool,
 }
 

@@ -125,6 +125,8 @@ pub(crate) struct ClaimObject {
     pub(crate) node: Option<Text>,
     pub(crate) labels: Labels,
     pub(crate) taints: Vec<Taint>,
+    /// Taints that go away before its node counts as up.
+    pub(crate) startup_taints: Vec<Taint>,
     /// What it says it has, where it says so.
     pub(crate) capacity: Resources,
     pub(crate) allocatable: Resources,
@@ -149,8 +151,8 @@ pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter
     for (key, value) in object.metadata.labels.iter().flatten() {
         labels.insert(to.text(names::normalized_key(key)), to.text(value));
     }
-    let mut taints = read_taints(&spec.taints, &spec_at.key("taints"), to);
-    taints.extend(read_taints(&spec.startup_taints, &spec_at.key("startupTaints"), to));
+    let taints = read_taints(&spec.taints, &spec_at.key("taints"), to);
+    let startup_taints = read_taints(&spec.startup_taints, &spec_at.key("startupTaints"), to);
     let status = object.status.clone().unwrap_or_default();
     let resources_at = spec_at.key("resources");
     ClaimObject {
@@ -158,6 +160,7 @@ pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter
         node: Some(status.node_name).filter(|node| !node.is_empty()).map(Text::from),
         labels,
         taints,
+        startup_taints,
         capacity: read_amounts(&status.capacity, &status_at.key("capacity"), to),
         allocatable: read_amounts(&status.allocatable, &status_at.key("allocatable"), to),
         requests: read_amounts(&spec.resources.requests, &resources_at.key("requests"), to),

@@ -131,6 +131,7 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
         node: node.filter(|node| !node.is_empty()).map(Text::from),
         labels,
         taints: Vec::new(),
+        startup_taints: Vec::new(),
         capacity,
         allocatable: Resources::new(),
         requests: Resources::new(),

@@ -67,6 +67,25 @@ fn nodes() {
             format!("node node Running pool default price 0.080000 cpu 3900m\n{pool_fact}"),
         ),
         (
+            "a node that is coming up has what its claim promises, and loses its claim's startup taints",
+            pool.clone()
+                + &claim("", "nodeName: node, allocatable: {cpu: 1, example.com/gpu: 1}")
+                    .replace("spec: {", "spec: {startupTaints: [{key: cni, effect: NoSchedule}], ")
+                + &node(
+                    &ours.replace("'true'", "'false'"),
+                    "taints: [{key: cni, effect: NoSchedule}, {key: team, effect: NoSchedule}]",
+                    room,
+                ),
+            format!(
+                "node node Starting pool default price 0.080000 cpu 3900m, example.com/gpu 1 team:NoSchedule\n{pool_fact}"
+            ),
+        ),
+        (
+            "a node that is up has what it says",
+            pool.clone() + &claim("", "nodeName: node, allocatable: {cpu: 1, example.com/gpu: 1}") + &node(ours, "", room),
+            format!("node node Running pool default price 0.080000 cpu 3900m\n{pool_fact}"),
+        ),
+        (
             "a claim that is being deleted takes its node along",
             pool.clone()
                 + &claim(", deletionTimestamp: '2026-01-01T00:00:00Z'", "nodeName: node")

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use berth_api::{Allowance, Assembled, Share, Source, assemble, read};
 use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
-use berth_core::names::{Labels, Text};
+use berth_core::names::{self, Labels, Text};
 use berth_core::resources::Resources;
 use berth_core::units::Price;
 
@@ -99,7 +99,15 @@ fn facts(text: &str) -> String {
         out.push(format!("daemon {}/{} {}", set.namespace, set.name, set.spec.requests));
     }
     for (name, of) in &snapshot.namespaces {
-        out.push(format!("namespace {name} {}", labels(of)));
+        let mut further = of.clone();
+        let own = further.remove(names::NAMESPACE_NAME);
+        assert_eq!(own.as_ref(), Some(name), "every namespace is labelled with its name");
+        if !further.is_empty() {
+            out.push(format!("namespace {name} {}", labels(&further)));
+        }
+    }
+    for pod in &snapshot.pods {
+        assert!(snapshot.namespaces.contains_key(&pod.namespace), "{}", pod.id());
     }
     for ((namespace, name), claim) in &snapshot.storage.claims {
         let class = claim.storage_class.as_deref().unwrap_or("-");

@@ -246,12 +246,8 @@ impl Assembly<'_> {
         let volumes = storage.volumes.values().filter_map(|volume| volume.driver.clone());
         let drivers: BTreeSet<Text> = classes.chain(volumes).collect();
         let drivers: Vec<Text> = drivers.into_iter().collect();
-        object.priced_types(&catalog, &drivers).map(Into::into).map_err(|index| {
-            let name = object.template_type_name(index);
-            NoTypes::new(
-                format!("{field}[{index}].instanceType"),
-                format!("the catalog has no price for `{name}` in the pool's zones; add it to the catalog"),
-            )
+        object.priced_types(&catalog, &drivers).map(Into::into).map_err(|unpriced| {
+            NoTypes::new(format!("{field}[{}].instanceType", unpriced.template), unpriced.to_string())
         })
     }
 

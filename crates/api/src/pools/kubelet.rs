@@ -1,9 +1,10 @@
-//! What an EC2NodeClass' kubelet settings make of the types it buys.
+//! What an EC2NodeClass makes of the types it buys: its kubelet's settings, and the zones of its subnets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_core::catalog::InstanceType;
+use berth_core::names::Text;
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
 use berth_core::units::Quantity;
 
@@ -21,6 +22,8 @@ pub(crate) struct Kubelet {
     kube_reserved: Resources,
     /// Free memory below which pods are evicted, and which they can therefore not have.
     eviction: Option<Threshold>,
+    /// Where the class has subnets; empty as long as nobody has looked for them.
+    zones: BTreeSet<Text>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +61,8 @@ fn kube_reserved_memory(pods: i64) -> i64 {
 }
 
 pub(crate) fn read_kubelet(class: &EC2NodeClass, to: &mut Converter<'_>) -> Kubelet {
-    let Some(kubelet) = &class.spec.kubelet else { return Kubelet::default() };
+    let kubelet = class.spec.kubelet.clone().unwrap_or_default();
+    let subnets = class.status.iter().flat_map(|status| &status.subnets);
     let at = At::ROOT.key("spec");
     let at = at.key("kubelet");
     let soft = read_threshold(&kubelet.eviction_soft, &at.key("evictionSoft"), to);
@@ -69,6 +73,7 @@ pub(crate) fn read_kubelet(class: &EC2NodeClass, to: &mut Converter<'_>) -> Kube
         system_reserved: read_amounts(&kubelet.system_reserved, &at.key("systemReserved"), to),
         kube_reserved: read_amounts(&kubelet.kube_reserved, &at.key("kubeReserved"), to),
         eviction: larger(hard, soft),
+        zones: subnets.map(|subnet| to.text(&subnet.zone)).collect(),
     }
 }
 
@@ -116,13 +121,22 @@ impl Kubelet {
         *self == Self::default()
     }
 
-    /// The types as nodes of this class have them.
+    /// The types as nodes of this class have them, without those that none of its zones offers.
     pub(crate) fn adapted(&self, types: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
-        types.iter().map(|t| Arc::new(self.adapt(t))).collect()
+        types.iter().filter(|t| self.is_offered(t)).map(|t| Arc::new(self.adapt(t))).collect()
+    }
+
+    fn has_subnet_in(&self, zone: &Text) -> bool {
+        self.zones.is_empty() || self.zones.contains(zone)
+    }
+
+    fn is_offered(&self, plain: &InstanceType) -> bool {
+        self.zones.is_empty() || plain.offerings.iter().any(|o| self.has_subnet_in(&o.zone))
     }
 
     fn adapt(&self, plain: &InstanceType) -> InstanceType {
         let mut adapted = plain.clone();
+        adapted.offerings.retain(|o| self.has_subnet_in(&o.zone));
         let (cpu, memory, pods) =
             (plain.capacity.get(CPU), plain.capacity.get(MEMORY), plain.capacity.get(PODS));
         let pods_max = self.pods_max.map_or(pods, i64::from);
@@ -150,6 +164,9 @@ impl Kubelet {
 
 #[cfg(test)]
 mod tests {
+    use berth_core::catalog::{CapacityType, Offering};
+    use berth_core::names::Labels;
+    use berth_core::units::Price;
     use serde::Deserialize;
 
     use super::*;
@@ -157,28 +174,52 @@ mod tests {
     use crate::problem::Findings;
     use crate::tree::Tree;
 
-    /// Allocatable of a machine with 4 cores, 16 GiB and 58 pods, after its usual overhead.
-    fn allocatable(kubelet: &str) -> String {
+    /// What a class with these fields of its spec and this status makes of the types, or its first finding.
+    fn adapted(
+        spec: &str,
+        status: &str,
+        types: &[Arc<InstanceType>],
+    ) -> Result<Vec<Arc<InstanceType>>, String> {
         let text = format!(
-            "{{metadata: {{name: c}}, spec: {{subnetSelectorTerms: [{{id: subnet-1}}], securityGroupSelectorTerms: [{{id: sg-1}}], amiSelectorTerms: [{{alias: al2023@latest}}], role: r, kubelet: {kubelet}}}}}"
+            "{{metadata: {{name: c}}, spec: {{subnetSelectorTerms: [{{id: subnet-1}}], securityGroupSelectorTerms: [{{id: sg-1}}], amiSelectorTerms: [{{alias: al2023@latest}}], role: r, {spec}}}, status: {{{status}}}}}"
         );
         let tree = Tree::parse(&text).unwrap();
         let class = EC2NodeClass::deserialize(&tree).unwrap();
         let (mut findings, mut interner) = (Findings::default(), Interner::default());
         let kubelet =
             read_kubelet(&class, &mut Converter { findings: &mut findings, interner: &mut interner });
-        if let Some(finding) = findings.0.first() {
-            return format!("{}: {}", finding.path, finding.message);
+        match findings.0.first() {
+            Some(finding) => Err(format!("{}: {}", finding.path, finding.message)),
+            None => Ok(kubelet.adapted(types)),
         }
-        let plain = InstanceType {
-            name: "m5.xlarge".into(),
-            labels: berth_core::names::Labels::new(),
+    }
+
+    /// A machine with 4 cores, 16 GiB and 58 pods, with its usual overhead, on demand in these zones.
+    fn machine(name: &str, zones: &[&str]) -> Arc<InstanceType> {
+        let offering = |zone: &&str| Offering {
+            zone: (*zone).into(),
+            capacity_type: CapacityType::OnDemand,
+            price: Price::from_micro_usd(192_000),
+            estimated: false,
+            available: true,
+            remaining: None,
+            labels: Labels::new(),
+        };
+        Arc::new(InstanceType {
+            name: name.into(),
+            labels: Labels::new(),
             capacity: Resources::of(&[(CPU, 4000), (MEMORY, 16 << 30), (PODS, 58)]),
             overhead: Resources::of(&[(CPU, 80), (MEMORY, (893 + 100) << 20)]),
             volume_limits: BTreeMap::new(),
-            offerings: Vec::new(),
-        };
-        kubelet.adapt(&plain).allocatable().to_string()
+            offerings: zones.iter().map(offering).collect(),
+        })
+    }
+
+    fn allocatable(spec: &str) -> String {
+        match adapted(spec, "", &[machine("m5.xlarge", &["a"])]) {
+            Ok(types) => types[0].allocatable().to_string(),
+            Err(finding) => finding,
+        }
     }
 
     #[test]
@@ -199,7 +240,29 @@ mod tests {
                 "spec.kubelet.evictionHard[memory.available]: `lots` is not a quantity; write a decimal number with an optional suffix, for example 500m, 2 or 1.5Gi",
             ),
         ] {
-            assert_eq!(allocatable(kubelet), expected, "{kubelet}");
+            assert_eq!(allocatable(&format!("kubelet: {kubelet}")), expected, "{kubelet}");
+        }
+    }
+
+    #[test]
+    fn a_class_buys_where_it_has_subnets() {
+        let subnet = |zone: &str| format!("{{id: subnet-{zone}, zone: {zone}}}");
+        for (zones, expected) in [
+            (&[][..], "wide a b c, narrow a"),
+            (&["a"], "wide a, narrow a"),
+            (&["b", "c"], "wide b c"),
+            (&["b", "b"], "wide b"),
+            (&["a", "elsewhere"], "wide a, narrow a"),
+            (&["elsewhere"], ""),
+        ] {
+            let subnets: Vec<String> = zones.iter().map(|zone| subnet(zone)).collect();
+            let types = [machine("wide", &["a", "b", "c"]), machine("narrow", &["a"])];
+            let types = adapted("", &format!("subnets: [{}]", subnets.join(", ")), &types).unwrap();
+            let line = |t: &Arc<InstanceType>| {
+                let zones = t.offerings.iter().map(|o| format!(" {}", o.zone));
+                t.name.to_string() + &zones.collect::<String>()
+            };
+            assert_eq!(types.iter().map(line).collect::<Vec<_>>().join(", "), expected, "{zones:?}");
         }
     }
 }

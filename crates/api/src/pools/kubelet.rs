@@ -1,4 +1,4 @@
-//! What an EC2NodeClass makes of the types it buys: its kubelet's settings, and the zones of its subnets.
+//! What an EC2NodeClass makes of the types it buys: its kubelet's settings, its disk, the zones of its subnets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use berth_core::units::Quantity;
 use super::read_amounts;
 use crate::convert::{Converter, checked_amount};
 use crate::problem::At;
-use crate::resources::nodeclass::EC2NodeClass;
+use crate::resources::nodeclass::{AmiFamily, BlockDeviceMapping, EC2NodeClass, EC2NodeClassSpec};
 use crate::resources::scalar::Whole;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) struct Kubelet {
     kube_reserved: Resources,
     /// Free memory below which pods are evicted, and which they can therefore not have.
     eviction: Option<Threshold>,
+    /// The size of the disk that pods share, where the class says it.
+    disk_bytes: Option<i64>,
     /// Where the class has subnets; empty as long as nobody has looked for them.
     zones: BTreeSet<Text>,
 }
@@ -49,6 +51,11 @@ impl Threshold {
 const EVICTION_BYTES: i64 = 100 << 20;
 const KUBE_RESERVED_DISK_BYTES: i64 = 1 << 30;
 
+/// Pods are evicted from a disk that is less than a tenth free.
+fn eviction_disk_bytes(disk: i64) -> i64 {
+    disk / 10 + i64::from(disk % 10 != 0)
+}
+
 /// CPU that is kept for Kubernetes, in milli: 6% of the first core, 1% of the second, 0.5% of the next
 /// two, 0.25% of the rest.
 fn kube_reserved_cpu(milli: i64) -> i64 {
@@ -64,6 +71,7 @@ pub(crate) fn read_kubelet(class: &EC2NodeClass, to: &mut Converter<'_>) -> Kube
     let kubelet = class.spec.kubelet.clone().unwrap_or_default();
     let subnets = class.status.iter().flat_map(|status| &status.subnets);
     let at = At::ROOT.key("spec");
+    let disk_bytes = read_disk(&class.spec, &at, to);
     let at = at.key("kubelet");
     let soft = read_threshold(&kubelet.eviction_soft, &at.key("evictionSoft"), to);
     let hard = read_threshold(&kubelet.eviction_hard, &at.key("evictionHard"), to);
@@ -73,8 +81,41 @@ pub(crate) fn read_kubelet(class: &EC2NodeClass, to: &mut Converter<'_>) -> Kube
         system_reserved: read_amounts(&kubelet.system_reserved, &at.key("systemReserved"), to),
         kube_reserved: read_amounts(&kubelet.kube_reserved, &at.key("kubeReserved"), to),
         eviction: larger(hard, soft),
+        disk_bytes,
         zones: subnets.map(|subnet| to.text(&subnet.zone)).collect(),
     }
+}
+
+fn read_disk(spec: &EC2NodeClassSpec, at: &At<'_>, to: &mut Converter<'_>) -> Option<i64> {
+    let (index, mapping) = pods_disk(spec)?;
+    let size = mapping.ebs.as_ref()?.volume_size?;
+    let list = at.key("blockDeviceMappings");
+    let (mapping_at, amount) = (list.index(index), checked_amount(EPHEMERAL_STORAGE, size.get()));
+    let ebs_at = mapping_at.key("ebs");
+    amount.map_err(|message| to.findings.add(&ebs_at.key("volumeSize"), message)).ok()
+}
+
+/// The disk that the kubelet's directory is on, and so what pods write.
+fn pods_disk(spec: &EC2NodeClassSpec) -> Option<(usize, &BlockDeviceMapping)> {
+    /// Bottlerocket keeps its first disk for itself.
+    const BOTTLEROCKET_DATA: &str = "/dev/xvdb";
+    let disks = || spec.block_device_mappings.iter().enumerate();
+    let root = disks().find(|(_, disk)| disk.root_volume == Some(true));
+    root.or_else(|| {
+        if is_bottlerocket(spec) {
+            disks().find(|(_, disk)| disk.device_name.as_deref() == Some(BOTTLEROCKET_DATA))
+        } else {
+            disks().find(|(_, disk)| disk.ebs.as_ref().is_some_and(|ebs| ebs.volume_size.is_some()))
+        }
+    })
+}
+
+fn is_bottlerocket(spec: &EC2NodeClassSpec) -> bool {
+    let mut aliases = spec.ami_selector_terms.iter().filter_map(|term| term.alias.as_deref());
+    spec.ami_family.map_or_else(
+        || aliases.any(|alias| alias.starts_with("bottlerocket@")),
+        |family| family == AmiFamily::Bottlerocket,
+    )
 }
 
 /// Of two amounts the larger; a percentage beside an amount is left for the hard one.
@@ -142,6 +183,10 @@ impl Kubelet {
         let pods_max = self.pods_max.map_or(pods, i64::from);
         let by_core = self.pods_per_core.map(|per_core| i64::from(per_core) * (cpu / 1000).max(1));
         adapted.capacity.set(PODS, by_core.map_or(pods_max, |by_core| by_core.min(pods_max)));
+        if let Some(disk) = self.disk_bytes {
+            adapted.capacity.set(EPHEMERAL_STORAGE, disk);
+            adapted.overhead.set(EPHEMERAL_STORAGE, KUBE_RESERVED_DISK_BYTES + eviction_disk_bytes(disk));
+        }
         for (name, assumed) in [
             (CPU, kube_reserved_cpu(cpu)),
             (MEMORY, kube_reserved_memory(pods)),
@@ -166,6 +211,7 @@ impl Kubelet {
 mod tests {
     use berth_core::catalog::{CapacityType, Offering};
     use berth_core::names::Labels;
+    use berth_core::resources::format_amount;
     use berth_core::units::Price;
     use serde::Deserialize;
 
@@ -263,6 +309,72 @@ mod tests {
                 t.name.to_string() + &zones.collect::<String>()
             };
             assert_eq!(types.iter().map(line).collect::<Vec<_>>().join(", "), expected, "{zones:?}");
+        }
+    }
+
+    #[test]
+    fn pods_share_the_disk_that_the_class_asks_for() {
+        let disk = |device: &str, more: &str| format!("{{deviceName: /dev/{device}, {more}}}");
+        let sized = |device: &str, size: &str| disk(device, &format!("ebs: {{volumeSize: {size}}}"));
+        let root = |device: &str, ebs: &str| disk(device, &format!("rootVolume: true, ebs: {{{ebs}}}"));
+        let mappings = |disks: &[String]| format!("blockDeviceMappings: [{}]", disks.join(", "));
+        let bottlerocket = "amiFamily: Bottlerocket, ";
+        let as_in_catalog = "17Gi";
+        for (spec, expected) in [
+            (String::new(), as_in_catalog),
+            (mappings(&[sized("xvda", "20Gi")]), "17Gi"),
+            (mappings(&[sized("xvda", "100Gi")]), "89Gi"),
+            (mappings(&[sized("xvda", "100Gi"), sized("xvdb", "500Gi")]), "89Gi"),
+            (mappings(&[sized("xvda", "10Gi"), root("xvdb", "volumeSize: 100Gi")]), "89Gi"),
+            (mappings(&[disk("xvda", "ebs: {snapshotID: s}"), sized("xvdb", "100Gi")]), "89Gi"),
+            (mappings(&[sized("xvda", "1Gi")]), "0"),
+            // How large a disk from a snapshot is, only the snapshot says.
+            (mappings(&[sized("xvda", "100Gi"), root("xvdb", "snapshotID: s")]), as_in_catalog),
+            (mappings(&[disk("xvda", "ebs: {snapshotID: s}")]), as_in_catalog),
+            (mappings(&[disk("xvda", "")]), as_in_catalog),
+            (bottlerocket.to_owned() + &mappings(&[sized("xvda", "4Gi"), sized("xvdb", "100Gi")]), "89Gi"),
+            (bottlerocket.to_owned() + &mappings(&[sized("xvda", "4Gi")]), as_in_catalog),
+            (
+                bottlerocket.to_owned()
+                    + &mappings(&[root("xvda", "volumeSize: 100Gi"), sized("xvdb", "4Gi")]),
+                "89Gi",
+            ),
+            (
+                mappings(&[sized("xvda", "100Gi")]) + ", kubelet: {kubeReserved: {ephemeral-storage: 3Gi}}",
+                "87Gi",
+            ),
+            (
+                mappings(&[sized("xvda", "100Gi")]) + ", kubelet: {systemReserved: {ephemeral-storage: 4Gi}}",
+                "85Gi",
+            ),
+            (
+                mappings(&[disk("xvda", "ebs: {snapshotID: s}"), sized("xvdb", "-5")]),
+                "spec.blockDeviceMappings[1].ebs.volumeSize: -5 is negative; a resource cannot be",
+            ),
+        ] {
+            let mut plain = machine("m5.xlarge", &["a"]);
+            Arc::make_mut(&mut plain).capacity.set(EPHEMERAL_STORAGE, 17 << 30);
+            let found = adapted(&spec, "", &[plain]).map_or_else(
+                |finding| finding,
+                |types| format_amount(EPHEMERAL_STORAGE, types[0].allocatable().get(EPHEMERAL_STORAGE)),
+            );
+            assert_eq!(found, expected, "{spec}");
+        }
+    }
+
+    #[test]
+    fn bottlerocket_is_told_by_its_family_or_else_by_its_alias() {
+        for (terms, family, expected) in [
+            ("{alias: bottlerocket@latest}", "", true),
+            ("{alias: al2023@latest}", "", false),
+            ("{id: ami-1}", "amiFamily: Bottlerocket", true),
+            ("{alias: bottlerocket@latest}", "amiFamily: Custom", false),
+        ] {
+            let text = format!(
+                "{{subnetSelectorTerms: [], securityGroupSelectorTerms: [], amiSelectorTerms: [{terms}], {family}}}"
+            );
+            let spec = EC2NodeClassSpec::deserialize(&Tree::parse(&text).unwrap()).unwrap();
+            assert_eq!(is_bottlerocket(&spec), expected, "{text}");
         }
     }
 }

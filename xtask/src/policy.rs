@@ -44,7 +44,8 @@ const FORBIDDEN_IN_CORE: [&str; 20] = [
     "tracing",
 ];
 
-const PUBLIC_REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+/// How cargo marks a package that comes from a registry, not from a repository or a fork.
+const REGISTRY: &str = "registry+";
 
 const REASONS: &str = "docs/dependencies.md";
 
@@ -102,8 +103,8 @@ fn strangers(metadata: &Metadata) -> Vec<String> {
             let license = license.as_deref().unwrap_or("no licence");
             found.push(format!("{name} {version} is under {license}, which is not allowed"));
         }
-        if source.as_deref().is_some_and(|source| source != PUBLIC_REGISTRY) {
-            found.push(format!("{name} {version} does not come from the public registry"));
+        if source.as_deref().is_some_and(|source| !source.starts_with(REGISTRY)) {
+            found.push(format!("{name} {version} does not come from a registry"));
         }
     }
     found
@@ -139,12 +140,11 @@ mod tests {
                 .iter()
                 .map(|word| {
                     let (kind, name) = word.split_once(':').map_or((None, &**word), |(k, n)| (Some(k), n));
-                    let source = (!is_member(name)).then_some(PUBLIC_REGISTRY);
+                    let source = (!is_member(name)).then_some(REGISTRY);
                     serde_json::json!({"name": name, "kind": kind, "source": source})
                 })
                 .collect();
-            let source =
-                (!member).then_some(if name == "forked" { "git+ssh://elsewhere" } else { PUBLIC_REGISTRY });
+            let source = (!member).then_some(if name == "forked" { "git+ssh://elsewhere" } else { REGISTRY });
             let license = (!license.is_empty()).then_some(license);
             let edges: Vec<serde_json::Value> = dependencies
                 .iter()

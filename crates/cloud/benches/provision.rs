@@ -18,7 +18,7 @@ use berth_core::pool::{Limits, Pool};
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::{CPU, MEMORY, PODS, Resources};
 use berth_core::selector::Selector;
-use berth_core::snapshot::{Policy, Snapshot};
+use berth_core::snapshot::{Effort, Policy, Snapshot};
 use berth_core::units::Price;
 use berth_core::{check, provision};
 
@@ -39,7 +39,12 @@ fn main() -> ExitCode {
         },
         Some(other) => return refuse(&format!("unknown workload {other}: use karpenter, classes or real")),
     };
-    let policy = Policy::default();
+    let option = |name: &str| std::env::args().find_map(|argument| argument.strip_prefix(name)?.parse().ok());
+    let effort = Effort {
+        rounds: option("--rounds=").unwrap_or(Effort::ROUNDS_DEFAULT),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let policy = Policy { effort, ..Policy::default() };
     let start = Instant::now();
     let plan = provision::plan(&snapshot, &policy);
     let elapsed = start.elapsed();

@@ -302,12 +302,7 @@ mod tests {
                 r#""operatingSystems": "linux""#,
                 "[0].operatingSystems: is text; write a list",
             ),
-            (
-                FLAT,
-                r#"{"linux": {}}"#,
-                r#"{"=linux": {}}"#,
-                "[0].operatingSystems: `=linux` is not a label",
-            ),
+            (FLAT, r#"{"linux": {}}"#, r#"{"=linux": {}}"#, "[0].operatingSystems: `=linux` is not a label"),
             (
                 CURRENT,
                 r#""architecture": "amd64", "#,

@@ -194,10 +194,11 @@ pub(crate) struct Input {
     #[arg(long, value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
     pub(crate) unavailable: Vec<OfferingPattern>,
 
-    /// Rounds of improvement after the quick answer, at most: 0 is the quick answer alone, more come closer to
-    /// the cheapest plan there is. The same number gives the same plan
-    #[arg(long, value_name = "N", default_value_t = Effort::ROUNDS_DEFAULT)]
-    pub(crate) rounds: u64,
+    /// Rounds of improvement after the quick answer, at most: 0 is the quick answer alone, many come close to
+    /// the cheapest plan there is. The same number gives the same plan. If not given, what suits the size of
+    /// the problem
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<u64>,
 }
 
 impl Input {
@@ -415,7 +416,7 @@ mod tests {
                 zone: Some("b".into()),
                 capacity_type: Some(CapacityType::Spot),
             }],
-            effort: Effort { rounds: 7, ..advise.input.policy().effort },
+            effort: Effort { rounds: Some(7), ..advise.input.policy().effort },
         };
         assert_eq!(advise.input.policy(), expected);
         assert_eq!(advise.input.catalog.offers.options(), CatalogOptions::default());

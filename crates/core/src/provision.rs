@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bound::{self, Worth};
 use crate::class::{self, Class, ClassBuilder, Classes};
-use crate::columns::{self, Work};
+use crate::columns::{self, Improved, Work};
 use crate::explain;
 use crate::fit;
 use crate::host::{AttachedVolumes, Host, HostOrigin};
@@ -34,10 +34,10 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
 /// The same, but it ends early once `keep_going`, asked before every round with the rounds so far, says no.
 pub fn plan_while(snapshot: &Snapshot, policy: &Policy, mut keep_going: impl FnMut(u64) -> bool) -> Plan {
     with_packed(snapshot, policy, |packer, prepared| {
-        let mut work = Work::new(policy.effort.rounds, policy.effort.threads, &mut keep_going);
+        let mut work = Work::new(policy.effort, &mut keep_going);
         let improved = columns::improve(packer, || prepared.packer(packer.order().to_vec()), &mut work);
         let packer = improved.packer.as_ref().unwrap_or(packer);
-        prepared.plan(packer, &improved.class_prices, work.rounds_done())
+        prepared.plan(packer, &improved, work.rounds_done())
     })
 }
 
@@ -209,7 +209,7 @@ impl<'a> Prepared<'a> {
         self.classes.all.iter().any(|class| class.priority < highest_left)
     }
 
-    fn plan(&self, packer: &Packer<'_>, class_prices: &[f64], rounds: u64) -> Plan {
+    fn plan(&self, packer: &Packer<'_>, improved: &Improved<'_>, rounds: u64) -> Plan {
         let mut launches: Vec<(usize, Launch)> = packer
             .hosts
             .iter()
@@ -229,7 +229,7 @@ impl<'a> Prepared<'a> {
         let bought = launches.iter().fold(Price::ZERO, |sum, (_, launch)| sum.plus(launch.price));
         let cost_before =
             self.snapshot.nodes.iter().filter_map(|node| node.price).fold(Price::ZERO, Price::plus);
-        let bound = Price::from_micro_usd(self.lower_bound(packer, class_prices));
+        let bound = Price::from_micro_usd(self.lower_bound(packer, improved));
         debug_assert!(bound <= bought, "a bound of {bound} above a plan of {bought}");
         Plan {
             launches: launches.into_iter().map(|(_, launch)| launch).collect(),
@@ -407,7 +407,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// The least that the purchases for the placed pods can cost.
-    fn lower_bound(&self, packer: &Packer<'_>, class_prices: &[f64]) -> i64 {
+    fn lower_bound(&self, packer: &Packer<'_>, improved: &Improved<'_>) -> i64 {
         let mut demand = vec![0_i128; self.dimensions.len()];
         for (class, left) in self.classes.all.iter().zip(&packer.left) {
             bound::add_demand(&mut demand, &class.requests, class.pods.len() - *left as usize);
@@ -419,8 +419,9 @@ impl<'a> Prepared<'a> {
             self.hosts.iter().map(|host| &*host.free),
         );
         let rooms: Vec<&Amounts> = self.hosts.iter().map(|host| &host.free).collect();
-        let by_patterns = columns::lower_bound(packer, &rooms, class_prices, self.policy.effort.threads);
-        by_resources.max(by_patterns)
+        let by_patterns =
+            columns::lower_bound(packer, &rooms, &improved.class_prices, self.policy.effort.threads);
+        by_resources.max(by_patterns).max(improved.least_cost.unwrap_or(0))
     }
 }
 

@@ -71,23 +71,24 @@ pub struct Policy {
 /// How much work goes into a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Rounds of improvement after the quick answer, at most. The same number gives the same plan.
-    pub rounds: u64,
+    /// Rounds of improvement after the quick answer, at most; `None` is as many as suit the size of the
+    /// problem. The same number gives the same plan.
+    pub rounds: Option<u64>,
     /// Threads that share the work; the plan does not depend on it.
     pub threads: usize,
 }
 
 impl Effort {
-    /// Rounds that bring most plans close to the best there is.
-    pub const ROUNDS_DEFAULT: u64 = 120;
+    /// However small the problem, no more rounds than this are done unless they are asked for.
+    pub const ROUNDS_MAX_UNASKED: u64 = 400;
 
     /// Only the quick answer.
-    pub const QUICK: Self = Self { rounds: 0, threads: 1 };
+    pub const QUICK: Self = Self { rounds: Some(0), threads: 1 };
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { rounds: Self::ROUNDS_DEFAULT, threads: 1 }
+        Self { rounds: None, threads: 1 }
     }
 }
 

@@ -66,7 +66,7 @@ fn no_plan_costs_more_than_the_quick_one_and_no_bound_exceeds_a_known_cost() {
     for seed in seeds() {
         let (snapshot, policy) = cluster(seed);
         let plans = [0, 3, 40].map(|rounds| {
-            let effort = Effort { rounds, threads: 1 };
+            let effort = Effort { rounds: Some(rounds), threads: 1 };
             provision::plan(&snapshot, &Policy { effort, ..policy.clone() })
         });
         for (plan, rounds) in plans.iter().zip([0, 3, 40]) {
@@ -86,7 +86,7 @@ fn the_number_of_threads_cannot_be_seen() {
     for seed in seeds() {
         let (snapshot, policy) = cluster(seed);
         let plans = [1, 3].map(|threads| {
-            let effort = Effort { rounds: 20, threads };
+            let effort = Effort { rounds: Some(20), threads };
             provision::plan(&snapshot, &Policy { effort, ..policy.clone() })
         });
         assert_eq!(plans[0], plans[1], "BERTH_SEED={seed}");

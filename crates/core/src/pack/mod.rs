@@ -612,6 +612,15 @@ impl Packer<'_> {
         self.snapshot.pools[pool].weight
     }
 
+    /// How many different weights the pools have that buy for pods without further conditions.
+    pub(crate) fn buying_weights(&self) -> usize {
+        let pools = self.snapshot.pools.iter().enumerate();
+        let buying = pools.map(|(pool, _)| pool).filter(|pool| self.buys_for_pods(*pool));
+        let weights: BTreeSet<(i32, bool)> =
+            buying.map(|pool| (self.pool_weight(pool), self.min_values_matter(pool))).collect();
+        weights.len()
+    }
+
     pub(crate) fn buys_for_pods(&self, pool: usize) -> bool {
         self.snapshot.pools[pool].replicas.is_none()
     }

@@ -117,7 +117,10 @@ pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
         } else {
             Vec::new()
         },
-        effort: Effort { rounds: [0, 3, 40][dice.below(3)], threads: 1 + dice.below(3) },
+        effort: Effort {
+            rounds: [Some(0), Some(3), Some(40), None][dice.below(4)],
+            threads: 1 + dice.below(3),
+        },
     };
     (snapshot, policy)
 }

@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
+use berth_api::{Context, Timestamp};
 use berth_cloud::CatalogOptions;
 use berth_cloud::filter::Filter;
 use berth_core::catalog::{CapacityType, OfferingPattern};
 use berth_core::names::{self, Text};
 use berth_core::snapshot::{MinValuesPolicy, Policy, PreferencePolicy};
+use berth_core::units::{Price, PriceError};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
@@ -193,9 +195,23 @@ pub(crate) struct Input {
     /// Offerings that cannot be had at the moment, with * for any; may be repeated
     #[arg(long, value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
     pub(crate) unavailable: Vec<OfferingPattern>,
+
+    /// What each node costs an hour beyond its price, such as licences and agents, in pools without the
+    /// annotation berth.dev/node-cost-per-hour
+    #[arg(long, value_name = "USD", default_value = "0", value_parser = dollars)]
+    pub(crate) node_cost: Price,
+
+    /// The instant at which ages, schedules and durations are judged, such as 2026-01-31T08:00:00Z; the
+    /// clock's if not given
+    #[arg(long, value_name = "RFC3339")]
+    pub(crate) now: Option<Timestamp>,
 }
 
 impl Input {
+    pub(crate) fn context(&self) -> Context {
+        Context { now: self.now.unwrap_or_else(Timestamp::now), node_cost: self.node_cost }
+    }
+
     pub(crate) fn policy(&self) -> Policy {
         Policy {
             preferences: match self.preference_policy {
@@ -284,6 +300,10 @@ pub(crate) enum MinValues {
     BestEffort,
 }
 
+fn dollars(text: &str) -> Result<Price, PriceError> {
+    text.parse()
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodName {
     pub(crate) namespace: Text,
@@ -350,6 +370,8 @@ mod tests {
             "berth advise -f a --catalog aws-us-east-1 --zones a,b --spot-discount 60 -o yaml --html x.html",
             "berth advise -f a --strict --keep-going --preference-policy ignore --min-values-policy best-effort",
             "berth advise -f a --unavailable *:zone-a:spot --unavailable m5.large:*:*",
+            "berth advise -f a --now 2026-01-31T08:00:00Z --node-cost 0.05",
+            "berth advise -f a --now 2026-01-31T08:00:00+02:00",
             "berth explain pod shop/api -f cluster/",
             "berth catalog list",
             "berth catalog list --catalog kwok --filter cpu>=8,arch=arm64 -o json",
@@ -376,6 +398,10 @@ mod tests {
             ("berth advise -f a --unavailable m5.large", ErrorKind::ValueValidation),
             ("berth advise -f a --unavailable a::spot", ErrorKind::ValueValidation),
             ("berth advise -f a --unavailable a:b:cheap", ErrorKind::ValueValidation),
+            ("berth advise -f a --now yesterday", ErrorKind::ValueValidation),
+            ("berth advise -f a --now 2026-01-31", ErrorKind::ValueValidation),
+            ("berth advise -f a --node-cost lots", ErrorKind::ValueValidation),
+            ("berth advise -f a --node-cost=-1", ErrorKind::ValueValidation),
             ("berth explain pod web-0 -f a", ErrorKind::ValueValidation),
             ("berth explain pod a/b/c -f a", ErrorKind::ValueValidation),
             ("berth catalog list --filter cpu", ErrorKind::ValueValidation),

@@ -32,7 +32,7 @@ pub(crate) fn read(input: &Input) -> Result<Option<Judged>, Failure> {
     let assembled = progress::during("Reading manifests", |counter| {
         let sources: Vec<Source> = input.paths.iter().map(|path| source(path)).collect();
         let manifests = berth_api::read(&sources, &mut |_bytes, objects| counter.set(objects));
-        berth_api::assemble(manifests, &mut catalogs)
+        berth_api::assemble(manifests, &input.context(), &mut catalogs)
     });
     for problem in &assembled.problems {
         out::problem(problem);

@@ -18,6 +18,7 @@ pub mod provision;
 pub mod reason;
 pub mod requirement;
 pub mod resources;
+pub mod safety;
 pub mod selector;
 pub mod snapshot;
 pub mod units;

@@ -53,8 +53,8 @@ pub(crate) struct Packer<'a> {
     order: Vec<usize>,
     /// What the pods still to be placed ask for, less the room on planned hosts.
     wanted: Amounts,
-    /// Exclusive claims that a pod holds.
-    claims_held: BTreeSet<Text>,
+    /// Exclusive claims that pods hold, with how many.
+    claims_held: BTreeMap<Text, u32>,
     /// Where the search for a host to grow goes on, so that hosts grow evenly.
     growth_cursor: HostId,
     existing: usize,
@@ -80,7 +80,7 @@ pub(crate) struct Start<'a> {
     pub(crate) hosts: Vec<Host>,
     pub(crate) admitted_nodes: Vec<FixedBitSet>,
     pub(crate) admitted_cells: Vec<FixedBitSet>,
-    pub(crate) claims_held: BTreeSet<Text>,
+    pub(crate) claims_held: BTreeMap<Text, u32>,
 }
 
 impl<'a> Packer<'a> {
@@ -375,7 +375,9 @@ impl<'a> Packer<'a> {
             Some((_, count)) => *count += pods,
             None => host.placed.push((class_index, pods)),
         }
-        self.claims_held.extend(class.volumes.exclusive.iter().cloned());
+        for claim in &class.volumes.exclusive {
+            *self.claims_held.entry(claim.clone()).or_insert(0) += 1;
+        }
         self.topology.add(&class.appearance, host_id, pods);
         self.left[class_index] -= pods;
         self.steps.push(Step { class: class_index, host: host_id, pods });
@@ -387,7 +389,7 @@ impl<'a> Packer<'a> {
 
     /// A claim of the class that only one pod may use and another pod has.
     pub(crate) fn held_claim<'b>(&self, class: &'b Class) -> Option<&'b Text> {
-        class.volumes.exclusive.iter().find(|claim| self.claims_held.contains(*claim))
+        class.volumes.exclusive.iter().find(|claim| self.claims_held.contains_key(*claim))
     }
 
     fn buy(&mut self, cell_index: usize, candidate: usize) -> HostId {

@@ -115,6 +115,7 @@ pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
         } else {
             Vec::new()
         },
+        ..Policy::default()
     };
     (snapshot, policy)
 }

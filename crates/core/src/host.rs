@@ -65,7 +65,10 @@ impl AttachedVolumes {
         let mut room = u32::MAX;
         for (driver, limit) in &self.limits {
             let newly_shared = count(
-                volumes.shared.iter().filter(|volume| volume.0 == *driver && !self.shared.contains_key(volume)),
+                volumes
+                    .shared
+                    .iter()
+                    .filter(|volume| volume.0 == *driver && !self.shared.contains_key(volume)),
             );
             let own = volumes.own.get(driver).copied().unwrap_or(0);
             if own == 0 && newly_shared == 0 {

@@ -47,7 +47,7 @@ pub(crate) fn with_packed<T>(
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ClassOrder {
+pub(crate) enum ClassOrder {
     ByShape,
     /// The same, but higher priorities first: for when not all can be placed.
     ByPriority,
@@ -62,9 +62,9 @@ pub(crate) struct Prepared<'a> {
     pub(crate) classes: Classes,
     topology: Topology,
     /// What resources are worth to choose by, and to prove by.
-    worth: Worth,
-    proven_worth: Worth,
-    hosts: Vec<Host>,
+    pub(crate) worth: Worth,
+    pub(crate) proven_worth: Worth,
+    pub(crate) hosts: Vec<Host>,
     admitted_nodes: Vec<FixedBitSet>,
     admitted_cells: Vec<FixedBitSet>,
     claims_held: BTreeMap<Text, u32>,
@@ -124,7 +124,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn packer(&self, order: ClassOrder) -> Packer<'_> {
+    pub(crate) fn packer(&self, order: ClassOrder) -> Packer<'_> {
         let start = Start {
             snapshot: self.snapshot,
             policy: self.policy,
@@ -188,7 +188,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// Some pods are left, and another order might have left lesser ones.
-    fn priority_could_matter(&self, packer: &Packer<'_>) -> bool {
+    pub(crate) fn priority_could_matter(&self, packer: &Packer<'_>) -> bool {
         let left = packer.left.iter().zip(&self.classes.all).filter(|(left, _)| **left > 0);
         let Some(highest_left) = left.map(|(_, class)| class.priority).max() else { return false };
         self.classes.all.iter().any(|class| class.priority < highest_left)
@@ -219,6 +219,8 @@ impl<'a> Prepared<'a> {
             launches: launches.into_iter().map(|(_, launch)| launch).collect(),
             binds,
             unplaced,
+            disruptions: Vec::new(),
+            kept: Vec::new(),
             cost_before,
             cost_after: cost_before.plus(bought),
             lower_bound: cost_before.plus(bound.min(bought)),
@@ -226,7 +228,13 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn launch(&self, packer: &Packer<'_>, host: &Host, cell_index: usize, candidate: usize) -> Launch {
+    pub(crate) fn launch(
+        &self,
+        packer: &Packer<'_>,
+        host: &Host,
+        cell_index: usize,
+        candidate: usize,
+    ) -> Launch {
         let cell = &self.market.cells[cell_index];
         let pool = &self.snapshot.pools[cell.pool];
         let chosen = &cell.candidates[candidate];

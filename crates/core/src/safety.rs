@@ -286,14 +286,14 @@ fn pool_allowances(
 }
 
 /// Which PodDisruptionBudgets cover a pod. Asked once for each spec: siblings share theirs.
-struct BudgetsOfPod<'a> {
+pub(crate) struct BudgetsOfPod<'a> {
     snapshot: &'a Snapshot,
     by_namespace: FxHashMap<&'a str, Vec<usize>>,
     known: FxHashMap<(*const PodSpec, &'a str), Vec<usize>>,
 }
 
 impl<'a> BudgetsOfPod<'a> {
-    fn new(snapshot: &'a Snapshot) -> Self {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
         let mut by_namespace: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
         for (index, budget) in snapshot.pod_budgets.iter().enumerate() {
             by_namespace.entry(&budget.namespace).or_default().push(index);
@@ -301,7 +301,7 @@ impl<'a> BudgetsOfPod<'a> {
         Self { snapshot, by_namespace, known: FxHashMap::default() }
     }
 
-    fn pod(&mut self, pod: &'a Pod) -> &[usize] {
+    pub(crate) fn pod(&mut self, pod: &'a Pod) -> &[usize] {
         let Some(candidates) = self.by_namespace.get(&*pod.namespace) else { return &[] };
         let budgets = &self.snapshot.pod_budgets;
         self.known.entry((std::sync::Arc::as_ptr(&pod.spec), &*pod.namespace)).or_insert_with(|| {
@@ -463,6 +463,10 @@ impl Judged<'_> {
 
     fn pod_unplaceable(&self) -> Option<Refusal> {
         self.movers().find_map(|pod| {
+            if let [gate, ..] = &*pod.spec.scheduling_gates {
+                let message = format!("pod {} would wait for its scheduling gate {gate}", pod.id());
+                return Some(Reason::PodsFitNowhere.because(message));
+            }
             let refusal = self.snapshot.storage.demands(pod).err()?;
             Some(Reason::PodsFitNowhere.because(format!("pod {}: {}", pod.id(), refusal.message)))
         })

@@ -11,7 +11,6 @@ use crate::requirement::NodeTerm;
 use crate::snapshot::Snapshot;
 use crate::volume::VolumeDemand;
 
-
 /// What the volumes of a class's pods take of a node's attach limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ClassVolumes {

@@ -223,6 +223,7 @@ impl Input {
                 MinValues::BestEffort => MinValuesPolicy::BestEffort,
             },
             unavailable: self.unavailable.clone(),
+            ..Policy::default()
         }
     }
 }

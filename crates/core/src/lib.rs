@@ -5,6 +5,7 @@
 
 pub mod catalog;
 pub mod check;
+pub mod disrupt;
 pub mod disruption;
 pub mod explain;
 pub mod fit;
@@ -18,6 +19,7 @@ pub mod provision;
 pub mod reason;
 pub mod requirement;
 pub mod resources;
+pub mod safety;
 pub mod selector;
 pub mod snapshot;
 pub mod units;

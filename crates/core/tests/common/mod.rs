@@ -1,6 +1,8 @@
 //! Random clusters over all the rules, from a seed.
 #![expect(clippy::unwrap_used, reason = "a scenario that cannot be built is a mistake in the test")]
 
+mod busy;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -19,6 +21,8 @@ use berth_core::selector::Selector;
 use berth_core::snapshot::{DaemonSet, MinValuesPolicy, Policy, PreferencePolicy, SharedLimit, Snapshot};
 use berth_core::units::Price;
 use berth_core::volume::{Storage, StorageClass, Volume, VolumeClaim};
+
+pub(crate) use busy::{Freedom, apply, busy_cluster};
 
 const GIB: i64 = 1 << 30;
 const ZONES: [&str; 3] = ["a", "b", "c"];
@@ -115,6 +119,7 @@ pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
         } else {
             Vec::new()
         },
+        ..Policy::default()
     };
     (snapshot, policy)
 }

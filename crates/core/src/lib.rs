@@ -3,6 +3,7 @@
 //! Everything here is a pure function over plain data: no clock, no I/O, no randomness, and the same
 //! input gives the same bytes.
 
+pub mod apply;
 pub mod catalog;
 pub mod check;
 pub mod disrupt;

@@ -16,8 +16,8 @@ pub struct Plan {
     /// Nodes to buy, in the order of their names.
     pub launches: Vec<Launch>,
     /// Which pod goes where, in an order in which kube-scheduler can bind them: at each bind every
-    /// rule holds, given the binds before it. A launched node joins at its first bind. Pods that wait
-    /// come first, then those of each disruption in turn.
+    /// rule holds, given the binds before it. A launched node joins at its first bind. The nodes of a
+    /// disruption are gone from its `first_bind` on.
     pub binds: Vec<Bind>,
     /// Pods without a place, in the snapshot's order.
     pub unplaced: Vec<Unplaced>,
@@ -78,6 +78,8 @@ pub struct DisruptionStep {
     pub nodes: Vec<usize>,
     /// Indices into the plan's launches, ascending: what is bought for this step alone.
     pub replacements: Vec<usize>,
+    /// Where its binds begin among the plan's: they end where those of the next step begin.
+    pub first_bind: usize,
     /// How many pods have to move.
     pub pods_moved: usize,
     /// What the nodes cost an hour less what the replacements cost; below zero where it has to be.

@@ -5,12 +5,13 @@
 
 mod common;
 
+use berth_core::apply::apply;
 use berth_core::check;
 use berth_core::disrupt;
 use berth_core::plan::Plan;
 use berth_core::provision;
 use berth_core::snapshot::{Policy, Snapshot};
-use common::{Dice, Freedom, apply, busy_cluster, cluster};
+use common::{Dice, Freedom, busy_cluster, cluster};
 
 #[expect(clippy::disallowed_methods, reason = "the number of scenarios is the tester's choice")]
 fn seeds() -> std::ops::Range<u64> {

@@ -342,16 +342,17 @@ fn check_minima(snapshot: &Snapshot, plan: &Plan, moving: &Moving) -> Vec<Violat
     violations
 }
 
-/// Pods of a step are bound before those of the next.
+/// The binds of a step are all between its beginning and that of the next.
 fn check_order(snapshot: &Snapshot, plan: &Plan, moving: &Moving) -> Vec<Violation> {
-    let mut latest = 0;
-    let mut violations = Vec::new();
-    for bind in &plan.binds {
-        let Some(step) = moving.step_of_pod.get(bind.pod).copied().flatten() else { continue };
-        if step < latest {
-            violations.push(Violation::OutOfOrder { pod: snapshot.pods[bind.pod].id() });
-        }
-        latest = latest.max(step);
-    }
-    violations
+    let begins = |step: usize| plan.disruptions.get(step).map_or(plan.binds.len(), |step| step.first_bind);
+    let steps = 0..plan.disruptions.len();
+    let overlapping = steps.filter(|step| begins(*step) > begins(step + 1)).map(|step| {
+        Violation::Disruption { step, fault: DisruptionFault::Overlap { first_bind: begins(step) } }
+    });
+    let astray = plan.binds.iter().enumerate().filter_map(|(index, bind)| {
+        let step = moving.step_of_pod.get(bind.pod).copied().flatten()?;
+        let in_turn = (begins(step)..begins(step + 1)).contains(&index);
+        (!in_turn).then(|| Violation::OutOfTurn { pod: snapshot.pods[bind.pod].id() })
+    });
+    overlapping.chain(astray).collect()
 }

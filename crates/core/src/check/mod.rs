@@ -109,8 +109,8 @@ fn check_costs(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     violations
 }
 
-/// Binds the pods in the plan's order. With the first pod of a step its nodes are gone, and all that was on
-/// them. `judge` sees each pod and the index of its place just before the
+/// Binds the pods in the plan's order. When a step begins its nodes are gone, and all that was on them.
+/// `judge` sees each pod and the index of its place just before the
 /// pod is added there; binds that make no sense at all are passed over.
 fn replay<'a>(
     market: &Market<'a>,
@@ -143,10 +143,9 @@ fn replay<'a>(
     for (waits, step) in waiting.iter_mut().zip(&moving.step_of_pod) {
         *waits |= step.is_some();
     }
-    let mut steps = plan.disruptions.iter().enumerate().peekable();
-    for bind in &plan.binds {
-        let step = moving.step_of_pod.get(bind.pod).copied().flatten();
-        while let Some((_, step)) = steps.next_if(|(index, _)| step.is_some_and(|step| *index <= step)) {
+    let mut steps = plan.disruptions.iter().peekable();
+    for (index, bind) in plan.binds.iter().enumerate() {
+        while let Some(step) = steps.next_if(|step| step.first_bind <= index) {
             step.nodes.iter().for_each(|node| cluster.remove_node(*node));
         }
         let Some(host) = place_index(snapshot, plan, bind.host) else { continue };
@@ -160,7 +159,7 @@ fn replay<'a>(
             cluster.add(&incoming, host);
         }
     }
-    for (_, step) in steps {
+    for step in steps {
         step.nodes.iter().for_each(|node| cluster.remove_node(*node));
     }
     cluster

@@ -62,8 +62,8 @@ pub enum Violation {
     PoolBudgetOverdrawn { pool: Text, reason: DisruptionReason, allowed: u32, nodes: usize },
     #[error("pool {pool} would have {nodes} nodes, below the {least} that it must have")]
     BelowMinimum { pool: Text, least: u32, nodes: usize },
-    #[error("pod {pod} is bound after pods of a later step")]
-    OutOfOrder { pod: String },
+    #[error("pod {pod} is not bound in the turn of the step that moves it")]
+    OutOfTurn { pod: String },
     #[error("the cost before is said to be {said} but is {actual}")]
     WrongCostBefore { said: Price, actual: Price },
     #[error("the cost after is said to be {said} but is {actual}")]
@@ -176,6 +176,8 @@ pub enum DisruptionFault {
     ReplacementShared { launch: Text },
     #[error("launch {launch} is bought for its pods alone and is not among its replacements")]
     ReplacementMissing { launch: Text },
+    #[error("its binds begin with number {first_bind}, after those of the next step or of the plan")]
+    Overlap { first_bind: usize },
     #[error("it is said to move {said} pods but moves {actual}")]
     WrongPodsMoved { said: usize, actual: usize },
     #[error("it is said to save {said} but saves {actual}")]

@@ -19,7 +19,7 @@ use crate::pod::Pod;
 use crate::provision::{ClassOrder, Prepared};
 use crate::reason::{Reason, Refusal};
 use crate::safety::{Allowances, Leaving, Safety, is_forced};
-use crate::snapshot::{Policy, Snapshot};
+use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
 use crate::topology::HostId;
 use crate::units::Price;
 
@@ -80,7 +80,7 @@ pub(super) fn look(view: &Snapshot, policy: &Policy, planned: &FixedBitSet, scop
     }
     let prepared = Prepared::new(view, policy, &to_place);
     let homes = Homes::of(&prepared, &pending);
-    let mut pass = Pass::new(&prepared, safety, homes, scope);
+    let mut pass = Pass::new(&prepared, safety, homes, planned, scope);
     pass.place_waiting();
     pass.empty_forced();
     if scope == Scope::All {
@@ -162,6 +162,8 @@ struct Pass<'a> {
     safety: Safety,
     allowances: Allowances,
     homes: Homes,
+    /// Nodes that do not exist yet.
+    planned: &'a FixedBitSet,
     packer: Packer<'a>,
     /// Waiting pods that found no place, by class.
     left: Vec<u32>,
@@ -196,7 +198,13 @@ const SETS_TAKEN_MAX: usize = 8;
 const UNLIKELY_MAX: usize = 24;
 
 impl<'a> Pass<'a> {
-    fn new(prepared: &'a Prepared<'a>, safety: Safety, homes: Homes, scope: Scope) -> Self {
+    fn new(
+        prepared: &'a Prepared<'a>,
+        safety: Safety,
+        homes: Homes,
+        planned: &'a FixedBitSet,
+        scope: Scope,
+    ) -> Self {
         let snapshot = prepared.snapshot;
         let judge = Judge::new(snapshot, &prepared.policy.disruption, &safety);
         let worth_on = |host: HostId| -> f64 {
@@ -246,6 +254,7 @@ impl<'a> Pass<'a> {
             refusals: vec![None; snapshot.nodes.len()],
             safety,
             homes,
+            planned,
             packer,
             left: vec![0; classes],
             placed: vec![0; classes],
@@ -277,8 +286,20 @@ impl<'a> Pass<'a> {
         for candidate in self.candidates.iter().filter(|candidate| is_forced(candidate.reason)) {
             self.packer.hosts[candidate.host].closed = true;
         }
+        for node in self.planned.ones() {
+            if let Some(host) = self.homes.host_of[node].filter(|_| self.holds_min_values(node)) {
+                self.packer.hosts[host].closed = true;
+            }
+        }
         self.packer.pack();
         self.packer.rounds += rounds;
+    }
+
+    /// A node that is only planned must keep the alternatives that its pool asks for: it takes no more pods.
+    fn holds_min_values(&self, node: usize) -> bool {
+        let pools = &self.prepared.snapshot.pools;
+        self.prepared.policy.min_values == MinValuesPolicy::Strict
+            && self.safety.nodes[node].pool.is_some_and(|pool| pools[pool].requirements.has_min_values())
     }
 
     /// Notes which waiting pods the packer's steps from `first` on placed.

@@ -112,6 +112,8 @@ struct Group {
     pods: Vec<usize>,
     /// New nodes that only their pods use.
     new: Vec<usize>,
+    /// Where its binds begin.
+    first_bind: usize,
 }
 
 /// Performs the draft on the snapshot, bind by bind.
@@ -273,8 +275,9 @@ impl<'a> Replay<'a> {
             let before = open.len();
             let mut stuck = Vec::new();
             for group in open {
+                let first_bind = self.binds.len();
                 if self.try_group(&group) {
-                    done.push(group);
+                    done.push(Group { first_bind, ..group });
                     self.place_waiting();
                 } else {
                     stuck.push(group);
@@ -440,6 +443,7 @@ impl<'a> Replay<'a> {
             reason: judged().map(|node| node.reason).max().unwrap_or(DisruptionReason::Empty),
             nodes,
             replacements,
+            first_bind: group.first_bind,
             pods_moved: group.pods.len(),
             saves: group.new.iter().map(new_price).fold(before, Price::minus),
             cost: judged()

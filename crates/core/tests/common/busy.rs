@@ -1,14 +1,9 @@
-//! Random clusters in which much runs already, and what becomes of one when a plan is carried out.
+//! Random clusters in which much runs already.
 
-use std::sync::Arc;
-
+use berth_core::apply::apply;
 use berth_core::disruption::{
-    Budget, Consolidation, DisruptionReason, NodeDisruption, PodBudget, PoolDisruption, Protection, Share,
+    Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, Share,
 };
-use berth_core::names;
-use berth_core::node::{Node, NodeState};
-use berth_core::plan::{Host, Plan};
-use berth_core::pod::{PodOrigin, PodPhase};
 use berth_core::provision;
 use berth_core::snapshot::{Policy, Snapshot};
 
@@ -121,73 +116,5 @@ fn bound(dice: &mut Dice, snapshot: &mut Snapshot) {
             selector: dice.percent(90).then(|| selector(dice)),
             disruptions_allowed: u32::try_from(dice.below(4)).unwrap_or(0),
         });
-    }
-}
-
-/// The cluster after the plan has been carried out and everything has been quiet for long.
-pub(crate) fn apply(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
-    let mut after = snapshot.clone();
-    for bind in &plan.binds {
-        let pod = &mut after.pods[bind.pod];
-        if pod.origin == PodOrigin::Buffer {
-            continue;
-        }
-        pod.node = Some(match bind.host {
-            Host::Node(node) => snapshot.nodes[node].name.clone(),
-            Host::Launch(launch) => plan.launches[launch].name.clone(),
-        });
-        pod.phase = PodPhase::Running;
-        pod.nominated = None;
-    }
-    let removed: Vec<&str> = plan
-        .disruptions
-        .iter()
-        .flat_map(|step| &step.nodes)
-        .map(|node| &*snapshot.nodes[*node].name)
-        .collect();
-    after.nodes.retain(|node| !removed.contains(&&*node.name));
-    after.pods.retain(|pod| !pod.node.as_ref().is_some_and(|node| removed.contains(&&**node)));
-    for launch in &plan.launches {
-        let pool = snapshot.pools.iter().find(|pool| pool.name == launch.pool);
-        let Some(sold) = pool.and_then(|pool| pool.types.iter().find(|t| t.name == launch.instance_type))
-        else {
-            continue;
-        };
-        let mut labels = launch.labels.clone();
-        labels.insert(names::HOSTNAME.into(), launch.name.clone());
-        after.nodes.push(Node {
-            name: launch.name.clone(),
-            labels,
-            taints: launch.taints.clone(),
-            capacity: sold.capacity.clone(),
-            allocatable: launch.allocatable.clone(),
-            state: NodeState::Running,
-            pool: Some(launch.pool.clone()),
-            price: Some(launch.price),
-            volume_limits: sold.volume_limits.clone(),
-            disruption: NodeDisruption { quiet_secs: Some(u64::MAX), ..NodeDisruption::default() },
-        });
-    }
-    draw_reservations(&mut after, plan);
-    after.in_order()
-}
-
-/// What was bought of a bounded reservation is no longer to be had.
-fn draw_reservations(after: &mut Snapshot, plan: &Plan) {
-    for pool in &mut after.pools {
-        let types = pool.types.iter().map(|sold| {
-            let mut left = (**sold).clone();
-            for offering in left.offerings.iter_mut().filter(|offering| offering.remaining.is_some()) {
-                let drawn = plan.launches.iter().filter(|launch| {
-                    launch.instance_type == sold.name
-                        && launch.zone == offering.zone
-                        && launch.capacity_type == offering.capacity_type
-                });
-                let drawn = u32::try_from(drawn.count()).unwrap_or(u32::MAX);
-                offering.remaining = offering.remaining.map(|remaining| remaining.saturating_sub(drawn));
-            }
-            Arc::new(left)
-        });
-        pool.types = types.collect();
     }
 }

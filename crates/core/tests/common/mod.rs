@@ -22,7 +22,7 @@ use berth_core::snapshot::{DaemonSet, MinValuesPolicy, Policy, PreferencePolicy,
 use berth_core::units::Price;
 use berth_core::volume::{Storage, StorageClass, Volume, VolumeClaim};
 
-pub(crate) use busy::{Freedom, apply, busy_cluster};
+pub(crate) use busy::{Freedom, busy_cluster};
 
 const GIB: i64 = 1 << 30;
 const ZONES: [&str; 3] = ["a", "b", "c"];

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::OfferingPattern;
-use crate::disruption::PodBudget;
+use crate::disruption::{DisruptionPolicy, PodBudget};
 use crate::names::{Labels, Text};
 use crate::node::Node;
 use crate::pod::{Pod, PodSpec};
@@ -65,6 +65,7 @@ pub struct Policy {
     pub min_values: MinValuesPolicy,
     /// Offerings that cannot be had now.
     pub unavailable: Vec<OfferingPattern>,
+    pub disruption: DisruptionPolicy,
     pub effort: Effort,
 }
 

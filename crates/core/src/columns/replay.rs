@@ -61,7 +61,7 @@ pub(super) fn replay<'a>(
             }
         }
     }
-    let order = packer.order().to_vec();
+    let order = packer.order.clone();
     loop {
         let mut progress = false;
         for class in &order {

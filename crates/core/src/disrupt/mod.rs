@@ -1,0 +1,63 @@
+//! The plan that also takes nodes away: `plan(&Snapshot, &Policy) -> Plan`.
+//!
+//! A kept node never loses pods. The pods of a node that goes move to room on kept nodes and on nodes that
+//! are bought, each once. Looks at the cluster follow each other, each at what the ones before have made of
+//! it, until one finds nothing: so planning again after the plan has been carried out changes nothing.
+
+mod draft;
+mod pass;
+mod steps;
+mod worthwhile;
+
+use crate::plan::Plan;
+use crate::snapshot::{Policy, Snapshot};
+use draft::Draft;
+use pass::Scope;
+
+/// Each look undoes nothing and saves money, so looks end; this many are enough for all that was ever seen.
+const LOOKS_MAX: usize = 24;
+
+/// What should be bought, what goes where and which nodes go, so that every pod has a place for less money.
+///
+/// The same snapshot and policy give the same plan, byte for byte.
+pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
+    let mut draft = Draft::new(snapshot);
+    let mut view = draft.view();
+    let mut outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
+    let mut rounds = 1;
+    let safety = outcome.safety.clone();
+    for _ in 1..LOOKS_MAX {
+        if !draft.merge(&view, &outcome) {
+            break;
+        }
+        view = draft.view();
+        outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
+        rounds += 1;
+    }
+    steps::assemble(snapshot, policy, &safety, &draft, &view, outcome, rounds)
+}
+
+/// Disjoint sets of small numbers.
+struct Sets {
+    parents: Vec<usize>,
+}
+
+impl Sets {
+    fn new(count: usize) -> Self {
+        Self { parents: (0..count).collect() }
+    }
+
+    fn find(&mut self, mut item: usize) -> usize {
+        while self.parents[item] != item {
+            self.parents[item] = self.parents[self.parents[item]];
+            item = self.parents[item];
+        }
+        item
+    }
+
+    /// The lower number stands for both.
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.parents[a.max(b)] = a.min(b);
+    }
+}

@@ -11,7 +11,7 @@ use clap::{Args, Subcommand};
 
 use crate::root;
 use crate::step::{StepError, check};
-use measure::{Planned, Programs, Read, Workload};
+use measure::{Answer, Planned, Programs, Read, Workload};
 use table::{Table, count, megabytes, seconds};
 
 const COMMAND: &str = "cargo xtask bench provision";
@@ -55,6 +55,10 @@ pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
     let real = real(&mut programs, options)?;
     let growth = Growth::measure(&mut programs, &sizes)?;
     let reading = programs.read(sizes.pods(150_000))?;
+    let answers = ["kwok", "aws-us-east-1"]
+        .map(|catalog| programs.answer(catalog))
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
 
     let mut sections = vec![karpenter_table(&karpenter).to_string(), classes_table(&classes).to_string()];
     sections.push(real.map_or_else(
@@ -63,6 +67,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
     ));
     sections.extend(growth.tables().iter().map(ToString::to_string));
     sections.push(reading_table(&reading).to_string());
+    sections.push(answers_table(&answers).to_string());
     let tables = sections.join("\n");
     println!("{}\n\n{tables}", programs.method());
     if options.quick {
@@ -70,12 +75,13 @@ pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
         return Ok(());
     }
 
-    let bars = [
+    let mut bars = vec![
         karpenter_bar(karpenter.last().map(|(_, planned)| planned)),
         classes_bar(&classes),
         growth_bar(&growth.pods),
         reading_bar(&reading),
     ];
+    bars.extend(answers.iter().map(answer_bar));
     let lines: Vec<String> = bars.iter().map(|bar| format!("- {bar}")).collect();
     if options.write {
         let text = format!(
@@ -246,6 +252,18 @@ fn reading_table(read: &Read) -> Table {
     table
 }
 
+fn answers_table(answers: &[Answer]) -> Table {
+    let mut table = Table::new(
+        "A small question",
+        "The whole of `berth advise` on a file with two pods, from start to exit: the median of 15 runs.",
+        vec!["catalog", "time", "peak memory"],
+    );
+    for answer in answers {
+        table.row(vec![answer.catalog.to_owned(), seconds(answer.microseconds), megabytes(answer.peak_kib)]);
+    }
+    table
+}
+
 /// A promise with its numbers, and whether it holds.
 struct Bar {
     text: String,
@@ -317,6 +335,18 @@ fn reading_bar(read: &Read) -> Bar {
     }
 }
 
+fn answer_bar(answer: &Answer) -> Bar {
+    Bar {
+        text: format!(
+            "two pods, --catalog {}: {} (bar under 0.020 s), {} (bar under 20 MB)",
+            answer.catalog,
+            seconds(answer.microseconds),
+            megabytes(answer.peak_kib),
+        ),
+        holds: answer.microseconds < 20_000 && table::bytes(answer.peak_kib) < 20_000_000,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,6 +378,12 @@ mod tests {
         {
             let read = Read { pods: 150_000, microseconds, peak_kib, ..Read::default() };
             assert_eq!(reading_bar(&read).holds, holds, "{read:?}");
+        }
+        for (microseconds, peak_kib, holds) in
+            [(19_999, 19_531, true), (20_000, 1, false), (1, 19_532, false)]
+        {
+            let answer = Answer { catalog: "kwok", microseconds, peak_kib };
+            assert_eq!(answer_bar(&answer).holds, holds, "{answer:?}");
         }
         for (times, holds) in [(8, true), (9, false)] {
             let rows = [(25_000, planned(1_000, 0, 1, 0)), (200_000, planned(1_000 * times, 0, 1, 0))];

@@ -64,8 +64,16 @@ pub fn assemble(
     problems.sort();
     problems.dedup();
     let namespaces = with_own_names(manifests.namespaces, pods.iter().map(|pod| &pod.namespace));
-    let snapshot =
-        Snapshot { pods, nodes, pools, daemon_sets, namespaces, storage: manifests.storage, shared_limits };
+    let snapshot = Snapshot {
+        pods,
+        nodes,
+        pools,
+        daemon_sets,
+        namespaces,
+        storage: manifests.storage,
+        shared_limits,
+        pod_budgets: Vec::new(),
+    };
     let mut unavailable = manifests.unavailable;
     unavailable.sort();
     unavailable.dedup();

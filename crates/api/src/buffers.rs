@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_core::disruption::PodDisruption;
 use berth_core::names::Text;
 use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec};
 use berth_core::resources::Resources;
@@ -127,6 +128,7 @@ pub(crate) fn pods_of(
             origin: PodOrigin::Buffer,
             daemon_set: None,
             mirror: false,
+            disruption: PodDisruption::default(),
         }
     };
     Ok((0..count).map(pod).collect())

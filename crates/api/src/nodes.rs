@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering};
+use berth_core::disruption::NodeDisruption;
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{Taint, TaintEffect};
@@ -132,6 +133,7 @@ fn of_object(
         price: price_of(&node.labels, types),
         pool,
         volume_limits,
+        disruption: NodeDisruption::default(),
     }
 }
 
@@ -182,6 +184,7 @@ fn of_claim(claim: &ClaimObject, pools: &BTreeMap<&Text, &Pool>) -> Node {
         pool: pool_name,
         volume_limits: instance_type.map(|t| t.volume_limits.clone()).unwrap_or_default(),
         labels,
+        disruption: NodeDisruption::default(),
     }
 }
 

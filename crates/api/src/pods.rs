@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use berth_core::disruption::PodDisruption;
 use berth_core::names::Text;
 use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec, Toleration, VolumeRef};
 use berth_core::requirement::Expression;
@@ -335,6 +336,7 @@ impl PodObject {
             daemon_set,
             mirror: self.mirror,
             volumes: self.volumes,
+            disruption: PodDisruption::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_core::disruption::PodDisruption;
 use berth_core::names::{self, Text};
 use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec, TaintEffect, Toleration, VolumeRef};
 use berth_core::selector::Selector;
@@ -243,6 +244,7 @@ pub(crate) fn expand(workloads: &[Workload], pods: &[PodObject], finisher: &mut 
                 daemon_set: None,
                 mirror: false,
                 volumes,
+                disruption: PodDisruption::default(),
             });
         }
     }

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use berth_cloud::CatalogOptions;
 use berth_core::catalog::{CapacityType, InstanceType, Offering};
+use berth_core::disruption::{PodDisruption, PoolDisruption};
 use berth_core::names::{self, Labels, Text};
 use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec, PodTerm, Spread};
 use berth_core::pool::{Limits, Pool};
@@ -108,6 +109,8 @@ fn pool(types: Arc<[Arc<InstanceType>]>, requirements: Requirements) -> Pool {
         nodes_min: 0,
         types,
         blocked: None,
+        disruption: PoolDisruption::default(),
+        node_cost: Price::ZERO,
     }
 }
 
@@ -124,6 +127,7 @@ fn pod(name: String, spec: Arc<PodSpec>) -> Pod {
         daemon_set: None,
         mirror: false,
         volumes: Box::default(),
+        disruption: PodDisruption::default(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod catalog;
 pub mod check;
+pub mod disruption;
 pub mod explain;
 pub mod fit;
 pub mod names;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::disruption::NodeDisruption;
 use crate::names::{self, Labels, Text};
 use crate::pod::{Taint, TaintEffect};
 use crate::resources::Resources;
@@ -22,6 +23,7 @@ pub struct Node {
     pub price: Option<Price>,
     /// How many volumes each CSI driver can attach.
     pub volume_limits: BTreeMap<Text, u32>,
+    pub disruption: NodeDisruption,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +80,7 @@ mod tests {
             pool: None,
             price: None,
             volume_limits: BTreeMap::new(),
+            disruption: NodeDisruption::default(),
         };
         let keys = |node: &Node| node.lasting_taints(&startup).map(|t| t.key.to_string()).collect::<Vec<_>>();
         assert_eq!(keys(&node), ["team"]);

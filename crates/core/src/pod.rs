@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::disruption::PodDisruption;
 use crate::names::{Labels, Text};
 use crate::requirement::{Expression, NodeTerm};
 use crate::resources::Resources;
@@ -26,6 +27,7 @@ pub struct Pod {
     /// A static pod of a kubelet: it comes and goes with its node.
     pub mirror: bool,
     pub volumes: Box<[VolumeRef]>,
+    pub disruption: PodDisruption,
 }
 
 impl Pod {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::catalog::InstanceType;
+use crate::disruption::PoolDisruption;
 use crate::names::{Labels, Text};
 use crate::pod::Taint;
 use crate::reason::Refusal;
 use crate::requirement::Requirements;
 use crate::resources::Resources;
+use crate::units::Price;
 
 /// A NodePool, a NodeGroup, or a pool of a ScalingConstraint, with what it may buy.
 #[derive(Clone, Debug)]
@@ -32,6 +34,9 @@ pub struct Pool {
     pub types: Arc<[Arc<InstanceType>]>,
     /// Why it cannot buy anything at all.
     pub blocked: Option<Refusal>,
+    pub disruption: PoolDisruption,
+    /// What each of its nodes costs beyond its price: licences, agents.
+    pub node_cost: Price,
 }
 
 /// What a pool may have at most, over the capacity of all its nodes.

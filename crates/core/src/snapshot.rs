@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::OfferingPattern;
+use crate::disruption::PodBudget;
 use crate::names::{Labels, Text};
 use crate::node::Node;
 use crate::pod::{Pod, PodSpec};
@@ -25,6 +26,8 @@ pub struct Snapshot {
     pub storage: Storage,
     /// Node limits that several pools share.
     pub shared_limits: Vec<SharedLimit>,
+    /// Sorted by namespace and name.
+    pub pod_budgets: Vec<PodBudget>,
 }
 
 impl Snapshot {
@@ -36,6 +39,7 @@ impl Snapshot {
         self.pools.sort_by(|a, b| a.name.cmp(&b.name));
         self.daemon_sets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         self.shared_limits.sort();
+        self.pod_budgets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         self
     }
 }

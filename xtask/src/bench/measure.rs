@@ -1,14 +1,32 @@
 //! The programs that are measured, each run in a process of its own so that memory is counted by itself.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use wait4::Wait4;
 
 use crate::step::{StepError, output};
 
 pub(super) const RUNS: u32 = 3;
+/// A run of the whole program is short, so that one process of the machine can double it.
+const ANSWER_RUNS: u32 = 15;
+
+const TWO_PODS: &str = r#"
+apiVersion: v1
+kind: Pod
+metadata: {name: small, namespace: default}
+spec: {containers: [{name: app, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: large, namespace: default}
+spec: {containers: [{name: app, resources: {requests: {cpu: "2", memory: 4Gi}}}]}
+"#;
 
 /// What `provision` plans for.
 #[derive(Clone, Debug)]
@@ -75,6 +93,14 @@ pub(super) struct Read {
     pub(super) problems: u64,
 }
 
+/// How long the whole program takes to answer, and how much memory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Answer {
+    pub(super) catalog: &'static str,
+    pub(super) microseconds: u64,
+    pub(super) peak_kib: u64,
+}
+
 fn dollars<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
@@ -82,6 +108,7 @@ fn dollars<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::
 pub(super) struct Programs {
     provision: String,
     parse_pods: String,
+    berth: String,
     runs: u32,
     /// Several questions share a workload: it is measured once.
     known: BTreeMap<Vec<String>, Planned>,
@@ -97,6 +124,7 @@ impl Programs {
         Ok(Self {
             provision: built(&provision, "provision")?,
             parse_pods: built(&parse_pods, "parse_pods")?,
+            berth: built(&["cargo", "build", "--release", "--package", "berth-cli", json], "berth")?,
             runs,
             known: BTreeMap::new(),
         })
@@ -149,6 +177,38 @@ impl Programs {
         }
         let peak_kib = runs.iter().map(|run| run.peak_kib).max().unwrap_or(read.peak_kib);
         Ok(Read { peak_kib, ..read })
+    }
+
+    /// `berth advise` on two pods, from start to exit: the median of several runs.
+    pub(super) fn answer(&self, catalog: &'static str) -> Result<Answer, StepError> {
+        eprintln!("measuring berth advise on two pods, --catalog {catalog}");
+        let words = ["advise", "-f", "-", "--catalog", catalog];
+        let command = format!("berth {}", words.join(" "));
+        let failed = |source| StepError::NotStarted { command: command.clone(), source };
+        let mut times = Vec::new();
+        let mut peak_kib = 0;
+        for _ in 0..ANSWER_RUNS {
+            let start = Instant::now();
+            let mut child = Command::new(&self.berth)
+                .args(words)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .map_err(failed)?;
+            if let Some(mut stdin) = child.stdin.take() {
+                stdin.write_all(TWO_PODS.as_bytes()).map_err(failed)?;
+            }
+            let ended = child.wait4().map_err(failed)?;
+            times.push(u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX));
+            if !ended.status.success() {
+                let message = format!("it ended with {}", ended.status);
+                return Err(StepError::Output { command, message });
+            }
+            peak_kib = peak_kib.max(ended.rusage.maxrss / 1024);
+        }
+        times.sort_unstable();
+        Ok(Answer { catalog, microseconds: times[times.len() / 2], peak_kib })
     }
 
     fn run<T: DeserializeOwned>(&self, program: &str, arguments: &[String]) -> Result<Vec<T>, StepError> {

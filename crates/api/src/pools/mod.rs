@@ -8,11 +8,13 @@ pub(crate) mod vpsie;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_core::disruption::PoolDisruption;
 use berth_core::names::{self, Labels, Text};
 use berth_core::pod;
 use berth_core::pool::{Limits, Pool};
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::Resources;
+use berth_core::units::Price;
 
 use crate::convert::{Converter, checked_amount};
 use crate::problem::At;
@@ -33,6 +35,8 @@ pub(crate) fn empty_pool(name: Text) -> Pool {
         nodes_min: 0,
         types: Arc::from([]),
         blocked: None,
+        disruption: PoolDisruption::default(),
+        node_cost: Price::ZERO,
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
+use berth_core::disruption::{NodeDisruption, PodDisruption};
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Bind, Host, Launch, Plan, PoolRefusal, Skipped, Unplaced};
@@ -197,6 +198,7 @@ pub(crate) fn pod(namespace: &str, name: &str, milli_cpu: i64, memory_bytes: i64
         daemon_set: None,
         mirror: false,
         volumes: Box::default(),
+        disruption: PodDisruption::default(),
     }
 }
 
@@ -216,6 +218,7 @@ fn node(name: &str, pool: Option<&str>, micro_usd: Option<i64>, state: NodeState
         pool: pool.map(Text::from),
         price: micro_usd.map(Price::from_micro_usd),
         volume_limits: BTreeMap::new(),
+        disruption: NodeDisruption::default(),
     }
 }
 

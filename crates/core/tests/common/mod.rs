@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering, OfferingPattern};
+use berth_core::disruption::{NodeDisruption, PodDisruption, PoolDisruption};
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{
@@ -91,8 +92,17 @@ pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
         (Text::from("x"), Labels::from([("tier".into(), "front".into())])),
         (Text::from("y"), Labels::new()),
     ]);
-    let snapshot =
-        Snapshot { pods, nodes, pools, daemon_sets, namespaces, storage, shared_limits }.in_order();
+    let snapshot = Snapshot {
+        pods,
+        nodes,
+        pools,
+        daemon_sets,
+        namespaces,
+        storage,
+        shared_limits,
+        pod_budgets: Vec::new(),
+    }
+    .in_order();
     let policy = Policy {
         preferences: if dice.percent(80) { PreferencePolicy::Respect } else { PreferencePolicy::Ignore },
         min_values: if dice.percent(70) { MinValuesPolicy::Strict } else { MinValuesPolicy::BestEffort },
@@ -225,6 +235,8 @@ fn pool(dice: &mut Dice, index: usize, types: &Arc<[Arc<InstanceType>]>) -> Pool
         nodes_min: u32::from(dice.percent(5)),
         types: types.clone(),
         blocked: None,
+        disruption: PoolDisruption::default(),
+        node_cost: Price::ZERO,
     }
 }
 
@@ -290,6 +302,7 @@ fn node(dice: &mut Dice, index: usize, pools: &[Pool]) -> Node {
         } else {
             BTreeMap::new()
         },
+        disruption: NodeDisruption::default(),
     }
 }
 
@@ -519,5 +532,6 @@ fn pod(dice: &mut Dice, name: &str, spec: Arc<PodSpec>, nodes: &[Node]) -> Pod {
         daemon_set: None,
         mirror: dice.percent(2),
         volumes,
+        disruption: PodDisruption::default(),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering, OfferingPattern};
+use berth_core::disruption::{NodeDisruption, PodDisruption, PoolDisruption};
 use berth_core::names::{self, HOSTNAME, Labels, NODEPOOL, Text, ZONE};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{
@@ -144,6 +145,7 @@ pub(crate) fn pod(name: &str) -> Pod {
         daemon_set: None,
         mirror: false,
         volumes: Box::default(),
+        disruption: PodDisruption::default(),
     }
 }
 
@@ -261,6 +263,7 @@ pub(crate) fn node(name: &str, zone: &str) -> Node {
         pool: None,
         price: None,
         volume_limits: BTreeMap::new(),
+        disruption: NodeDisruption::default(),
     }
 }
 
@@ -318,6 +321,8 @@ pub(crate) fn pool(name: &str) -> Pool {
         nodes_min: 0,
         types: Arc::from([Arc::new(small()), Arc::new(large())]),
         blocked: None,
+        disruption: PoolDisruption::default(),
+        node_cost: Price::ZERO,
     }
 }
 

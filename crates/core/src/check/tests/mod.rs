@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Violation;
 use crate::catalog::{CapacityType, InstanceType, Offering};
+use crate::disruption::{NodeDisruption, PodDisruption, PoolDisruption};
 use crate::names::{self, Labels, Text};
 use crate::node::{Node, NodeState};
 use crate::plan::{Alternative, Bind, Host, Launch, Plan, PoolRefusal, Unplaced};
@@ -58,6 +59,7 @@ impl Scene {
             daemon_set: None,
             mirror: false,
             volumes: Box::default(),
+            disruption: PodDisruption::default(),
         });
         self.snapshot.pods.len() - 1
     }
@@ -219,6 +221,7 @@ fn node(name: &str, zone: &str) -> Node {
         pool: None,
         price: Some(Price::from_micro_usd(500_000)),
         volume_limits: BTreeMap::from([("csi".into(), 2)]),
+        disruption: NodeDisruption::default(),
     }
 }
 
@@ -235,6 +238,8 @@ fn pool(name: &str) -> Pool {
         nodes_min: 0,
         types: [instance_type("small", 2, 100_000), instance_type("large", 8, 400_000)].into(),
         blocked: None,
+        disruption: PoolDisruption::default(),
+        node_cost: Price::ZERO,
     }
 }
 

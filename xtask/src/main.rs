@@ -5,6 +5,7 @@ mod fuzz;
 mod generate;
 mod licence;
 mod metadata;
+mod peer;
 mod policy;
 mod step;
 mod suite;
@@ -30,7 +31,6 @@ enum Chore {
     /// Runs the fuzz targets for a short while each
     Fuzz(fuzz::Options),
     /// Measures, and says whether it is good enough
-    #[command(subcommand)]
     Bench(bench::Bench),
 }
 

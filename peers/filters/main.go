@@ -22,7 +22,10 @@ import (
 	storagedefaults "k8s.io/kubernetes/pkg/apis/storage/v1"
 )
 
-const lineBytesMax = 16 << 20
+const (
+	lineBytesMax  = 16 << 20
+	bindCompleted = "pv.kubernetes.io/bind-completed"
+)
 
 // Case is a cluster and a pod that looks for a place in it.
 type Case struct {
@@ -104,6 +107,16 @@ func readCase(line []byte) (*Case, error) {
 	if input.pending == nil {
 		return nil, errors.New("no pod looks for a place")
 	}
+	known := map[string]bool{}
+	for _, node := range input.nodes {
+		known[node.Name] = true
+	}
+	for _, pod := range input.running {
+		// The scheduler's cache never shows a node to the filters that it has no object for.
+		if !known[pod.Spec.NodeName] {
+			return nil, fmt.Errorf("pod %s runs on %s, which does not exist", pod.Name, pod.Spec.NodeName)
+		}
+	}
 	return input, nil
 }
 
@@ -126,6 +139,10 @@ func (c *Case) admit(item json.RawMessage) error {
 			return err
 		}
 		defaults.SetObjectDefaults_Node(node)
+		// Every kubelet sets it, and Berth assumes it.
+		if node.Labels[corev1.LabelHostname] == "" {
+			return fmt.Errorf("node %s has no hostname", node.Name)
+		}
 	case "Namespace":
 		namespace := &corev1.Namespace{}
 		c.namespaces = append(c.namespaces, namespace)
@@ -141,6 +158,13 @@ func (c *Case) admit(item json.RawMessage) error {
 		}
 		defaults.SetObjectDefaults_PersistentVolumeClaim(claim)
 		claim.UID = uid(claim)
+		// Controllers will see to both soon, and Berth plans ahead of them.
+		if claim.Spec.StorageClassName == nil {
+			return fmt.Errorf("claim %s has no class", claim.Name)
+		}
+		if claim.Spec.VolumeName != "" && claim.Annotations[bindCompleted] == "" {
+			return fmt.Errorf("claim %s is about to be bound", claim.Name)
+		}
 	case "PersistentVolume":
 		volume := &corev1.PersistentVolume{}
 		c.storage = append(c.storage, volume)
@@ -166,6 +190,9 @@ func (c *Case) admit(item json.RawMessage) error {
 }
 
 func (c *Case) admitPod(pod *corev1.Pod) error {
+	if pod.Namespace == "" {
+		pod.Namespace = corev1.NamespaceDefault
+	}
 	defaults.SetObjectDefaults_Pod(pod)
 	mergeLabelKeys(pod)
 	pod.UID = uid(pod)

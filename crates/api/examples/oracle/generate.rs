@@ -105,7 +105,7 @@ fn node(dice: &mut Dice, with: &Rules, index: usize) -> Value {
         labels["disk"] = json!(dice.pick(&["ssd", "hdd"]));
     }
     if dice.percent(60) {
-        labels["gen"] = json!(dice.pick(&["1", "3", "7", "-2", "x", "007", ""]));
+        labels["gen"] = json!(dice.pick(&["1", "3", "7", "x", "007", ""]));
     }
     let mut spec = json!({});
     if with.taints {
@@ -337,8 +337,9 @@ fn node_expression(dice: &mut Dice) -> Value {
                         "values": dice.pick(&[&["a", "ssd"][..], &["b"], &["hdd", "7", "node-0"], &["", "c"]])}),
         2 => json!({"key": key, "operator": "Exists"}),
         3 => json!({"key": key, "operator": "DoesNotExist"}),
+        // No negative numbers: they cannot be label values, and the API server admits no such pod.
         _ => json!({"key": "gen", "operator": dice.pick(&["Gt", "Lt"]),
-                    "values": [dice.pick(&["0", "3", "-1", "7"])]}),
+                    "values": [dice.pick(&["0", "3", "007", "7"])]}),
     }
 }
 
@@ -384,10 +385,13 @@ fn pod_term(dice: &mut Dice) -> Value {
         term["namespaces"] = json!([dice.pick(&NAMESPACES)]);
     }
     if dice.percent(20) {
+        // Not NotIn and DoesNotExist: kube-scheduler 1.36 takes such a selector of the pod that looks for a
+        // place to match every namespace, against what the API promises. It forgets to put the namespaces
+        // that it found in the selector's stead, and asks the selector about no labels at all.
         term["namespaceSelector"] = match dice.below(3) {
             0 => json!({}),
             1 => json!({"matchLabels": {"team": "blue"}}),
-            _ => json!({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}),
+            _ => json!({"matchExpressions": [{"key": "team", "operator": "Exists"}]}),
         };
     }
     term

@@ -157,6 +157,9 @@ func (c *Case) admit(item json.RawMessage) error {
 			return err
 		}
 		defaults.SetObjectDefaults_PersistentVolumeClaim(claim)
+		if claim.Namespace == "" {
+			claim.Namespace = corev1.NamespaceDefault
+		}
 		claim.UID = uid(claim)
 		// Controllers will see to both soon, and Berth plans ahead of them.
 		if claim.Spec.StorageClassName == nil {

@@ -6,7 +6,7 @@ use berth_cloud::CatalogOptions;
 use berth_cloud::filter::Filter;
 use berth_core::catalog::{CapacityType, OfferingPattern};
 use berth_core::names::{self, Text};
-use berth_core::snapshot::{MinValuesPolicy, Policy, PreferencePolicy};
+use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
@@ -193,6 +193,11 @@ pub(crate) struct Input {
     /// Offerings that cannot be had at the moment, with * for any; may be repeated
     #[arg(long, value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
     pub(crate) unavailable: Vec<OfferingPattern>,
+
+    /// Rounds of improvement after the quick answer, at most: 0 is the quick answer alone, more come closer to
+    /// the cheapest plan there is. The same number gives the same plan
+    #[arg(long, value_name = "N", default_value_t = Effort::ROUNDS_DEFAULT)]
+    pub(crate) rounds: u64,
 }
 
 impl Input {
@@ -207,6 +212,10 @@ impl Input {
                 MinValues::BestEffort => MinValuesPolicy::BestEffort,
             },
             unavailable: self.unavailable.clone(),
+            effort: Effort {
+                rounds: self.rounds,
+                threads: std::thread::available_parallelism().map_or(1, usize::from),
+            },
         }
     }
 }
@@ -396,7 +405,7 @@ mod tests {
 
     #[test]
     fn flags_become_policy() {
-        let line = "berth advise -f a --preference-policy ignore --min-values-policy best-effort --unavailable *:b:spot";
+        let line = "berth advise -f a --preference-policy ignore --min-values-policy best-effort --unavailable *:b:spot --rounds 7";
         let Ok(Command::Advise(advise)) = parse(line) else { panic!("{line} is advise") };
         let expected = Policy {
             preferences: PreferencePolicy::Ignore,
@@ -406,6 +415,7 @@ mod tests {
                 zone: Some("b".into()),
                 capacity_type: Some(CapacityType::Spot),
             }],
+            effort: Effort { rounds: 7, ..advise.input.policy().effort },
         };
         assert_eq!(advise.input.policy(), expected);
         assert_eq!(advise.input.catalog.offers.options(), CatalogOptions::default());

@@ -38,6 +38,21 @@ pub(crate) enum Shortage {
     Resource { index: usize, more: i64 },
 }
 
+/// What a limit counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LimitKind {
+    /// A limited resource of a pool, by its place among them.
+    Resource {
+        pool: usize,
+        index: usize,
+    },
+    /// The nodes of these pools together.
+    Nodes {
+        pools: Vec<usize>,
+    },
+    Reservation(usize),
+}
+
 impl Ledger {
     /// What the pools have now: all of their nodes count until they are gone.
     pub(crate) fn open(snapshot: &Snapshot, market: &Market) -> Self {
@@ -117,6 +132,27 @@ impl Ledger {
             return Some(Shortage::Reservation);
         }
         self.pools[pool].over_limit(&to.limited, &from.limited)
+    }
+
+    /// Every limit, with what is left of it.
+    pub(crate) fn limits(&self) -> Vec<(LimitKind, i64)> {
+        let mut limits = Vec::new();
+        for (pool, account) in self.pools.iter().enumerate() {
+            for (index, limited) in account.limited.iter().enumerate() {
+                limits.push((LimitKind::Resource { pool, index }, limited.limit - limited.used));
+            }
+            if let Some(max) = account.nodes_max {
+                let left = i64::from(max) - i64::from(account.nodes);
+                limits.push((LimitKind::Nodes { pools: vec![pool] }, left));
+            }
+        }
+        for (pools, have, max) in &self.shared {
+            limits.push((LimitKind::Nodes { pools: pools.clone() }, i64::from(*max) - i64::from(*have)));
+        }
+        for (id, left) in self.reservations.iter().enumerate() {
+            limits.push((LimitKind::Reservation(id), i64::from(*left)));
+        }
+        limits
     }
 
     /// The shortage in words.

@@ -25,6 +25,7 @@ pub mod volume;
 
 mod bound;
 mod class;
+mod columns;
 mod host;
 mod ledger;
 mod market;

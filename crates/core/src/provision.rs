@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bound::{self, Worth};
 use crate::class::{self, Class, ClassBuilder, Classes};
+use crate::columns::{self, Work};
 use crate::explain;
 use crate::fit;
 use crate::host::{AttachedVolumes, Host, HostOrigin};
@@ -27,7 +28,17 @@ const ALTERNATIVES_MAX: usize = 15;
 ///
 /// The same snapshot and policy give the same plan, byte for byte.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
-    with_packed(snapshot, policy, |packer, prepared| prepared.plan(packer))
+    plan_while(snapshot, policy, |_| true)
+}
+
+/// The same, but it ends early once `keep_going`, asked before every round with the rounds so far, says no.
+pub fn plan_while(snapshot: &Snapshot, policy: &Policy, mut keep_going: impl FnMut(u64) -> bool) -> Plan {
+    with_packed(snapshot, policy, |packer, prepared| {
+        let mut work = Work::new(policy.effort.rounds, policy.effort.threads, &mut keep_going);
+        let improved = columns::improve(packer, || prepared.packer(packer.order().to_vec()), &mut work);
+        let packer = improved.packer.as_ref().unwrap_or(packer);
+        prepared.plan(packer, &improved.class_prices, work.rounds_done())
+    })
 }
 
 /// Plans, and hands the packed state to `look`.
@@ -37,10 +48,10 @@ pub(crate) fn with_packed<T>(
     look: impl FnOnce(&Packer<'_>, &Prepared<'_>) -> T,
 ) -> T {
     let prepared = Prepared::new(snapshot, policy);
-    let mut packer = prepared.packer(ClassOrder::ByShape);
+    let mut packer = prepared.packer(prepared.class_order(ClassOrder::ByShape));
     packer.pack();
     if prepared.priority_could_matter(&packer) {
-        packer = prepared.packer(ClassOrder::ByPriority);
+        packer = prepared.packer(prepared.class_order(ClassOrder::ByPriority));
         packer.pack();
     }
     look(&packer, &prepared)
@@ -128,7 +139,7 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn packer(&self, order: ClassOrder) -> Packer<'_> {
+    fn packer(&self, order: Vec<usize>) -> Packer<'_> {
         let start = Start {
             snapshot: self.snapshot,
             policy: self.policy,
@@ -141,7 +152,7 @@ impl<'a> Prepared<'a> {
             admitted_cells: self.admitted_cells.clone(),
             claims_held: self.claims_held.clone(),
         };
-        Packer::new(start, self.class_order(order))
+        Packer::new(start, order)
     }
 
     /// Pods that others want to be near first, then the hard to place, then the large.
@@ -198,7 +209,7 @@ impl<'a> Prepared<'a> {
         self.classes.all.iter().any(|class| class.priority < highest_left)
     }
 
-    fn plan(&self, packer: &Packer<'_>) -> Plan {
+    fn plan(&self, packer: &Packer<'_>, class_prices: &[f64], rounds: u64) -> Plan {
         let mut launches: Vec<(usize, Launch)> = packer
             .hosts
             .iter()
@@ -218,7 +229,8 @@ impl<'a> Prepared<'a> {
         let bought = launches.iter().fold(Price::ZERO, |sum, (_, launch)| sum.plus(launch.price));
         let cost_before =
             self.snapshot.nodes.iter().filter_map(|node| node.price).fold(Price::ZERO, Price::plus);
-        let bound = Price::from_micro_usd(self.lower_bound(packer));
+        let bound = Price::from_micro_usd(self.lower_bound(packer, class_prices));
+        debug_assert!(bound <= bought, "a bound of {bound} above a plan of {bought}");
         Plan {
             launches: launches.into_iter().map(|(_, launch)| launch).collect(),
             binds,
@@ -226,7 +238,7 @@ impl<'a> Prepared<'a> {
             cost_before,
             cost_after: cost_before.plus(bought),
             lower_bound: cost_before.plus(bound.min(bought)),
-            rounds: packer.rounds,
+            rounds,
         }
     }
 
@@ -395,17 +407,20 @@ impl<'a> Prepared<'a> {
     }
 
     /// The least that the purchases for the placed pods can cost.
-    fn lower_bound(&self, packer: &Packer<'_>) -> i64 {
+    fn lower_bound(&self, packer: &Packer<'_>, class_prices: &[f64]) -> i64 {
         let mut demand = vec![0_i128; self.dimensions.len()];
         for (class, left) in self.classes.all.iter().zip(&packer.left) {
             bound::add_demand(&mut demand, &class.requests, class.pods.len() - *left as usize);
         }
-        bound::lower_bound(
+        let by_resources = bound::lower_bound(
             &self.market,
             &self.proven_worth,
             &demand,
             self.hosts.iter().map(|host| &*host.free),
-        )
+        );
+        let rooms: Vec<&Amounts> = self.hosts.iter().map(|host| &host.free).collect();
+        let by_patterns = columns::lower_bound(packer, &rooms, class_prices, self.policy.effort.threads);
+        by_resources.max(by_patterns)
     }
 }
 

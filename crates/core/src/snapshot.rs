@@ -65,6 +65,30 @@ pub struct Policy {
     pub min_values: MinValuesPolicy,
     /// Offerings that cannot be had now.
     pub unavailable: Vec<OfferingPattern>,
+    pub effort: Effort,
+}
+
+/// How much work goes into a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Rounds of improvement after the quick answer, at most. The same number gives the same plan.
+    pub rounds: u64,
+    /// Threads that share the work; the plan does not depend on it.
+    pub threads: usize,
+}
+
+impl Effort {
+    /// Rounds that bring most plans close to the best there is.
+    pub const ROUNDS_DEFAULT: u64 = 120;
+
+    /// Only the quick answer.
+    pub const QUICK: Self = Self { rounds: 0, threads: 1 };
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self { rounds: Self::ROUNDS_DEFAULT, threads: 1 }
+    }
 }
 
 /// What preferred affinities and `ScheduleAnyway` spreads count for.

@@ -301,6 +301,11 @@ impl Topology {
         }
     }
 
+    /// Whether every host is a domain of its own to the group.
+    pub(crate) fn is_over_hosts(&self, group: GroupId) -> bool {
+        self.keys[self.groups[group].key].is_hostname
+    }
+
     fn domain(&self, place: Place, key: KeyId) -> DomainId {
         match place {
             Place::Host(host) => self.keys[key].host_domains[host],

@@ -8,7 +8,7 @@ mod common;
 use berth_core::check;
 use berth_core::plan::Plan;
 use berth_core::provision;
-use berth_core::snapshot::{Policy, Snapshot};
+use berth_core::snapshot::{Effort, Policy, Snapshot};
 use common::{Dice, cluster};
 
 #[expect(clippy::disallowed_methods, reason = "the number of scenarios is the tester's choice")]
@@ -58,5 +58,37 @@ fn the_order_of_the_input_cannot_be_seen() {
         dice.shuffle(&mut shuffled.daemon_sets);
         let again = provision::plan(&shuffled.in_order(), &policy);
         assert_eq!(plan, again, "BERTH_SEED={seed}");
+    }
+}
+
+#[test]
+fn no_plan_costs_more_than_the_quick_one_and_no_bound_exceeds_a_known_cost() {
+    for seed in seeds() {
+        let (snapshot, policy) = cluster(seed);
+        let plans = [0, 3, 40].map(|rounds| {
+            let effort = Effort { rounds, threads: 1 };
+            provision::plan(&snapshot, &Policy { effort, ..policy.clone() })
+        });
+        for (plan, rounds) in plans.iter().zip([0, 3, 40]) {
+            assert!(plan.rounds <= rounds, "BERTH_SEED={seed}: {} of {rounds} rounds", plan.rounds);
+            for other in &plans {
+                assert!(plan.lower_bound <= other.cost_after, "BERTH_SEED={seed}: a bound is too high");
+            }
+        }
+        assert!(plans.iter().all(|plan| plan.cost_after <= plans[0].cost_after), "BERTH_SEED={seed}");
+        let unplaced = plans.each_ref().map(|plan| plan.unplaced.len());
+        assert!(unplaced.iter().all(|count| *count == unplaced[0]), "BERTH_SEED={seed}: {unplaced:?}");
+    }
+}
+
+#[test]
+fn the_number_of_threads_cannot_be_seen() {
+    for seed in seeds() {
+        let (snapshot, policy) = cluster(seed);
+        let plans = [1, 3].map(|threads| {
+            let effort = Effort { rounds: 20, threads };
+            provision::plan(&snapshot, &Policy { effort, ..policy.clone() })
+        });
+        assert_eq!(plans[0], plans[1], "BERTH_SEED={seed}");
     }
 }

@@ -9,7 +9,7 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 70.0;
 const BOTTOM: f64 = 44.0;
 /// Series in the order in which they are given; told apart by those who see few colours, too.
-const COLOURS: [&str; 3] = ["#d9822b", "#2b7bba", "#7a8793"];
+const COLOURS: [&str; 4] = ["#d9822b", "#8fc1e3", "#2b7bba", "#7a8793"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {

@@ -49,6 +49,8 @@ pub(super) enum Workload {
     /// What [`Programs::export`] wrote.
     Files {
         dir: PathBuf,
+        /// Only the quick answer.
+        quick: bool,
     },
 }
 
@@ -65,7 +67,11 @@ impl Workload {
                 words.extend(daemon_set.then(|| "daemonset".to_owned()));
                 words
             }
-            Self::Files { dir } => vec!["files".to_owned(), path_text(dir)],
+            Self::Files { dir, quick } => {
+                let mut words = vec!["files".to_owned(), path_text(dir)];
+                words.extend(quick.then(|| "--rounds=0".to_owned()));
+                words
+            }
         }
     }
 }

@@ -5,6 +5,8 @@
 //! - `real <csv> [newer|all] [daemonset]`: real pods on newer types of the common families, or on all
 //! - `files <dir>`: manifests and a catalog, as `export <dir> <workload>` writes them for a peer to read too
 //!
+//! `--rounds=N` is the effort; 0 is the quick answer alone.
+//!
 //! Prints one line of JSON: the time of the plan alone, the peak memory of the process, what would be bought.
 //! `cargo xtask bench` runs it for whole tables, each in a process of its own so that one workload's memory
 //! does not hide another's.
@@ -25,7 +27,7 @@ use berth_core::pool::{Limits, Pool};
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::{CPU, MEMORY, PODS, Resources};
 use berth_core::selector::Selector;
-use berth_core::snapshot::{DaemonSet, Policy, Snapshot};
+use berth_core::snapshot::{DaemonSet, Effort, Policy, Snapshot};
 use berth_core::units::Price;
 use berth_core::{check, provision};
 
@@ -95,7 +97,12 @@ impl Workload {
 }
 
 fn measure(snapshot: &Snapshot) {
-    let policy = Policy::default();
+    let option = |name: &str| std::env::args().find_map(|argument| argument.strip_prefix(name)?.parse().ok());
+    let effort = Effort {
+        rounds: option("--rounds=").unwrap_or(Effort::ROUNDS_DEFAULT),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let policy = Policy { effort, ..Policy::default() };
     let start = Instant::now();
     let plan = provision::plan(snapshot, &policy);
     let elapsed = start.elapsed();

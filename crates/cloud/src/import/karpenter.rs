@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
-use berth_core::names::{self, Labels, Text};
+use berth_core::names::{self, Labels, Text, label_value_problem};
 use berth_core::resources::{CPU, MEMORY, PODS};
 
 use super::{Draft, PODS_DEFAULT, Repeated, capacity_type, unknown_capacity_type};
@@ -62,7 +62,13 @@ fn instance_type(item: &Field) -> Result<InstanceType, CatalogError> {
 fn operating_systems(field: &Field) -> Result<Vec<Text>, CatalogError> {
     const WANTED: &str = "a list such as [\"linux\"]";
     let mut systems: Vec<Text> = match field.object(WANTED) {
-        Ok(by_name) => by_name.keys().map(|name| Text::from(name.as_str())).collect(),
+        Ok(by_name) => by_name
+            .keys()
+            .map(|name| match label_value_problem(name) {
+                None => Ok(Text::from(name.as_str())),
+                Some(problem) => Err(field.error(Problem::Label { found: name.clone(), problem })),
+            })
+            .collect::<Result<_, _>>()?,
         Err(_) => field
             .items(WANTED)?
             .map(|system| system.label_value("an operating system such as linux"))
@@ -296,6 +302,7 @@ mod tests {
                 r#""operatingSystems": "linux""#,
                 "[0].operatingSystems: is text; write a list",
             ),
+            (FLAT, r#"{"linux": {}}"#, r#"{"=linux": {}}"#, "[0].operatingSystems: `=linux` is not a label"),
             (
                 CURRENT,
                 r#""architecture": "amd64", "#,

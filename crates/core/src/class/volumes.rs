@@ -24,6 +24,13 @@ pub(crate) struct ClassVolumes {
     pub(super) terms: Vec<Vec<NodeTerm>>,
 }
 
+impl ClassVolumes {
+    /// Whether they count on the host that they are attached to.
+    pub(crate) fn attach(&self) -> bool {
+        !(self.own.is_empty() && self.shared.is_empty() && self.exclusive.is_empty())
+    }
+}
+
 /// Claims that more than one active pod names.
 pub(super) fn claim_sharers(volumes: &[Vec<VolumeDemand>]) -> BTreeSet<Text> {
     let mut seen = BTreeSet::new();

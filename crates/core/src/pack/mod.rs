@@ -19,7 +19,7 @@ use crate::market::{Amounts, Candidate, Market};
 use crate::names::Text;
 use crate::pattern::Pattern;
 use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
-use crate::topology::{HostId, KeyId, Place, PodRules, Topology, TopologyRefusal};
+use crate::topology::{HostId, KeyId, Place, Topology, TopologyRefusal};
 
 use purchase::{Purchase, Shopping, per_host_cap};
 
@@ -33,6 +33,8 @@ pub(crate) struct Step {
     pub(crate) class: usize,
     pub(crate) host: HostId,
     pub(crate) pods: u32,
+    /// The level of the class's preferences at which they were put there.
+    pub(crate) level: usize,
 }
 
 pub(crate) struct Packer<'a> {
@@ -58,6 +60,8 @@ pub(crate) struct Packer<'a> {
     /// Where the search for a host to grow goes on, so that hosts grow evenly.
     growth_cursor: HostId,
     existing: usize,
+    /// Hosts that are bought whatever the pods want.
+    fixed_nodes: Vec<HostId>,
     /// The pools' weights, heaviest first.
     weights: Vec<i32>,
     /// How many hosts are planned in each cell.
@@ -65,7 +69,6 @@ pub(crate) struct Packer<'a> {
     /// The weight of the heaviest pool that could serve each class.
     heaviest_pool: Vec<i32>,
     pub(crate) steps: Vec<Step>,
-    pub(crate) rounds: u64,
 }
 
 /// Everything that is judged before packing begins.
@@ -123,11 +126,11 @@ impl<'a> Packer<'a> {
             wanted,
             claims_held: start.claims_held,
             growth_cursor: 0,
+            fixed_nodes: Vec::new(),
             weights,
             hosts_in_cell: vec![0; start.market.cells.len()],
             heaviest_pool,
             steps: Vec::new(),
-            rounds: 0,
         }
     }
 
@@ -166,7 +169,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Nodes that must exist whatever the pods want: static replicas and minima.
-    fn launch_fixed_nodes(&mut self) {
+    pub(crate) fn launch_fixed_nodes(&mut self) {
         for (pool_index, pool) in self.snapshot.pools.iter().enumerate() {
             let target = pool.replicas.unwrap_or(pool.nodes_min);
             while self.ledger.nodes_staying(pool_index) < target {
@@ -188,9 +191,16 @@ impl<'a> Packer<'a> {
                     })
                     .min_by_key(|(candidate, cell, index)| (candidate.price, *cell, *index));
                 let Some((_, cell, candidate)) = cheapest else { break };
-                self.buy(cell, candidate);
+                self.buy_fixed(cell, candidate);
             }
         }
+    }
+
+    /// A host that is there whatever the pods want.
+    pub(crate) fn buy_fixed(&mut self, cell: usize, candidate: usize) -> HostId {
+        let host = self.buy(cell, candidate);
+        self.fixed_nodes.push(host);
+        host
     }
 
     fn place_at_level(&mut self, class_index: usize, level_index: usize) {
@@ -202,13 +212,12 @@ impl<'a> Packer<'a> {
         let mut shopping: Option<Shopping> = None;
         while self.left[class_index] > 0 {
             if openness.as_ref() != Some(&self.topology.openness(&level.rules)) {
-                self.fill(class_index, level, &mut open);
+                self.fill(class_index, level_index, &mut open);
                 openness = Some(self.topology.openness(&level.rules));
                 if self.left[class_index] == 0 {
                     break;
                 }
             }
-            self.rounds += 1;
             let mut plans = shopping.take().unwrap_or_else(|| self.shopping(class_index, level));
             let Some(purchase) = self.best_purchase(class_index, level, &mut plans) else { break };
             shopping = Some(plans);
@@ -216,11 +225,11 @@ impl<'a> Packer<'a> {
             match purchase {
                 Purchase::Grow { host, candidate } => {
                     self.grow(host, candidate);
-                    self.place_on(class_index, &level.rules, host);
+                    self.place_on(class_index, level_index, host);
                     open.entries.push((0.0, host));
                 }
                 Purchase::Mix { cell, candidate, pattern } => self.buy_mixes(cell, candidate, &pattern),
-                Purchase::New { choices } => self.buy_for(class_index, level, &choices),
+                Purchase::New { choices } => self.buy_for(class_index, level_index, &choices),
             }
             open.entries.extend((first_new..self.hosts.len()).map(|host| (0.0, host)));
         }
@@ -228,12 +237,13 @@ impl<'a> Packer<'a> {
 
     /// A host of one of these kinds, and more of them in turn while each takes as many and nothing else is
     /// decided by it. Taking turns leaves room in every zone for pods that will need it there.
-    fn buy_for(&mut self, class_index: usize, level: &Level, choices: &[(usize, usize)]) {
+    fn buy_for(&mut self, class_index: usize, level_index: usize, choices: &[(usize, usize)]) {
         let classes = self.classes;
         let class = &classes.all[class_index];
+        let level = &class.levels[level_index];
         let (cell, candidate) = choices[0];
         let host = self.buy(cell, candidate);
-        let placed = self.place_on(class_index, &level.rules, host);
+        let placed = self.place_on(class_index, level_index, host);
         let alike = placed > 0 && per_host_cap(class, &level.rules, &self.topology) == Some(placed);
         self.hosts[host].may_grow = alike;
         let mut turn = 1;
@@ -245,7 +255,7 @@ impl<'a> Packer<'a> {
             }
             let host = self.buy(cell, candidate);
             self.hosts[host].may_grow = true;
-            self.place_on(class_index, &level.rules, host);
+            self.place_on(class_index, level_index, host);
         }
     }
 
@@ -270,7 +280,7 @@ impl<'a> Packer<'a> {
             for (class, pods) in &pattern.pods {
                 let pods = self.pods_within_min_values(*class, host, (*pods).min(self.left[*class]));
                 if pods > 0 {
-                    self.bind(*class, host, pods);
+                    self.bind(*class, 0, host, pods);
                 }
             }
         }
@@ -319,16 +329,17 @@ impl<'a> Packer<'a> {
     }
 
     /// Fills open hosts until no rule lets another pod in.
-    fn fill(&mut self, class_index: usize, level: &Level, open: &mut OpenHosts) {
+    fn fill(&mut self, class_index: usize, level_index: usize, open: &mut OpenHosts) {
         let classes = self.classes;
         let class = &classes.all[class_index];
+        let level = &class.levels[level_index];
         loop {
             let before = self.topology.openness(&level.rules);
             let mut position = 0;
             while self.left[class_index] > 0 {
                 let wanted = self.left[class_index] as usize;
                 let Some(host) = open.get(position, wanted) else { break };
-                self.place_on(class_index, &level.rules, host);
+                self.place_on(class_index, level_index, host);
                 position += 1;
             }
             if self.left[class_index] == 0 || self.topology.openness(&level.rules) == before {
@@ -340,13 +351,27 @@ impl<'a> Packer<'a> {
     }
 
     /// Puts as many pods of the class on the host as its room and the rules allow.
-    fn place_on(&mut self, class_index: usize, rules: &PodRules, host: HostId) -> u32 {
-        let class = &self.classes.all[class_index];
+    fn place_on(&mut self, class_index: usize, level_index: usize, host: HostId) -> u32 {
+        self.place_up_to(u32::MAX, class_index, level_index, host)
+    }
+
+    /// The same, but at most so many.
+    pub(crate) fn place_up_to(
+        &mut self,
+        most: u32,
+        class_index: usize,
+        level_index: usize,
+        host: HostId,
+    ) -> u32 {
+        let classes = self.classes;
+        let class = &classes.all[class_index];
+        let rules = &class.levels[level_index].rules;
         let mut placed = 0;
         // An affinity opens a domain with its first pod, a spread may rise with its last: ask again.
-        while self.left[class_index] > 0 && !self.claim_is_held(class) {
+        while placed < most && self.left[class_index] > 0 && !self.claim_is_held(class) {
             let Ok(allowed) = self.topology.room(rules, &class.appearance, Place::Host(host)) else { break };
-            let mut pods = allowed.min(self.hosts[host].room(class)).min(self.left[class_index]);
+            let mut pods =
+                allowed.min(self.hosts[host].room(class)).min(self.left[class_index]).min(most - placed);
             if !class.volumes.exclusive.is_empty() {
                 pods = pods.min(1);
             }
@@ -354,13 +379,13 @@ impl<'a> Packer<'a> {
             if pods == 0 {
                 break;
             }
-            self.bind(class_index, host, pods);
+            self.bind(class_index, level_index, host, pods);
             placed += pods;
         }
         placed
     }
 
-    fn bind(&mut self, class_index: usize, host_id: HostId, pods: u32) {
+    fn bind(&mut self, class_index: usize, level: usize, host_id: HostId, pods: u32) {
         let class = &self.classes.all[class_index];
         let host = &mut self.hosts[host_id];
         let times = -i64::from(pods);
@@ -378,7 +403,7 @@ impl<'a> Packer<'a> {
         self.claims_held.extend(class.volumes.exclusive.iter().cloned());
         self.topology.add(&class.appearance, host_id, pods);
         self.left[class_index] -= pods;
-        self.steps.push(Step { class: class_index, host: host_id, pods });
+        self.steps.push(Step { class: class_index, host: host_id, pods, level });
     }
 
     fn claim_is_held(&self, class: &Class) -> bool {
@@ -390,7 +415,7 @@ impl<'a> Packer<'a> {
         class.volumes.exclusive.iter().find(|claim| self.claims_held.contains(*claim))
     }
 
-    fn buy(&mut self, cell_index: usize, candidate: usize) -> HostId {
+    pub(crate) fn buy(&mut self, cell_index: usize, candidate: usize) -> HostId {
         let cell = &self.market.cells[cell_index];
         let chosen = &cell.candidates[candidate];
         let limits = self.snapshot.pools[cell.pool].types[chosen.instance_type].volume_limits.clone();
@@ -480,7 +505,7 @@ impl<'a> Packer<'a> {
         pods
     }
 
-    fn min_values_matter(&self, pool: usize) -> bool {
+    pub(crate) fn min_values_matter(&self, pool: usize) -> bool {
         self.policy.min_values == MinValuesPolicy::Strict
             && self.snapshot.pools[pool].requirements.has_min_values()
     }
@@ -556,6 +581,65 @@ impl<'a> Packer<'a> {
     pub(crate) fn min_values_allow_alone(&self, class_index: usize, cell: usize) -> bool {
         let class = &self.classes.all[class_index];
         self.min_values_hold(&[(class_index, 1)], cell, &class.requests)
+    }
+}
+
+/// What the packer knows, for those who look at its work.
+impl Packer<'_> {
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        self.snapshot
+    }
+
+    /// How many of the hosts exist already; planned ones come after them.
+    pub(crate) fn existing(&self) -> usize {
+        self.existing
+    }
+
+    pub(crate) fn fixed_nodes(&self) -> impl Iterator<Item = HostId> {
+        self.fixed_nodes.iter().copied()
+    }
+
+    /// The order in which classes are placed.
+    pub(crate) fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    pub(crate) fn heaviest_pool(&self, class: usize) -> i32 {
+        self.heaviest_pool[class]
+    }
+
+    pub(crate) fn pool_weight(&self, pool: usize) -> i32 {
+        self.snapshot.pools[pool].weight
+    }
+
+    pub(crate) fn buys_for_pods(&self, pool: usize) -> bool {
+        self.snapshot.pools[pool].replicas.is_none()
+    }
+
+    /// Whether labels and taints of the host suit the class at this level.
+    pub(crate) fn host_admits(&self, level: &Level, host: HostId) -> bool {
+        match self.hosts[host].origin {
+            HostOrigin::Node(_) => self.admitted_nodes[level.demand].contains(host),
+            HostOrigin::Planned { cell, .. } => self.admitted_cells[level.demand].contains(cell),
+        }
+    }
+
+    pub(crate) fn can_buy(&self, cell: usize, candidate: usize) -> bool {
+        let cell = &self.market.cells[cell];
+        self.ledger.shortage(cell.pool, &cell.candidates[candidate]).is_none()
+    }
+
+    /// What the planned hosts cost.
+    pub(crate) fn spent(&self) -> i64 {
+        let planned = self.hosts[self.existing..].iter();
+        planned
+            .map(|host| match host.origin {
+                HostOrigin::Planned { cell, candidate } => {
+                    self.market.cells[cell].candidates[candidate].price
+                }
+                HostOrigin::Node(_) => 0,
+            })
+            .sum()
     }
 }
 

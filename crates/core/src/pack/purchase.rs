@@ -326,9 +326,7 @@ fn is_unruled(class: &Class, rules: &PodRules) -> bool {
         && rules.anti_affinity.is_empty()
         && class.appearance.shunned_by.is_empty()
         && class.ports.is_empty()
-        && class.volumes.exclusive.is_empty()
-        && class.volumes.own.is_empty()
-        && class.volumes.shared.is_empty()
+        && !class.volumes.attach()
 }
 /// The groups that let only so many pods of the class on one host.
 fn capping_groups(class: &Class, rules: &PodRules, topology: &Topology) -> SmallVec<[usize; 2]> {

@@ -16,7 +16,9 @@ use berth_core::pool::{Limits, Pool};
 use berth_core::requirement::{Expression, NodeTerm, Operator, Requirements};
 use berth_core::resources::{CPU, MEMORY, PODS, Resources};
 use berth_core::selector::Selector;
-use berth_core::snapshot::{DaemonSet, MinValuesPolicy, Policy, PreferencePolicy, SharedLimit, Snapshot};
+use berth_core::snapshot::{
+    DaemonSet, Effort, MinValuesPolicy, Policy, PreferencePolicy, SharedLimit, Snapshot,
+};
 use berth_core::units::Price;
 use berth_core::volume::{Storage, StorageClass, Volume, VolumeClaim};
 
@@ -115,6 +117,7 @@ pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
         } else {
             Vec::new()
         },
+        effort: Effort { rounds: [0, 3, 40][dice.below(3)], threads: 1 + dice.below(3) },
     };
     (snapshot, policy)
 }

@@ -1,10 +1,12 @@
 //! `cargo xtask bench`: how long plans take, how much memory, how good they are, and whether that is enough.
 
+mod chart;
 mod machine;
 mod measure;
+mod peers;
+mod report;
 mod table;
 
-use std::fs;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -15,7 +17,6 @@ use measure::{Answer, Planned, Programs, Read, Workload};
 use table::{Table, count, megabytes, seconds};
 
 const COMMAND: &str = "cargo xtask bench provision";
-const REPORT: &str = "docs/benchmarks.md";
 
 /// The types of `aws-us-east-1`, in three zones, on demand and on spot.
 const TYPES: u32 = 1345;
@@ -23,8 +24,17 @@ const CLASSES: u32 = 500;
 /// What the quick form makes of every number of pods.
 const QUICK_DIVISOR: u32 = 100;
 
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Bench {
+    #[command(subcommand)]
+    question: Option<Question>,
+    #[command(flatten)]
+    peers: peers::Options,
+}
+
 #[derive(Debug, Subcommand)]
-pub(crate) enum Bench {
+enum Question {
     /// Plans for pods without a place: time, memory, nodes, cost, and how these grow
     Provision(Options),
 }
@@ -32,7 +42,7 @@ pub(crate) enum Bench {
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// A CSV with the name, the milli-CPU and the MiB of real pods in its first columns
-    #[arg(long, value_name = "PATH", default_value_os_t = root().join("../shared/data/openb_pods.csv"))]
+    #[arg(long, value_name = "PATH", default_value_os_t = default_real_pods())]
     real_pods: PathBuf,
 
     /// Also write the tables to docs/benchmarks.md
@@ -44,8 +54,18 @@ pub(crate) struct Options {
     quick: bool,
 }
 
+fn default_real_pods() -> PathBuf {
+    root().join("../shared/data/openb_pods.csv")
+}
+
 pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
-    let Bench::Provision(options) = bench;
+    match &bench.question {
+        Some(Question::Provision(options)) => provision(options),
+        None => peers::run(&bench.peers),
+    }
+}
+
+fn provision(options: &Options) -> Result<(), StepError> {
     eprintln!("building, optimised");
     let mut programs = Programs::build(if options.quick { 1 } else { measure::RUNS })?;
     let sizes = Sizes { divisor: if options.quick { QUICK_DIVISOR } else { 1 } };
@@ -85,14 +105,12 @@ pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
     let lines: Vec<String> = bars.iter().map(|bar| format!("- {bar}")).collect();
     if options.write {
         let text = format!(
-            "# Benchmarks\n\nWritten by `{COMMAND} --write` on {}.\n\n{}\n\n## Bars\n\n{}\n\n{tables}",
+            "Written by `{COMMAND} --write` on {}.\n\n{}\n\n## Bars\n\n{}\n\n{tables}",
             machine::description(),
             programs.method(),
             lines.join("\n"),
         );
-        fs::write(root().join(REPORT), text)
-            .map_err(|source| StepError::File { path: REPORT.to_owned(), source })?;
-        println!("wrote {REPORT}");
+        report::write("provision", &text)?;
     }
     check("bars", COMMAND, || {
         println!("{}", lines.join("\n"));
@@ -138,7 +156,9 @@ fn real(programs: &mut Programs, options: &Options) -> Result<Option<Planned>, S
         eprintln!("no real pods: {} is no file", options.real_pods.display());
         return Ok(None);
     }
-    programs.plan(&Workload::Real { csv: options.real_pods.clone() }).map(Some)
+    programs
+        .plan(&Workload::Real { csv: options.real_pods.clone(), all_types: false, daemon_set: false })
+        .map(Some)
 }
 
 /// One number grows, the others stay.

@@ -5,6 +5,8 @@ mod fuzz;
 mod generate;
 mod licence;
 mod metadata;
+mod oracle;
+mod peer;
 mod policy;
 mod step;
 mod suite;
@@ -29,8 +31,9 @@ enum Chore {
     Generate,
     /// Runs the fuzz targets for a short while each
     Fuzz(fuzz::Options),
+    /// Compares Berth's rules with kube-scheduler's own filters on random clusters
+    Oracle(oracle::Options),
     /// Measures, and says whether it is good enough
-    #[command(subcommand)]
     Bench(bench::Bench),
 }
 
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Chore::Test => suite::run(),
         Chore::Generate => generate::write_all(),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Oracle(options) => oracle::run(&options),
         Chore::Bench(bench) => bench::run(&bench),
     };
     match result {

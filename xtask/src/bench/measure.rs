@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
@@ -31,9 +31,27 @@ spec: {containers: [{name: app, resources: {requests: {cpu: "2", memory: 4Gi}}}]
 /// What `provision` plans for.
 #[derive(Clone, Debug)]
 pub(super) enum Workload {
-    Karpenter { pods: u32 },
-    Classes { pods: u32, classes: u32, types: u32 },
-    Real { csv: PathBuf },
+    Karpenter {
+        pods: u32,
+    },
+    Classes {
+        pods: u32,
+        classes: u32,
+        types: u32,
+    },
+    Real {
+        csv: PathBuf,
+        /// Not only newer types of the common families.
+        all_types: bool,
+        /// With an agent on each node.
+        daemon_set: bool,
+    },
+    /// What [`Programs::export`] wrote.
+    Files {
+        dir: PathBuf,
+        /// Only the quick answer.
+        quick: bool,
+    },
 }
 
 impl Workload {
@@ -43,12 +61,26 @@ impl Workload {
             Self::Classes { pods, classes, types } => {
                 vec!["classes".to_owned(), pods.to_string(), classes.to_string(), types.to_string()]
             }
-            Self::Real { csv } => vec!["real".to_owned(), csv.to_string_lossy().into_owned()],
+            Self::Real { csv, all_types, daemon_set } => {
+                let types = if *all_types { "all" } else { "newer" };
+                let mut words = vec!["real".to_owned(), path_text(csv), types.to_owned()];
+                words.extend(daemon_set.then(|| "daemonset".to_owned()));
+                words
+            }
+            Self::Files { dir, quick } => {
+                let mut words = vec!["files".to_owned(), path_text(dir)];
+                words.extend(quick.then(|| "--rounds=0".to_owned()));
+                words
+            }
         }
     }
 }
 
-/// What one run of `crates/cloud/benches/provision.rs` says.
+fn path_text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// What one run of `crates/cloud/benches/provision` says.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Planned {
@@ -101,7 +133,7 @@ pub(super) struct Answer {
     pub(super) peak_kib: u64,
 }
 
-fn dollars<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+pub(super) fn dollars<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
 }
 
@@ -163,6 +195,14 @@ impl Programs {
         let planned = Planned { peak_kib, ..planned };
         self.known.insert(arguments, planned.clone());
         Ok(planned)
+    }
+
+    /// Writes a workload as manifests and a catalog, for others to read.
+    pub(super) fn export(&self, workload: &Workload, dir: &Path) -> Result<(), StepError> {
+        let (dir, arguments) = (path_text(dir), workload.arguments());
+        let words = [self.provision.as_str(), "export", &dir];
+        let words: Vec<&str> = words.into_iter().chain(arguments.iter().map(String::as_str)).collect();
+        output(&words).map(drop)
     }
 
     pub(super) fn read(&self, pods: u32) -> Result<Read, StepError> {

@@ -7,11 +7,19 @@ pub(super) struct Table {
     about: String,
     columns: Vec<&'static str>,
     rows: Vec<Vec<String>>,
+    /// How deep the heading is.
+    level: usize,
 }
 
 impl Table {
     pub(super) fn new(title: &str, about: &str, columns: Vec<&'static str>) -> Self {
-        Self { title: title.to_owned(), about: about.to_owned(), columns, rows: Vec::new() }
+        Self { title: title.to_owned(), about: about.to_owned(), columns, rows: Vec::new(), level: 2 }
+    }
+
+    /// With a heading of this level.
+    #[must_use]
+    pub(super) fn at_level(self, level: usize) -> Self {
+        Self { level, ..self }
     }
 
     pub(super) fn row(&mut self, cells: Vec<String>) {
@@ -21,7 +29,7 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "## {}\n\n{}\n", self.title, self.about)?;
+        writeln!(f, "{} {}\n\n{}\n", "#".repeat(self.level), self.title, self.about)?;
         let widths: Vec<usize> = self
             .columns
             .iter()

@@ -370,8 +370,7 @@ impl<'a> ClassBuilder<'a> {
             for (kind, groups) in self.kinds.iter().zip(&mut counted_by) {
                 let counts = match identity {
                     GroupIdentity::Spread { namespace, selector, .. } => {
-                        kind.namespace == *namespace
-                            && selector.as_ref().is_some_and(|s| s.matches(kind.labels()))
+                        kind.namespace == *namespace && spread_counts(selector.as_ref(), kind.labels())
                     }
                     GroupIdentity::Near { terms, namespace, .. } => terms.iter().all(|term| {
                         term.covers_namespace(
@@ -545,7 +544,7 @@ fn levels<'a>(
             group: *group,
             max_skew: spread.max_skew,
             min_domains: spread.min_domains,
-            matches_itself: spread.selector.as_ref().is_some_and(|selector| selector.matches(labels)),
+            matches_itself: spread_counts(spread.selector.as_ref(), labels),
         };
         let affinity_rule = |groups: &Vec<GroupId>| AffinityRule {
             groups: groups.clone(),
@@ -567,4 +566,10 @@ fn levels<'a>(
         }
         (demand, pod_rules)
     })
+}
+
+/// Whether a spread with this selector counts pods with these labels. kube-scheduler counts nobody for a
+/// selector without expressions, although it matches every pod.
+fn spread_counts(selector: Option<&Selector>, labels: &Labels) -> bool {
+    selector.is_some_and(|selector| !selector.is_everything() && selector.matches(labels))
 }

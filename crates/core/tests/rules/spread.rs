@@ -7,6 +7,7 @@ use berth_core::pod::{Pod, Spread};
 use berth_core::reason::Reason;
 use berth_core::requirement::Operator::In;
 use berth_core::resources::CPU;
+use berth_core::selector::Selector;
 
 use crate::cluster::{
     Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, evenly, expression, node, pod, pool, shop,
@@ -75,6 +76,12 @@ fn max_skew() {
         (
             "without a selector nobody counts",
             shop().pods(2, &web(Spread { selector: None, ..evenly("web", ZONE) })),
+            zones(&["a", "a"]),
+        ),
+        (
+            // As kube-scheduler does, although such a selector matches every pod.
+            "a selector without expressions counts nobody",
+            shop().pods(2, &web(Spread { selector: Some(Selector::default()), ..evenly("web", ZONE) })),
             zones(&["a", "a"]),
         ),
         (

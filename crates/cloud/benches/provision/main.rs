@@ -1,8 +1,17 @@
-//! One measured plan: `cargo bench -p berth-cloud --bench provision -- <workload> <pods> [classes] [types]`.
+//! One measured plan: `cargo bench -p berth-cloud --bench provision -- <workload>`, where a workload is
+//!
+//! - `karpenter <pods>`: the mix of Karpenter's own scheduling benchmark
+//! - `classes <pods> [classes] [types]`: classes of random size on real types
+//! - `real <csv> [newer|all] [daemonset]`: real pods on newer types of the common families, or on all
+//! - `files <dir>`: manifests and a catalog, as `export <dir> <workload>` writes them for a peer to read too
+//!
+//! `--rounds=N` is the effort; 0 is the quick answer alone.
 //!
 //! Prints one line of JSON: the time of the plan alone, the peak memory of the process, what would be bought.
-//! `cargo xtask bench provision` runs it for a whole table, each in a process of its own so that one
-//! workload's memory does not hide another's.
+//! `cargo xtask bench` runs it for whole tables, each in a process of its own so that one workload's memory
+//! does not hide another's.
+
+mod files;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -18,7 +27,7 @@ use berth_core::pool::{Limits, Pool};
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::{CPU, MEMORY, PODS, Resources};
 use berth_core::selector::Selector;
-use berth_core::snapshot::{Effort, Policy, Snapshot};
+use berth_core::snapshot::{DaemonSet, Effort, Policy, Snapshot};
 use berth_core::units::Price;
 use berth_core::{check, provision};
 
@@ -28,17 +37,66 @@ const MIB: i64 = 1 << 20;
 fn main() -> ExitCode {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
-    let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<usize>().ok());
-    let pods = number(1).unwrap_or(1000);
-    let snapshot = match arguments.first().map(String::as_str) {
-        Some("karpenter") | None => karpenter_workload(pods),
-        Some("classes") => classes_workload(pods, number(2).unwrap_or(500), number(3).unwrap_or(usize::MAX)),
-        Some("real") => match arguments.get(1).map(Path::new).and_then(real_workload) {
-            Some(snapshot) => snapshot,
-            None => return refuse("real: name the CSV file of the pods"),
-        },
-        Some(other) => return refuse(&format!("unknown workload {other}: use karpenter, classes or real")),
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["export", dir, workload @ ..] => workload_of(workload)
+            .and_then(|workload| files::write(&workload, Path::new(dir)).map_err(|error| error.to_string())),
+        ["files", dir] => files::read(Path::new(dir)).map(|snapshot| measure(&snapshot)),
+        workload => workload_of(workload).map(|workload| measure(&workload.snapshot())),
     };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn workload_of(words: &[&str]) -> Result<Workload, String> {
+    let number = |index: usize| words.get(index).and_then(|text| text.parse::<usize>().ok());
+    let pods = number(1).unwrap_or(1000);
+    match words.first() {
+        Some(&"karpenter") | None => Ok(karpenter_workload(pods)),
+        Some(&"classes") => {
+            Ok(classes_workload(pods, number(2).unwrap_or(500), number(3).unwrap_or(usize::MAX)))
+        }
+        Some(&"real") => {
+            let csv = words.get(1).ok_or("real: name the CSV file of the pods")?;
+            let choice = if words.contains(&"all") { Choice::All } else { Choice::Newer };
+            real_workload(Path::new(csv), choice, words.contains(&"daemonset"))
+                .ok_or_else(|| format!("real: cannot read {csv}"))
+        }
+        Some(other) => Err(format!("unknown workload {other}: use karpenter, classes, real or files")),
+    }
+}
+
+/// Pods without a place, one pool to buy for them from, and perhaps a DaemonSet on each of its nodes.
+struct Workload {
+    pods: Vec<Pod>,
+    requirements: Vec<Expression>,
+    types: Vec<Arc<InstanceType>>,
+    daemon_requests: Option<Resources>,
+}
+
+impl Workload {
+    fn snapshot(self) -> Snapshot {
+        let daemon_set = |requests| DaemonSet {
+            namespace: "default".into(),
+            name: "agent".into(),
+            spec: Arc::new(PodSpec { requests, ..PodSpec::default() }),
+        };
+        Snapshot {
+            pods: self.pods,
+            pools: vec![pool(self.types.into(), self.requirements.into_iter().collect())],
+            daemon_sets: self.daemon_requests.into_iter().map(daemon_set).collect(),
+            ..Snapshot::default()
+        }
+        .in_order()
+    }
+}
+
+fn measure(snapshot: &Snapshot) {
     let option = |name: &str| std::env::args().find_map(|argument| argument.strip_prefix(name)?.parse().ok());
     let effort = Effort {
         rounds: option("--rounds="),
@@ -46,10 +104,10 @@ fn main() -> ExitCode {
     };
     let policy = Policy { effort, ..Policy::default() };
     let start = Instant::now();
-    let plan = provision::plan(&snapshot, &policy);
+    let plan = provision::plan(snapshot, &policy);
     let elapsed = start.elapsed();
     let peak_kib = peak_memory_kib();
-    let violations = check::check(&snapshot, &policy, &plan);
+    let violations = check::check(snapshot, &policy, &plan);
     let measured = serde_json::json!({
         "pods": snapshot.pods.len(),
         "offerings": snapshot.pools[0].types.iter().map(|t| t.offerings.len()).sum::<usize>(),
@@ -65,12 +123,6 @@ fn main() -> ExitCode {
         "firstViolation": violations.first().map(ToString::to_string),
     });
     println!("{measured}");
-    ExitCode::SUCCESS
-}
-
-fn refuse(message: &str) -> ExitCode {
-    eprintln!("{message}");
-    ExitCode::from(2)
 }
 
 /// The most memory that the process ever had, from the kernel's own count.
@@ -142,9 +194,9 @@ fn requests(cpu_milli: i64, memory: i64) -> Resources {
 
 /// The mix of Karpenter's own scheduling benchmark: a fifth each of generic pods, zone spread, hostname
 /// spread, zone affinity and hostname anti-affinity, on 400 types of linear price.
-fn karpenter_workload(count: usize) -> Snapshot {
+fn karpenter_workload(count: usize) -> Workload {
     let mut dice = Dice(42);
-    let types: Arc<[Arc<InstanceType>]> = (0..400).map(karpenter_type).collect();
+    let types = (0..400).map(karpenter_type).collect();
     let letters = ["a", "b", "c", "d", "e", "f", "g"];
     let each = count / 5;
     let pods = (0..count)
@@ -183,7 +235,7 @@ fn karpenter_workload(count: usize) -> Snapshot {
             pod(format!("pod-{index:06}"), Arc::new(spec))
         })
         .collect();
-    Snapshot { pods, pools: vec![pool(types, Requirements::new())], ..Snapshot::default() }.in_order()
+    Workload { pods, requirements: Vec::new(), types, daemon_requests: None }
 }
 
 fn term(selector: Option<Selector>, key: &str) -> PodTerm {
@@ -226,7 +278,7 @@ fn karpenter_type(index: i64) -> Arc<InstanceType> {
 }
 
 /// Pods in so many classes of random size on the real types and prices.
-fn classes_workload(count: usize, classes: usize, types: usize) -> Snapshot {
+fn classes_workload(count: usize, classes: usize, types: usize) -> Workload {
     let mut dice = Dice(7);
     let specs: Vec<Arc<PodSpec>> = (0..classes)
         .map(|class| {
@@ -244,13 +296,41 @@ fn classes_workload(count: usize, classes: usize, types: usize) -> Snapshot {
     let catalog = berth_cloud::builtin("aws-us-east-1", &CatalogOptions::default());
     let all = catalog.map(|catalog| catalog.types).unwrap_or_default();
     let stride = (all.len() / types.min(all.len()).max(1)).max(1);
-    let chosen: Arc<[Arc<InstanceType>]> = all.into_iter().step_by(stride).take(types).collect();
-    Snapshot { pods, pools: vec![pool(chosen, Requirements::new())], ..Snapshot::default() }.in_order()
+    let types = all.into_iter().step_by(stride).take(types).collect();
+    Workload { pods, requirements: Vec::new(), types, daemon_requests: None }
 }
 
-/// Real pods (CPU and memory; GPUs ignored) on amd64 c, m and r types newer than generation 3, without
-/// metal, on demand, in one zone.
-fn real_workload(csv: &Path) -> Option<Snapshot> {
+/// Which types real pods may be put on: amd64 without metal, on demand, in one zone, in any case.
+#[derive(Clone, Copy)]
+enum Choice {
+    /// The families c, m and r newer than generation 3.
+    Newer,
+    /// All without a GPU.
+    All,
+}
+
+impl Choice {
+    fn requirements(self) -> Vec<Expression> {
+        let is = |key: &str, operator, values: &[&str]| {
+            Expression::new(key, operator, values.iter().map(|value| Text::from(*value)).collect()).ok()
+        };
+        let common = [
+            is(names::CAPACITY_TYPE, Operator::In, &["on-demand"]),
+            is(names::ARCH, Operator::In, &["amd64"]),
+        ];
+        let own = match self {
+            Self::Newer => vec![
+                is("karpenter.k8s.aws/instance-category", Operator::In, &["c", "m", "r"]),
+                is("karpenter.k8s.aws/instance-generation", Operator::Gt, &["3"]),
+            ],
+            Self::All => vec![is("karpenter.k8s.aws/instance-gpu-count", Operator::DoesNotExist, &[])],
+        };
+        common.into_iter().chain(own).flatten().collect()
+    }
+}
+
+/// CPU and memory of real pods; GPUs are ignored.
+fn real_workload(csv: &Path, choice: Choice, daemon_set: bool) -> Option<Workload> {
     let text = std::fs::read_to_string(csv).ok()?;
     let pods = text
         .lines()
@@ -267,18 +347,10 @@ fn real_workload(csv: &Path) -> Option<Snapshot> {
         .collect();
     let options = CatalogOptions { zones: vec!["us-east-1a".into()], ..CatalogOptions::default() };
     let types = berth_cloud::builtin("aws-us-east-1", &options)?.types;
-    let is = |key: &str, operator, values: &[&str]| {
-        Expression::new(key, operator, values.iter().map(|value| Text::from(*value)).collect()).ok()
-    };
-    let requirements: Requirements = [
-        is(names::CAPACITY_TYPE, Operator::In, &["on-demand"]),
-        is(names::ARCH, Operator::In, &["amd64"]),
-        is("karpenter.k8s.aws/instance-category", Operator::In, &["c", "m", "r"]),
-        is("karpenter.k8s.aws/instance-generation", Operator::Gt, &["3"]),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    let types = types.into_iter().filter(|t| !t.name.contains("metal")).collect();
-    Some(Snapshot { pods, pools: vec![pool(types, requirements)], ..Snapshot::default() }.in_order())
+    Some(Workload {
+        pods,
+        requirements: choice.requirements(),
+        types: types.into_iter().filter(|t| !t.name.contains("metal")).collect(),
+        daemon_requests: daemon_set.then(|| requests(300, 512 * MIB)),
+    })
 }

@@ -1,0 +1,92 @@
+//! The programs under `peers/`: Go, with the peer as a module, built beside cargo's own output.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::root;
+use crate::step::{StepError, output};
+
+/// What is built, and from which module file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer {
+    /// Its folder under `peers/`.
+    pub(crate) folder: &'static str,
+    pub(crate) module_file: &'static str,
+    /// What the program is called, different for each module file.
+    pub(crate) program: &'static str,
+}
+
+/// A program, or why there is none on this machine.
+#[derive(Debug)]
+pub(crate) enum Built {
+    Program(PathBuf),
+    LeftOut(String),
+}
+
+impl Peer {
+    /// Builds unless Go is missing or too old. The first time takes minutes: Kubernetes is large.
+    pub(crate) fn build(&self) -> Result<Built, StepError> {
+        if output(&["go", "version"]).is_err() {
+            return Ok(Built::LeftOut(
+                "Go is not installed; get it from https://go.dev/dl or with your package manager".to_owned(),
+            ));
+        }
+        let program = directory()?.join(self.program);
+        eprintln!("building peers/{}; the first time takes minutes", self.folder);
+        let words = ["build", "-trimpath", "-modfile", self.module_file, "-o"];
+        let command = format!("go {} in peers/{}", words.join(" "), self.folder);
+        let built = Command::new("go")
+            .args(words)
+            .arg(&program)
+            .arg(".")
+            .current_dir(root().join("peers").join(self.folder))
+            .output()
+            .map_err(|source| StepError::NotStarted { command: command.clone(), source })?;
+        let said = String::from_utf8_lossy(&built.stderr).trim().to_owned();
+        if built.status.success() {
+            Ok(Built::Program(program))
+        } else if is_too_old(&said) {
+            Ok(Built::LeftOut(format!("Go is too old; get a newer one from https://go.dev/dl\n{said}")))
+        } else {
+            Err(StepError::Output { command, message: said })
+        }
+    }
+}
+
+/// Go fetches a newer Go by itself unless it was told not to.
+fn is_too_old(said: &str) -> bool {
+    said.contains("requires go >=")
+}
+
+/// Where programs and the files for them go: beside what cargo builds, never into the tree.
+pub(crate) fn directory() -> Result<PathBuf, StepError> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        target_directory: PathBuf,
+    }
+    let words = ["cargo", "metadata", "--format-version", "1", "--no-deps"];
+    let metadata: Metadata = serde_json::from_slice(&output(&words)?)
+        .map_err(|error| StepError::Output { command: words.join(" "), message: error.to_string() })?;
+    let directory = metadata.target_directory.join("peers");
+    fs::create_dir_all(&directory)
+        .map_err(|source| StepError::File { path: directory.to_string_lossy().into_owned(), source })?;
+    Ok(directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_go_is_no_broken_program() {
+        for (said, old) in [
+            ("go: go.mod requires go >= 1.26.9 (running go 1.26.8; GOTOOLCHAIN=local)", true),
+            ("./main.go:3:1: syntax error", false),
+        ] {
+            assert_eq!(is_too_old(said), old, "{said}");
+        }
+    }
+}

@@ -318,6 +318,7 @@ impl Input {
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
             disruption,
+            tries_scheduler: true,
         }
     }
 }
@@ -540,6 +541,7 @@ mod tests {
                 capacity_type: Some(CapacityType::Spot),
             }],
             effort: Effort { rounds: Some(7), ..advise.input.policy(advise.worth.policy()).effort },
+            tries_scheduler: true,
             disruption: DisruptionPolicy {
                 price: Price::from_micro_usd(2000),
                 saving_min: SavingMin::Percent(7),

@@ -34,4 +34,5 @@ mod ledger;
 mod market;
 mod pack;
 mod pattern;
+mod scoring;
 mod topology;

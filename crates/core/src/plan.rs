@@ -35,6 +35,9 @@ pub struct Plan {
     pub lower_bound: Price,
     /// Rounds of work that went into it: the same number gives the same plan.
     pub rounds: u64,
+    /// Placed pods that kube-scheduler, left to its own preferences, could leave waiting; `None` where that
+    /// was not tried.
+    pub may_strand: Option<Vec<usize>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,6 +252,7 @@ impl Plan {
                 .iter()
                 .map(|kept| KeptDocument { node: &snapshot.nodes[kept.node].name, refusal: &kept.refusal })
                 .collect(),
+            may_strand: self.may_strand.as_deref().map(pod_ids),
             skipped,
         }
     }
@@ -289,6 +293,9 @@ pub struct PlanDocument<'a> {
     disrupt: Vec<StepDocument<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     kept: Vec<KeptDocument<'a>>,
+    /// Placed pods that kube-scheduler's own preferences could leave waiting, where that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    may_strand: Option<Vec<String>>,
     skipped: &'a [Skipped],
 }
 

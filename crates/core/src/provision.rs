@@ -16,6 +16,7 @@ use crate::names::Text;
 use crate::node::{Node, NodeState};
 use crate::pack::{self, Packer, Start};
 use crate::plan::{Alternative, Bind, Host as PlanHost, Launch, Plan, PoolRefusal, Unplaced};
+use crate::scoring;
 use crate::snapshot::{Policy, Snapshot};
 use crate::topology::Topology;
 use crate::units::Price;
@@ -242,7 +243,26 @@ impl<'a> Prepared<'a> {
             cost_after: cost_before.plus(bought),
             lower_bound: cost_before.plus(bound.min(bought)),
             rounds,
+            may_strand: self.may_strand(packer),
         }
+    }
+
+    /// Pods that the scheduler's own preferences could leave without a place.
+    fn may_strand(&self, packer: &Packer<'_>) -> Option<Vec<usize>> {
+        if !self.policy.tries_scheduler {
+            return None;
+        }
+        let fresh = self.packer_in(packer.order.clone());
+        let stranded = scoring::simulate(packer, fresh, &self.dimensions)?;
+        let mut pods: Vec<usize> = stranded
+            .into_iter()
+            .flat_map(|(class, count)| {
+                let placed = self.classes.all[class].pods.len() - packer.left[class] as usize;
+                self.classes.all[class].pods[placed - count as usize..placed].iter().copied()
+            })
+            .collect();
+        pods.sort_unstable();
+        Some(pods)
     }
 
     pub(crate) fn launch(

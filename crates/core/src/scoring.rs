@@ -13,7 +13,7 @@ use crate::topology::{HostId, Place};
 
 /// How many nodes all pods together may be held against: beyond it a simulation takes too long to be waited
 /// for.
-const PAIRS_MAX: usize = 60_000_000;
+const PAIRS_MAX: usize = 20_000_000;
 
 /// Lets the scheduler place what `packer` placed, on the same nodes: which pods would find no place, by class
 /// with how many. `fresh` has placed nothing and planned nothing yet. `None` where there are too many pods and

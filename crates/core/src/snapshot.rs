@@ -67,6 +67,8 @@ pub struct Policy {
     pub unavailable: Vec<OfferingPattern>,
     pub disruption: DisruptionPolicy,
     pub effort: Effort,
+    /// Whether the plan is tried against kube-scheduler's own way of choosing among nodes.
+    pub tries_scheduler: bool,
 }
 
 /// How much work goes into a plan.

@@ -113,6 +113,7 @@ fn shop() -> Scene {
         cost_after: Price::from_micro_usd(351_540),
         lower_bound: Price::from_micro_usd(343_000),
         rounds: 1,
+        may_strand: None,
         ..Plan::default()
     };
     let skipped = [("ConfigMap", 2), ("Service", 1)]
@@ -214,6 +215,7 @@ fn scattered() -> Scene {
         cost_after: Price::from_micro_usd(527_310),
         lower_bound: Price::from_micro_usd(500_000),
         rounds: 3,
+        may_strand: None,
         ..Plan::default()
     };
     let removing = Some(DisruptionPolicy::default());

@@ -82,6 +82,8 @@ pub(crate) struct Cost {
     pub(crate) estimated: bool,
     /// Nodes whose price is not known, and which the sums therefore leave out.
     pub(crate) unpriced_nodes: usize,
+    /// What kube-scheduler could make of the plan, if it is worth a warning.
+    pub(crate) warning: Option<String>,
 }
 
 impl Cost {
@@ -128,6 +130,7 @@ impl View {
                 gap_basis_points: plan.gap_basis_points(),
                 estimated: plan.launches.iter().any(|launch| launch.estimated),
                 unpriced_nodes: snapshot.nodes.iter().filter(|node| node.price.is_none()).count(),
+                warning: scheduler_warning(plan, snapshot),
             },
             skipped: skipped
                 .iter()
@@ -162,6 +165,17 @@ pub(crate) fn added_and_held(launch: &Launch, snapshot: &Snapshot, pods: &[usize
     let added = requests_of(snapshot, pods);
     let held = launch.requests.minus(&added);
     (added, held)
+}
+
+/// The scheduler prefers empty nodes, and a tight plan may then lack room for the last pods.
+fn scheduler_warning(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
+    let pods = plan.may_strand.as_ref().filter(|pods| !pods.is_empty())?;
+    Some(format!(
+        "There is a place for each, but kube-scheduler prefers empty nodes and could leave {} waiting ({}) until \
+         another node comes.",
+        counted(pods.len(), "pod"),
+        pod_names(snapshot, pods),
+    ))
 }
 
 fn verdict(plan: &Plan, removals: Option<&Removals>) -> String {

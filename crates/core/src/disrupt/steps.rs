@@ -74,6 +74,7 @@ pub(super) fn assemble(
         cost_after,
         lower_bound,
         rounds,
+        may_strand: None,
     }
 }
 

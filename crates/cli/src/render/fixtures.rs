@@ -96,6 +96,7 @@ fn shop() -> Scene {
         cost_after: Price::from_micro_usd(351_540),
         lower_bound: Price::from_micro_usd(343_000),
         rounds: 1,
+        ..Plan::default()
     };
     let skipped = [("ConfigMap", 2), ("Service", 1)]
         .map(|(kind, count)| Skipped { kind: kind.to_owned(), count })

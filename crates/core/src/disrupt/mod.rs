@@ -35,7 +35,7 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
         outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
         rounds += outcome.rounds;
     }
-    steps::assemble(snapshot, policy, &safety, &draft, &view, outcome, rounds)
+    steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, rounds)
 }
 
 /// The plan for what waits, and for this node alone to go, whether or not that pays; with what speaks against
@@ -47,7 +47,7 @@ pub(crate) fn plan_without(snapshot: &Snapshot, policy: &Policy, node: usize) ->
     let refusal = outcome.refusals[node].clone();
     let (safety, rounds) = (outcome.safety.clone(), outcome.rounds);
     draft.merge(&view, &outcome);
-    (steps::assemble(snapshot, policy, &safety, &draft, &view, outcome, rounds), refusal)
+    (steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, rounds), refusal)
 }
 
 /// Disjoint sets of small numbers.

@@ -113,7 +113,6 @@ fn shop() -> Scene {
         cost_after: Price::from_micro_usd(351_540),
         lower_bound: Price::from_micro_usd(343_000),
         rounds: 1,
-        may_strand: None,
         ..Plan::default()
     };
     let skipped = [("ConfigMap", 2), ("Service", 1)]

@@ -85,7 +85,8 @@ pub(super) fn look(view: &Snapshot, policy: &Policy, planned: &FixedBitSet, scop
     if scope == Scope::All {
         pass.remove_empty();
         pass.remove_into_room();
-        pass.replace();
+        pass.replace_sets();
+        pass.replace_alone();
     } else {
         pass.empty_regardless();
     }
@@ -151,7 +152,7 @@ struct Candidate {
     /// With what its pool's nodes cost beyond their price.
     price: Price,
     cost: DisruptionCost,
-    /// What its price is above the worth of its pods, in micro-dollars.
+    /// What its price is above what its pods could cost if bought for well, in micro-dollars.
     waste: i64,
     removed: bool,
 }
@@ -189,12 +190,19 @@ struct Group {
     bought: Vec<HostId>,
 }
 
-/// How many sets of nodes are tried for replacement before the best is taken.
-const SETS_MAX: usize = 18;
+/// Up to so many nodes every number of them is tried, beyond that halves.
+const SMALL_SET: usize = 8;
+/// Beyond so many nodes a set costs so much to try that it must promise more.
+const LARGE_SET: usize = 64;
+/// In percent, beside [`UNREACHABLE_PERCENT`].
+const LARGE_SET_MARGIN_PERCENT: i64 = 5;
+/// Whatever is bought costs this much more than the least it could, in percent: whole pods on whole machines.
+const UNREACHABLE_PERCENT: i64 = 6;
 /// How many times a set is taken before only single nodes are looked at.
-const SETS_TAKEN_MAX: usize = 8;
-/// How many nodes are tried alone although they promise little.
-const UNLIKELY_MAX: usize = 24;
+const SETS_TAKEN_MAX: usize = 3;
+/// After how many nodes that are not worth replacing alone no more are tried: they come in the order of what
+/// they promise.
+const ALONE_FAILED_MAX: usize = 8;
 
 impl<'a> Pass<'a> {
     fn new(
@@ -211,7 +219,8 @@ impl<'a> Pass<'a> {
                 .iter()
                 .map(|(class, pods)| {
                     let pods = i64::try_from(pods.len()).unwrap_or(i64::MAX);
-                    prepared.worth.value(&prepared.classes.all[*class].requests) * crate::bound::float(pods)
+                    prepared.proven_worth.value(&prepared.classes.all[*class].requests)
+                        * crate::bound::float(pods)
                 })
                 .sum()
         };
@@ -234,7 +243,7 @@ impl<'a> Pass<'a> {
                     reason: judged.reason,
                     price,
                     cost: judged.cost,
-                    waste: price.micro_usd().saturating_sub(worth),
+                    waste: price.micro_usd().saturating_sub(worth + worth * UNREACHABLE_PERCENT / 100),
                     removed: false,
                 })
             })
@@ -276,6 +285,11 @@ impl<'a> Pass<'a> {
         }
         self.record_waiting(0);
         self.left = self.packer.set_aside_left();
+        // Where room is held for what may come nothing else moves in: the room would have to be bought again.
+        let classes = &self.prepared.classes.all;
+        for host in &mut self.packer.hosts {
+            host.closed |= host.placed.iter().any(|(class, _)| classes[*class].is_buffer);
+        }
     }
 
     fn pack(&mut self, order: ClassOrder) {
@@ -367,24 +381,36 @@ impl<'a> Pass<'a> {
             .filter(|index| self.may_still_go(*index) && self.worth_deleting(*index).is_ok())
             .collect();
         let set = self.affordable(&worthwhile, Leaving::ForGood);
-        let most = self.room_for(&set);
-        let mut tried = usize::MAX;
-        for part in [0, 32, 16, 8, 4, 2] {
-            let size = if part == 0 { most } else { most - most / part };
-            if size < 2 || size >= tried {
-                continue;
-            }
-            tried = size;
-            if let Some(trial) = self.try_out(&set[..size], false) {
-                self.accept(trial);
-                break;
-            }
+        if let Some(trial) = self.largest_that_fits(&set) {
+            self.accept(trial);
         }
         for index in worthwhile {
             if self.may_still_go(index) {
                 self.remove_alone(index);
             }
         }
+    }
+
+    /// The most of the nodes, in their order, whose pods find room together on the others.
+    fn largest_that_fits(&mut self, set: &[usize]) -> Option<Trial> {
+        let most = self.room_for(set);
+        if most < 2 {
+            return None;
+        }
+        let (mut fits, mut too_many) = (0, most + 1);
+        // Rooms are never filled to the brim: what is a little below the sum of them comes first.
+        let mut size = most - most / 16;
+        while too_many - fits > most / 256 + 1 {
+            match self.try_out(&set[..size], false) {
+                Some(trial) => {
+                    self.packer.undo(trial.mark);
+                    fits = size;
+                }
+                None => too_many = size,
+            }
+            size = fits.midpoint(too_many).max(1);
+        }
+        self.try_out(&set[..fits], false)
     }
 
     /// How many of the nodes, in their order, could go if only the sum of the room counted.
@@ -435,53 +461,51 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Buys anew for nodes that are dearer than what their pods need: sets of them first, then each alone.
-    fn replace(&mut self) {
+    /// Buys anew for sets of nodes that are dearer than what their pods need.
+    fn replace_sets(&mut self) {
         for _ in 0..SETS_TAKEN_MAX {
             let promising: Vec<usize> =
                 (0..self.candidates.len()).filter(|index| self.promises_saving(*index)).collect();
             let set = self.affordable(&promising, Leaving::Replaced);
-            let Some(best) = self.best_set(&set) else { break };
-            match self.try_out(&best, true) {
-                Some(trial) if self.pays(&trial).is_ok() => self.accept(trial),
-                Some(trial) => {
-                    self.packer.undo(trial.mark);
-                    break;
-                }
-                None => break,
-            }
-        }
-        let mut unlikely = 0;
-        for index in 0..self.candidates.len() {
-            let candidate = &self.candidates[index];
-            if candidate.reason != DisruptionReason::Underutilized || !self.may_still_go(index) {
-                continue;
-            }
-            if !self.promises_saving(index) {
-                unlikely += 1;
-                if unlikely > UNLIKELY_MAX {
-                    continue;
-                }
-            }
-            self.replace_alone(index);
+            let Some(trial) = self.paying_set(&set) else { break };
+            self.accept(trial);
         }
     }
 
-    fn replace_alone(&mut self, index: usize) {
+    /// Buys anew for single nodes, the most promising first, until that has failed often enough.
+    fn replace_alone(&mut self) {
+        let mut failed = 0;
+        for index in 0..self.candidates.len() {
+            if failed < ALONE_FAILED_MAX
+                && self.candidates[index].reason == DisruptionReason::Underutilized
+                && self.may_still_go(index)
+                && !self.replace_one(index)
+            {
+                failed += 1;
+            }
+        }
+    }
+
+    /// Whether the node goes.
+    fn replace_one(&mut self, index: usize) -> bool {
         let node = self.candidates[index].node;
         if let Err(reason) = self.allowances.clone().take(&self.safety.nodes[node], Leaving::Replaced) {
             self.refuse(index, spent(reason));
-            return;
+            return false;
         }
         let Some(trial) = self.try_out(&[index], true) else {
             self.refuse_for_room(index);
-            return;
+            return false;
         };
         match self.pays(&trial) {
-            Ok(_) => self.accept(trial),
+            Ok(_) => {
+                self.accept(trial);
+                true
+            }
             Err((_, refusal)) => {
                 self.packer.undo(trial.mark);
                 self.refuse(index, refusal);
+                false
             }
         }
     }
@@ -503,28 +527,43 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The set of nodes, among the first so many, whose replacement saves most after its disruption.
-    fn best_set(&mut self, set: &[usize]) -> Option<Vec<usize>> {
-        let mut sizes: Vec<usize> = Vec::new();
+    /// The largest set of the first so many nodes that pays; among few nodes the one that pays most.
+    fn paying_set(&mut self, set: &[usize]) -> Option<Trial> {
         let mut size = set.len();
-        while size > 8 {
-            sizes.push(size);
-            size = size * 3 / 5;
+        while size > SMALL_SET {
+            if (size <= LARGE_SET || self.promises_much(&set[..size]))
+                && let Some(trial) = self.try_paying(&set[..size])
+            {
+                return Some(trial);
+            }
+            size /= 2;
         }
-        sizes.extend((2..=size).rev());
-        let mut best: Option<(i64, Vec<usize>)> = None;
-        for size in sizes.into_iter().take(SETS_MAX) {
-            let Some(trial) = self.try_out(&set[..size], true) else { continue };
-            let (net, paying) = match self.pays(&trial) {
-                Ok(net) => (net, set[..size].to_vec()),
-                Err((paying, _)) => paying,
-            };
+        let mut best: Option<(i64, usize)> = None;
+        for size in (2..=size).rev() {
+            let Some(trial) = self.try_paying(&set[..size]) else { continue };
+            let net = self.pays(&trial).unwrap_or(0);
             self.packer.undo(trial.mark);
-            if net > 0 && !paying.is_empty() && best.as_ref().is_none_or(|(most, _)| net > *most) {
-                best = Some((net, paying));
+            if best.is_none_or(|(most, _)| net > most) {
+                best = Some((net, size));
             }
         }
-        best.map(|(_, paying)| paying)
+        best.and_then(|(_, size)| self.try_paying(&set[..size]))
+    }
+
+    /// Tries the set, or the part of it that pays; nothing has changed if none does.
+    fn try_paying(&mut self, set: &[usize]) -> Option<Trial> {
+        let trial = self.try_out(set, true)?;
+        let Err(((_, paying), _)) = self.pays(&trial) else { return Some(trial) };
+        self.packer.undo(trial.mark);
+        if paying.is_empty() {
+            return None;
+        }
+        let trial = self.try_out(&paying, true)?;
+        if self.pays(&trial).is_ok() {
+            return Some(trial);
+        }
+        self.packer.undo(trial.mark);
+        None
     }
 
     /// What the trial saves after its disruption, or which part of it would, and why the rest does not.
@@ -612,12 +651,23 @@ impl<'a> Pass<'a> {
         self.judge.judge(&self.costs(&Group { candidates: vec![index], bought: Vec::new() }))
     }
 
-    /// Whether its pods could be bought for at market prices with enough left over.
+    /// Whether its pods could cost so much less that it pays, if all went well.
     fn promises_saving(&self, index: usize) -> bool {
         let candidate = &self.candidates[index];
         candidate.reason == DisruptionReason::Underutilized
             && self.may_still_go(index)
             && candidate.waste >= self.judge.least_saving(candidate.price, candidate.cost)
+    }
+
+    /// Whether a large set promises so much that it is worth trying.
+    fn promises_much(&self, set: &[usize]) -> bool {
+        let promised = |index: &usize| {
+            let candidate = &self.candidates[*index];
+            candidate.waste
+                - candidate.price.micro_usd() * LARGE_SET_MARGIN_PERCENT / 100
+                - self.judge.least_saving(candidate.price, candidate.cost)
+        };
+        set.iter().map(promised).sum::<i64>() > 0
     }
 
     /// Still there, and nothing has been put on it.

@@ -1,5 +1,6 @@
 //! Why a node stays, or what taking it away saves and moves.
 
+use berth_core::disruption::DisruptionPolicy;
 use berth_core::plan::{DisruptionStep, Plan};
 use berth_core::safety::NodeSafety;
 use berth_core::snapshot::Snapshot;
@@ -10,7 +11,6 @@ use super::money::{hourly, monthly};
 use super::removals::{Step, terms};
 use super::style::{Style, Tone, cell, printable, toned_cell};
 use super::view::{counted, pod_names};
-use berth_core::disruption::DisruptionPolicy;
 
 /// Whether the node goes and why, what each rule says, and what is on it.
 pub(crate) fn node_text(
@@ -28,7 +28,7 @@ pub(crate) fn node_text(
     let heading = format!("Rules for taking it away as {}", safety.reason.name());
     section(&heading, &rules(safety, style));
     section("What is on it", &contents(index, snapshot, style));
-    paragraphs.push(terms(policy));
+    paragraphs.push(style.paragraph(&terms(policy)));
     paragraphs.join("\n\n") + "\n"
 }
 
@@ -131,6 +131,7 @@ mod tests {
                 reason: DisruptionReason::Expired,
                 nodes: vec![1],
                 replacements: vec![0],
+                first_bind: 0,
                 pods_moved: 0,
                 saves: Price::from_micro_usd(-1000),
                 cost: DisruptionCost::NODE,

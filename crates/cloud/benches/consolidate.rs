@@ -1,6 +1,8 @@
-//! One measured consolidation: `cargo bench -p berth-cloud --bench consolidate -- [nodes] [pods] [classes]`.
+//! One measured consolidation:
+//! `cargo bench -p berth-cloud --bench consolidate -- <workload> [nodes] [pods] [classes]`.
 //!
-//! Pods are scattered at random over too many nodes of random types. Prints one line of JSON: the time of the
+//! Pods are scattered at random over too many nodes: in the workload `even` of one family, which the pods suit
+//! on the whole; in `mixed` of three families at random. Prints one line of JSON: the time of the
 //! first plan alone, the peak memory of the process up to then, what the plan does, and what has become of the
 //! cluster after plans have been carried out until one finds nothing more to do.
 
@@ -20,29 +22,38 @@ use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::{CPU, MEMORY, PODS, Resources};
 use berth_core::snapshot::{Policy, Snapshot};
 use berth_core::units::Price;
-use berth_core::{check, disrupt};
+use berth_core::{check, disrupt, provision};
 
 const MIB: i64 = 1 << 20;
 const ZONE: &str = "us-east-1a";
-/// What the nodes are: general, for computing, for memory.
-const TYPES: [&str; 6] =
-    ["m6i.2xlarge", "c6i.2xlarge", "r6i.2xlarge", "m6i.4xlarge", "c6i.4xlarge", "r6i.4xlarge"];
+const SIZES: [&str; 2] = ["2xlarge", "4xlarge"];
 /// Plans are carried out at most so often.
 const APPLIED_MAX: usize = 10;
 
 fn main() -> ExitCode {
-    let arguments: Vec<usize> =
-        std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
-    let number = |index: usize, default: usize| arguments.get(index).copied().unwrap_or(default);
-    let (nodes, pods, classes) = (number(0, 1000), number(1, 30_000), number(2, 500));
-    let Some(snapshot) = scattered(nodes, pods, classes) else {
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let number = |index: usize, default: usize| {
+        arguments.get(index).and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let families: &[&str] = match arguments.first().map(String::as_str) {
+        Some("even") | None => &["m6i"],
+        Some("mixed") => &["c6i", "m6i", "r6i"],
+        Some(other) => {
+            eprintln!("unknown workload {other}: use even or mixed");
+            return ExitCode::from(2);
+        }
+    };
+    let (nodes, pods, classes) = (number(1, 1000), number(2, 30_000), number(3, 500));
+    let Some(snapshot) = scattered(families, nodes, pods, classes) else {
         eprintln!("the catalog lacks a type that the nodes are to have");
         return ExitCode::from(2);
     };
     let policy = Policy::default();
-    let start = Instant::now();
+    let start = (Instant::now(), processor_nanos());
     let plan = disrupt::plan(&snapshot, &policy);
-    let elapsed = start.elapsed();
+    let elapsed = start.0.elapsed();
+    let nanos = processor_nanos() - start.1;
     let peak_kib = peak_memory_kib();
 
     let mut violations = check::check(&snapshot, &policy, &plan);
@@ -55,11 +66,18 @@ fn main() -> ExitCode {
         applied += 1;
         last = disrupt::plan(&cluster, &policy);
     }
+    let mut anew = snapshot.clone();
+    anew.nodes.clear();
+    anew.pods.iter_mut().for_each(|pod| pod.node = None);
+    let start = processor_nanos();
+    let anew = provision::plan(&anew, &policy);
+    let anew_nanos = processor_nanos() - start;
     let measured = serde_json::json!({
         "nodes": snapshot.nodes.len(),
         "pods": snapshot.pods.len(),
         "classes": classes,
         "microseconds": u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+        "processorMicroseconds": nanos / 1000,
         "peakKiB": peak_kib,
         "nodesJudged": plan.kept.len() + plan.nodes_removed(),
         "steps": plan.disruptions.len(),
@@ -76,6 +94,10 @@ fn main() -> ExitCode {
         "finalCostPerHour": last.cost_after.to_string(),
         "finalLowerBound": last.lower_bound.to_string(),
         "finalGapPercent": f64::from(last.gap_basis_points()) / 100.0,
+        "anewCostPerHour": anew.cost_after.to_string(),
+        "anewProcessorMicroseconds": anew_nanos / 1000,
+        "anewNodes": anew.launches.len(),
+        "anewLowerBound": anew.lower_bound.to_string(),
         "violations": violations.len(),
         "firstViolation": violations.first().map(ToString::to_string),
     });
@@ -91,6 +113,12 @@ fn peak_memory_kib() -> u64 {
         .find_map(|line| line.strip_prefix("VmHWM:"))
         .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
         .unwrap_or(0)
+}
+
+/// How long the process has had a processor: what remains of the time when others use the machine too.
+fn processor_nanos() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    status.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
 }
 
 /// SplitMix64: the same workload on every machine.
@@ -112,19 +140,22 @@ impl Dice {
 }
 
 /// Nodes of random types with pods of so many classes, each on a random node that has room for it.
-fn scattered(nodes: usize, pods: usize, classes: usize) -> Option<Snapshot> {
+fn scattered(families: &[&str], nodes: usize, pods: usize, classes: usize) -> Option<Snapshot> {
     let mut dice = Dice(11);
     let options = CatalogOptions { zones: vec![ZONE.into()], ..CatalogOptions::default() };
     let types = berth_cloud::builtin("aws-us-east-1", &options)?.types;
-    let pool = pool(types.iter().filter(|sold| !sold.name.contains("metal")).cloned().collect());
-    let kinds: Vec<&Arc<InstanceType>> =
-        TYPES.iter().map(|name| types.iter().find(|sold| *sold.name == **name)).collect::<Option<_>>()?;
+    let pool = pool(families, types.iter().filter(|sold| !sold.name.contains("metal")).cloned().collect());
+    let kinds: Vec<&Arc<InstanceType>> = families
+        .iter()
+        .flat_map(|family| SIZES.iter().map(move |size| format!("{family}.{size}")))
+        .map(|name| types.iter().find(|sold| *sold.name == *name))
+        .collect::<Option<_>>()?;
     let nodes: Vec<Node> =
         (0..nodes).map(|index| node(index, kinds[dice.below(kinds.len())])).collect::<Option<_>>()?;
     let specs: Vec<Arc<PodSpec>> = (0..classes)
         .map(|class| {
             let cpu = dice.between(5, 40) * 10;
-            let memory = cpu * [2, 4, 4, 8][dice.below(4)] + dice.between(0, 128);
+            let memory = cpu * [2, 3, 4, 6][dice.below(4)] + dice.between(0, 128);
             Arc::new(PodSpec {
                 labels: Labels::from([("app".into(), format!("app-{class}").into())]),
                 requests: Resources::of(&[(CPU, cpu), (MEMORY, memory * MIB), (PODS, 1)]),
@@ -146,15 +177,14 @@ fn scattered(nodes: usize, pods: usize, classes: usize) -> Option<Snapshot> {
     Some(Snapshot { pods: scattered, nodes, pools: vec![pool], ..Snapshot::default() }.in_order())
 }
 
-fn pool(types: Arc<[Arc<InstanceType>]>) -> Pool {
+fn pool(families: &[&str], types: Arc<[Arc<InstanceType>]>) -> Pool {
     let is = |key: &str, operator, values: &[&str]| {
         Expression::new(key, operator, values.iter().map(|value| Text::from(*value)).collect()).ok()
     };
     let requirements: Requirements = [
         is(names::CAPACITY_TYPE, Operator::In, &["on-demand"]),
         is(names::ARCH, Operator::In, &["amd64"]),
-        is("karpenter.k8s.aws/instance-category", Operator::In, &["c", "m", "r"]),
-        is("karpenter.k8s.aws/instance-generation", Operator::Gt, &["3"]),
+        is("karpenter.k8s.aws/instance-family", Operator::In, families),
     ]
     .into_iter()
     .flatten()

@@ -10,6 +10,7 @@ mod steps;
 mod worthwhile;
 
 use crate::plan::Plan;
+use crate::reason::Refusal;
 use crate::snapshot::{Policy, Snapshot};
 use draft::Draft;
 use pass::Scope;
@@ -35,6 +36,18 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
         rounds += outcome.rounds;
     }
     steps::assemble(snapshot, policy, &safety, &draft, &view, outcome, rounds)
+}
+
+/// The plan for what waits, and for this node alone to go, whether or not that pays; with what speaks against
+/// it.
+pub(crate) fn plan_without(snapshot: &Snapshot, policy: &Policy, node: usize) -> (Plan, Option<Refusal>) {
+    let mut draft = Draft::new(snapshot);
+    let view = draft.view();
+    let outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::Only(node));
+    let refusal = outcome.refusals[node].clone();
+    let (safety, rounds) = (outcome.safety.clone(), outcome.rounds);
+    draft.merge(&view, &outcome);
+    (steps::assemble(snapshot, policy, &safety, &draft, &view, outcome, rounds), refusal)
 }
 
 /// Disjoint sets of small numbers.

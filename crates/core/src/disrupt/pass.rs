@@ -86,7 +86,8 @@ pub(super) fn look(view: &Snapshot, policy: &Policy, planned: &FixedBitSet, scop
     if scope == Scope::All {
         pass.remove_empty();
         pass.remove_into_room();
-        pass.replace();
+        pass.replace_sets();
+        pass.replace_alone();
     } else {
         pass.empty_regardless();
     }
@@ -152,7 +153,7 @@ struct Candidate {
     /// With what its pool's nodes cost beyond their price.
     price: Price,
     cost: DisruptionCost,
-    /// What its price is above the worth of its pods, in micro-dollars.
+    /// What its price is above what its pods could cost if bought for well, in micro-dollars.
     waste: i64,
     removed: bool,
 }
@@ -190,12 +191,17 @@ struct Group {
     bought: Vec<HostId>,
 }
 
-/// How many sets of nodes are tried for replacement before the best is taken.
-const SETS_MAX: usize = 18;
+/// Up to so many nodes every number of them is tried, beyond that halves.
+const SMALL_SET: usize = 8;
+const LARGE_SET: usize = 64;
+const LARGE_SETS_MAX: usize = 2;
+/// Whatever is bought costs this much more than the least it could, in percent: whole pods on whole machines.
+const UNREACHABLE_PERCENT: i64 = 6;
 /// How many times a set is taken before only single nodes are looked at.
-const SETS_TAKEN_MAX: usize = 8;
-/// How many nodes are tried alone although they promise little.
-const UNLIKELY_MAX: usize = 24;
+const SETS_TAKEN_MAX: usize = 3;
+/// After how many nodes that are not worth replacing alone no more are tried: they come in the order of what
+/// they promise.
+const ALONE_FAILED_MAX: usize = 8;
 
 impl<'a> Pass<'a> {
     fn new(
@@ -212,7 +218,8 @@ impl<'a> Pass<'a> {
                 .iter()
                 .map(|(class, pods)| {
                     let pods = i64::try_from(pods.len()).unwrap_or(i64::MAX);
-                    prepared.worth.value(&prepared.classes.all[*class].requests) * crate::bound::float(pods)
+                    prepared.proven_worth.value(&prepared.classes.all[*class].requests)
+                        * crate::bound::float(pods)
                 })
                 .sum()
         };
@@ -235,7 +242,7 @@ impl<'a> Pass<'a> {
                     reason: judged.reason,
                     price,
                     cost: judged.cost,
-                    waste: price.micro_usd().saturating_sub(worth),
+                    waste: price.micro_usd().saturating_sub(worth + worth * UNREACHABLE_PERCENT / 100),
                     removed: false,
                 })
             })
@@ -438,53 +445,51 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Buys anew for nodes that are dearer than what their pods need: sets of them first, then each alone.
-    fn replace(&mut self) {
+    /// Buys anew for sets of nodes that are dearer than what their pods need.
+    fn replace_sets(&mut self) {
         for _ in 0..SETS_TAKEN_MAX {
             let promising: Vec<usize> =
                 (0..self.candidates.len()).filter(|index| self.promises_saving(*index)).collect();
             let set = self.affordable(&promising, Leaving::Replaced);
-            let Some(best) = self.best_set(&set) else { break };
-            match self.try_out(&best, true) {
-                Some(trial) if self.pays(&trial).is_ok() => self.accept(trial),
-                Some(trial) => {
-                    self.packer.undo(trial.mark);
-                    break;
-                }
-                None => break,
-            }
-        }
-        let mut unlikely = 0;
-        for index in 0..self.candidates.len() {
-            let candidate = &self.candidates[index];
-            if candidate.reason != DisruptionReason::Underutilized || !self.may_still_go(index) {
-                continue;
-            }
-            if !self.promises_saving(index) {
-                unlikely += 1;
-                if unlikely > UNLIKELY_MAX {
-                    continue;
-                }
-            }
-            self.replace_alone(index);
+            let Some(trial) = self.paying_set(&set) else { break };
+            self.accept(trial);
         }
     }
 
-    fn replace_alone(&mut self, index: usize) {
+    /// Buys anew for single nodes, the most promising first, until that has failed often enough.
+    fn replace_alone(&mut self) {
+        let mut failed = 0;
+        for index in 0..self.candidates.len() {
+            if failed < ALONE_FAILED_MAX
+                && self.candidates[index].reason == DisruptionReason::Underutilized
+                && self.may_still_go(index)
+                && !self.replace_one(index)
+            {
+                failed += 1;
+            }
+        }
+    }
+
+    /// Whether the node goes.
+    fn replace_one(&mut self, index: usize) -> bool {
         let node = self.candidates[index].node;
         if let Err(reason) = self.allowances.clone().take(&self.safety.nodes[node], Leaving::Replaced) {
             self.refuse(index, spent(reason));
-            return;
+            return false;
         }
         let Some(trial) = self.try_out(&[index], true) else {
             self.refuse_for_room(index);
-            return;
+            return false;
         };
         match self.pays(&trial) {
-            Ok(_) => self.accept(trial),
+            Ok(_) => {
+                self.accept(trial);
+                true
+            }
             Err((_, refusal)) => {
                 self.packer.undo(trial.mark);
                 self.refuse(index, refusal);
+                false
             }
         }
     }
@@ -506,28 +511,46 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The set of nodes, among the first so many, whose replacement saves most after its disruption.
-    fn best_set(&mut self, set: &[usize]) -> Option<Vec<usize>> {
-        let mut sizes: Vec<usize> = Vec::new();
+    /// The largest set of the first so many nodes that pays; among few nodes the one that pays most.
+    fn paying_set(&mut self, set: &[usize]) -> Option<Trial> {
         let mut size = set.len();
-        while size > 8 {
-            sizes.push(size);
-            size = size * 3 / 5;
+        let mut large_tried = 0;
+        while size > SMALL_SET {
+            // Large sets cost the most to try: half of one that does not pay is the last of them.
+            if size <= LARGE_SET || large_tried < LARGE_SETS_MAX {
+                large_tried += usize::from(size > LARGE_SET);
+                if let Some(trial) = self.try_paying(&set[..size]) {
+                    return Some(trial);
+                }
+            }
+            size /= 2;
         }
-        sizes.extend((2..=size).rev());
-        let mut best: Option<(i64, Vec<usize>)> = None;
-        for size in sizes.into_iter().take(SETS_MAX) {
-            let Some(trial) = self.try_out(&set[..size], true) else { continue };
-            let (net, paying) = match self.pays(&trial) {
-                Ok(net) => (net, set[..size].to_vec()),
-                Err((paying, _)) => paying,
-            };
+        let mut best: Option<(i64, usize)> = None;
+        for size in (2..=size).rev() {
+            let Some(trial) = self.try_paying(&set[..size]) else { continue };
+            let net = self.pays(&trial).unwrap_or(0);
             self.packer.undo(trial.mark);
-            if net > 0 && !paying.is_empty() && best.as_ref().is_none_or(|(most, _)| net > *most) {
-                best = Some((net, paying));
+            if best.is_none_or(|(most, _)| net > most) {
+                best = Some((net, size));
             }
         }
-        best.map(|(_, paying)| paying)
+        best.and_then(|(_, size)| self.try_paying(&set[..size]))
+    }
+
+    /// Tries the set, or the part of it that pays; nothing has changed if none does.
+    fn try_paying(&mut self, set: &[usize]) -> Option<Trial> {
+        let trial = self.try_out(set, true)?;
+        let Err(((_, paying), _)) = self.pays(&trial) else { return Some(trial) };
+        self.packer.undo(trial.mark);
+        if paying.is_empty() {
+            return None;
+        }
+        let trial = self.try_out(&paying, true)?;
+        if self.pays(&trial).is_ok() {
+            return Some(trial);
+        }
+        self.packer.undo(trial.mark);
+        None
     }
 
     /// What the trial saves after its disruption, or which part of it would, and why the rest does not.
@@ -615,7 +638,7 @@ impl<'a> Pass<'a> {
         self.judge.judge(&self.costs(&Group { candidates: vec![index], bought: Vec::new() }))
     }
 
-    /// Whether its pods could be bought for at market prices with enough left over.
+    /// Whether its pods could cost so much less that it pays, if all went well.
     fn promises_saving(&self, index: usize) -> bool {
         let candidate = &self.candidates[index];
         candidate.reason == DisruptionReason::Underutilized

@@ -5,7 +5,7 @@ use berth_core::disruption::{
     Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, Share,
 };
 use berth_core::provision;
-use berth_core::snapshot::{Policy, Snapshot};
+use berth_core::snapshot::{MinValuesPolicy, Policy, Snapshot};
 
 use super::{Dice, cluster, selector};
 
@@ -20,7 +20,7 @@ pub(crate) enum Freedom {
 
 /// A cluster with pods on its nodes: as they fell, or bought for and then thinned out.
 pub(crate) fn busy_cluster(seed: u64, freedom: Freedom) -> (Snapshot, Policy) {
-    let (mut snapshot, policy) = cluster(seed);
+    let (mut snapshot, mut policy) = cluster(seed);
     let mut dice = Dice::new(seed ^ 0xD15);
     if freedom == Freedom::Free {
         for pool in &mut snapshot.pools {
@@ -29,6 +29,8 @@ pub(crate) fn busy_cluster(seed: u64, freedom: Freedom) -> (Snapshot, Policy) {
             pool.nodes_min = 0;
         }
         snapshot.shared_limits.clear();
+        // A node that is bought must keep its alternatives, one that runs need not: it takes further pods.
+        policy.min_values = MinValuesPolicy::BestEffort;
     }
     if dice.percent(75) {
         let plan = provision::plan(&snapshot, &policy);

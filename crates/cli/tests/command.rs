@@ -122,7 +122,11 @@ status: {{capacity: {{cpu: 4, memory: 16Gi, pods: 64}}, allocatable: {{cpu: 3900
 
 #[test]
 fn nodes_go_or_stay() {
-    let busy = POOL.replace("requirements: []", "requirements: []\n  disruption: {budgets: [{nodes: 100%}]}");
+    let one_type = "requirements:
+      - {key: node.kubernetes.io/instance-type, operator: In, values: [s-4x-amd64-linux]}
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+  disruption: {budgets: [{nodes: 100%}]}";
+    let busy = POOL.replace("requirements: []", one_type);
     let cluster =
         [&*busy, &node("n-1"), &node("n-2"), &running("a", "n-1", "3"), &running("b", "n-2", "500m")]
             .concat();
@@ -156,7 +160,7 @@ fn nodes_go_or_stay() {
         ("advise -f - --consolidate", &guarded, 0, "PodDisruptionBudget", "every pod of the namespace shop"),
         ("explain node n-2 -f -", &cluster, 0, "n-2 can go", ""),
         ("explain node n-2 -f - --now 2026-01-07T08:00:00Z", &office, 0, "n-2 stays", ""),
-        ("explain node n-2 -f -", &guarded, 0, "refuses", "every pod of the namespace shop"),
+        ("explain node n-2 -f -", &guarded, 0, "stands in the way", "every pod of the namespace shop"),
         ("explain node n-2 -f - --keep-going", &unread, 2, "", "none is taken away"),
         ("explain node n-9 -f -", &cluster, 2, "", "there is no node n-9; the input has n-1, n-2"),
     ] {

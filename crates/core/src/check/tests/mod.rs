@@ -8,9 +8,7 @@ use std::sync::Arc;
 
 use super::Violation;
 use crate::catalog::{CapacityType, InstanceType, Offering};
-use crate::disruption::{
-    DisruptionCost, DisruptionReason, NodeDisruption, PodDisruption, PoolDisruption,
-};
+use crate::disruption::{DisruptionCost, DisruptionReason, NodeDisruption, PodDisruption, PoolDisruption};
 use crate::names::{self, Labels, Text};
 use crate::node::{Node, NodeState};
 use crate::plan::{Alternative, Bind, DisruptionStep, Host, Launch, Plan, PoolRefusal, Unplaced};
@@ -95,7 +93,8 @@ impl Scene {
     fn removes(&mut self, node: usize, first_bind: usize, replacements: &[usize]) {
         self.snapshot.nodes[node].pool = Some("default".into());
         let name = &self.snapshot.nodes[node].name;
-        let moved: Vec<&Pod> = self.snapshot.pods.iter().filter(|pod| pod.node.as_ref() == Some(name)).collect();
+        let moved: Vec<&Pod> =
+            self.snapshot.pods.iter().filter(|pod| pod.node.as_ref() == Some(name)).collect();
         let bought = replacements.iter().map(|launch| self.plan.launches[*launch].price);
         let cost = moved.iter().map(|pod| DisruptionCost::of_pod(pod));
         self.plan.disruptions.push(DisruptionStep {

@@ -53,11 +53,7 @@ fn nodes_that_may_not_go() {
             },
             &["Barred.PriceUnknown"],
         ),
-        broken(
-            "of a static pool",
-            |s| s.snapshot.pools[0].replicas = Some(0),
-            &["Barred.StaticPool"],
-        ),
+        broken("of a static pool", |s| s.snapshot.pools[0].replicas = Some(0), &["Barred.StaticPool"]),
         broken(
             "of a pool that never consolidates",
             |s| s.snapshot.pools[0].disruption.consolidate_after_secs = None,
@@ -86,11 +82,7 @@ fn nodes_that_may_not_go() {
             |s| s.snapshot.pods[0].disruption.has_controller = false,
             &["Barred.PodWithoutController"],
         ),
-        broken(
-            "one that its pool must have",
-            |s| s.snapshot.pools[0].nodes_min = 1,
-            &["BelowMinimum"],
-        ),
+        broken("one that its pool must have", |s| s.snapshot.pools[0].nodes_min = 1, &["BelowMinimum"]),
         broken(
             "drifted, not underutilized",
             |s| wear(s).drifted = Some("hash".into()),
@@ -148,7 +140,8 @@ fn budgets() {
         broken(
             "of the pool, with what is away already",
             |s| {
-                let away = Node { pool: Some("default".into()), state: NodeState::Deleting, ..node("z", "a") };
+                let away =
+                    Node { pool: Some("default".into()), state: NodeState::Deleting, ..node("z", "a") };
                 s.snapshot.nodes.push(away);
                 s.settle();
             },
@@ -171,7 +164,11 @@ fn moves() {
             &["NotPending"],
         ),
         broken("a pod that does not fit", |s| s.spec(0).requests.set("cpu", 4001), &["Insufficient"]),
-        broken("a pod before its turn", |s| s.plan.disruptions[0].first_bind = 1, &["NodeDeleting", "OutOfTurn"]),
+        broken(
+            "a pod before its turn",
+            |s| s.plan.disruptions[0].first_bind = 1,
+            &["NodeDeleting", "OutOfTurn"],
+        ),
         broken(
             "a step that begins after the end",
             |s| s.plan.disruptions[0].first_bind = 9,
@@ -210,19 +207,31 @@ fn moves() {
 #[test]
 fn numbers() {
     judge(&[
-        broken("no nodes", |s| s.plan.disruptions[0].nodes.clear(), &[
-            "NotPending",
-            "Disruption.NoNodes",
-            "Disruption.WrongPodsMoved",
-            "Disruption.WrongSaving",
-            "Disruption.WrongCost",
-            "WrongCostAfter",
-        ]),
-        broken("a node that does not exist", |s| s.plan.disruptions[0].nodes.push(7), &["Disruption.NoSuchNode"]),
+        broken(
+            "no nodes",
+            |s| s.plan.disruptions[0].nodes.clear(),
+            &[
+                "NotPending",
+                "Disruption.NoNodes",
+                "Disruption.WrongPodsMoved",
+                "Disruption.WrongSaving",
+                "Disruption.WrongCost",
+                "WrongCostAfter",
+            ],
+        ),
+        broken(
+            "a node that does not exist",
+            |s| s.plan.disruptions[0].nodes.push(7),
+            &["Disruption.NoSuchNode"],
+        ),
         broken("a node twice", |s| s.plan.disruptions[0].nodes.push(1), &["Disruption.NodeTwice"]),
         broken("pods moved", |s| s.plan.disruptions[0].pods_moved = 2, &["Disruption.WrongPodsMoved"]),
         broken("what it saves", |s| s.plan.disruptions[0].saves = Price::ZERO, &["Disruption.WrongSaving"]),
-        broken("its disruption", |s| s.plan.disruptions[0].cost = DisruptionCost::NODE, &["Disruption.WrongCost"]),
+        broken(
+            "its disruption",
+            |s| s.plan.disruptions[0].cost = DisruptionCost::NODE,
+            &["Disruption.WrongCost"],
+        ),
         broken(
             "a replacement that does not exist",
             |s| s.plan.disruptions[0].replacements.push(3),

@@ -98,7 +98,10 @@ fn write_pods(path: &Path, count: usize) -> std::io::Result<()> {
                 ],
                 "volumes": [{{"name": "kube-api-access-{i:05x}", "projected": {{"defaultMode": 420}}}}]
             }},
-            "status": {{"phase": "Running", "podIP": "10.0.0.1"}}
+            "status": {{
+                "conditions": [{{"lastTransitionTime": "2026-01-01T00:00:10Z", "status": "True", "type": "Ready"}}],
+                "phase": "Running", "podIP": "10.0.0.1", "startTime": "2026-01-01T00:00:01Z"
+            }}
         }}{separator}
 "#
         )?;

@@ -1,9 +1,8 @@
 //! `berth explain`
 
 use berth_core::disruption::DisruptionPolicy;
-use berth_core::safety::Safety;
 use berth_core::snapshot::Snapshot;
-use berth_core::{disrupt, explain, provision};
+use berth_core::{explain, provision};
 
 use super::input::{self, Judged};
 use super::{Answer, Failure};
@@ -25,19 +24,18 @@ pub(crate) fn pod(explain: &ExplainPod) -> Result<Answer, Failure> {
     Ok(if judged.incomplete { Answer::BadInput } else { Answer::Done })
 }
 
-pub(crate) fn node(explain: &ExplainNode) -> Result<Answer, Failure> {
-    let Some(judged) = input::read(&explain.input, explain.worth.policy())? else {
+pub(crate) fn node(wanted: &ExplainNode) -> Result<Answer, Failure> {
+    let Some(judged) = input::read(&wanted.input, wanted.worth.policy())? else {
         return Ok(Answer::BadInput);
     };
     let Judged { snapshot, policy, incomplete, .. } = &judged;
-    let node = find_node(snapshot, &explain.node)?;
+    let node = find_node(snapshot, &wanted.node)?;
     if !judged.may_remove() {
         return Ok(Answer::BadInput);
     }
     let text = progress::during("Planning", |_| {
-        let plan = disrupt::plan(snapshot, policy);
-        let safety = Safety::judge(snapshot);
-        node_text(node, &plan, &safety.nodes[node], snapshot, &policy.disruption, Style::of_stdout())
+        let removal = explain::node(snapshot, policy, node);
+        node_text(node, &removal, snapshot, &policy.disruption, Style::of_stdout())
     });
     out::text(&text)?;
     Ok(if *incomplete { Answer::BadInput } else { Answer::Done })

@@ -1,7 +1,10 @@
 //! Why a node stays, or what taking it away saves and moves.
 
-use berth_core::plan::{DisruptionStep, Plan};
-use berth_core::safety::NodeSafety;
+use std::collections::BTreeMap;
+
+use berth_core::disruption::DisruptionPolicy;
+use berth_core::explain::{Removal, Way};
+use berth_core::reason::Refusal;
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
 use comfy_table::CellAlignment;
@@ -10,112 +13,100 @@ use super::money::{hourly, monthly};
 use super::removals::{Step, terms};
 use super::style::{Style, Tone, cell, printable, toned_cell};
 use super::view::{counted, pod_names};
-use berth_core::disruption::DisruptionPolicy;
 
-/// Whether the node goes and why, what each rule says, and what is on it.
+/// Whether the node goes and why, what each rule says, and where its pods would go.
 pub(crate) fn node_text(
     index: usize,
-    plan: &Plan,
-    safety: &NodeSafety,
+    removal: &Removal,
     snapshot: &Snapshot,
     policy: &DisruptionPolicy,
     style: Style,
 ) -> String {
-    let mut paragraphs = vec![fate(index, plan, snapshot, style)];
+    let mut paragraphs = vec![fate(index, removal, snapshot, style)];
     let mut section = |heading: &str, body: &str| {
         paragraphs.push(format!("{}\n{body}", style.heading(heading)));
     };
-    let heading = format!("Rules for taking it away as {}", safety.reason.name());
-    section(&heading, &rules(safety, style));
-    section("What is on it", &contents(index, snapshot, style));
-    paragraphs.push(terms(policy));
+    let heading = format!("Rules for taking it away as {}", removal.reason.name());
+    section(&heading, &rules(removal, style));
+    if let Some(way) = &removal.way {
+        let heading = if removal.planned { "How it goes" } else { "How it would go, alone" };
+        section(heading, &how(way, snapshot, style));
+    }
+    paragraphs.push(style.paragraph(&terms(policy)));
     paragraphs.join("\n\n") + "\n"
 }
 
-fn fate(index: usize, plan: &Plan, snapshot: &Snapshot, style: Style) -> String {
+fn fate(index: usize, removal: &Removal, snapshot: &Snapshot, style: Style) -> String {
     let node = &snapshot.nodes[index];
     let name = printable(&node.name);
-    let goes = |step: &DisruptionStep| step.nodes.contains(&index);
-    if let Some(position) = plan.disruptions.iter().position(goes) {
-        let verdict = style.toned(&format!("{name} can go"), Tone::Good);
-        let step = Step::of(position + 1, &plan.disruptions[position], plan, snapshot);
-        return format!("{verdict}: {}", of_step(&step, plan));
+    if removal.planned {
+        return format!(
+            "{}, as {}",
+            style.toned(&format!("{name} can go"), Tone::Good),
+            removal.reason.name()
+        );
     }
-    let price = node.price.map_or("of unknown price".to_owned(), |price| {
+    let price = node.price.map_or("at an unknown price".to_owned(), |price| {
         format!("at {} an hour, {} a month", hourly(price), monthly(price))
     });
-    let verdict = style.toned(&format!("{name} stays"), Tone::Bad);
-    match plan.kept.iter().find(|kept| kept.node == index).map(|kept| &kept.refusal) {
-        Some(refusal) => format!(
-            "{verdict}, {price}: {}\n\n  {}: {} To change that, {}.",
-            printable(&refusal.message),
-            refusal.reason,
-            refusal.reason.meaning(),
-            refusal.reason.remedy(),
-        ),
-        None => format!("{verdict}, {price}"),
+    let mut text = format!("{}, {price}", style.toned(&format!("{name} stays"), Tone::Bad));
+    let by_rules = removal.verdicts.iter().filter_map(|verdict| verdict.refusal.as_ref());
+    for Refusal { reason, message } in by_rules.chain(&removal.refusal) {
+        let meaning = format!("{reason}: {} To change that, {}.", reason.meaning(), reason.remedy());
+        text = format!("{text}\n\n{}\n{}", style.paragraph(&printable(message)), style.paragraph(&meaning));
     }
+    text
 }
 
-fn of_step(step: &Step, plan: &Plan) -> String {
-    let together = match step.node_count {
-        1 => String::new(),
-        _ => format!(", together: {}", printable(&step.nodes)),
-    };
-    let instead = match &*step.replacements {
-        "" => String::new(),
-        replacements => format!("; instead, buy {}", printable(replacements)),
-    };
-    let saves = if step.saves < Price::ZERO {
-        let more = Price::ZERO.minus(step.saves);
-        format!("costs {} an hour more, {} a month", hourly(more), monthly(more))
-    } else {
-        format!("saves {} an hour, {} a month", hourly(step.saves), monthly(step.saves))
-    };
-    format!(
-        "{}; {}\n  Step {} of {}: {} {}{together}{instead}\n  It moves {} and {saves}",
-        step.reason.name(),
-        printable(&step.why),
-        step.number,
-        plan.disruptions.len(),
-        step.action,
-        counted(step.node_count, "node"),
-        counted(step.pods_moved, "pod"),
-    )
-}
-
-fn rules(safety: &NodeSafety, style: Style) -> String {
+fn rules(removal: &Removal, style: Style) -> String {
     let mut table = style.table(["RULE", "", "BECAUSE"], [CellAlignment::Left; 3]);
-    for verdict in &safety.verdicts {
+    for verdict in &removal.verdicts {
         let (word, tone, because) = match &verdict.refusal {
-            None => ("passes", Tone::Good, ""),
-            Some(refusal) => ("refuses", Tone::Bad, &*refusal.message),
+            None => ("passed", Tone::Good, ""),
+            Some(refusal) => ("stands in the way", Tone::Bad, &*refusal.message),
         };
         table.add_row([cell(verdict.rule.name()), toned_cell(word, tone), cell(because)]);
     }
     table.trim_fmt()
 }
 
-fn contents(index: usize, snapshot: &Snapshot, style: Style) -> String {
-    let node = &snapshot.nodes[index];
-    let here = |pod: &usize| {
-        let pod = &snapshot.pods[*pod];
-        pod.is_active() && pod.node.as_ref() == Some(&node.name)
-    };
-    let (own, others): (Vec<usize>, Vec<usize>) =
-        (0..snapshot.pods.len()).filter(here).partition(|pod| snapshot.pods[*pod].belongs_to_node());
-    let mut table =
-        style.table(["PODS", "", "WHICH"], [CellAlignment::Right, CellAlignment::Left, CellAlignment::Left]);
-    for (pods, what) in [(others, "that would have to move"), (own, "that go with it")] {
-        let names = if pods.is_empty() { "-".to_owned() } else { pod_names(snapshot, &pods) };
-        table.add_row([cell(&pods.len().to_string()), cell(what), cell(&names)]);
+fn how(way: &Way, snapshot: &Snapshot, style: Style) -> String {
+    use CellAlignment::{Left, Right};
+    let step = Step::of(1, &way.step, way.replacements.iter(), snapshot);
+    let mut facts = vec![format!("{} {}: {}.", step.action, printable(&step.nodes), printable(&step.why))];
+    if !step.replacements.is_empty() {
+        facts.push(format!("Bought instead: {}.", printable(&step.replacements)));
     }
-    table.trim_fmt()
+    let saves = if step.saves < Price::ZERO {
+        let more = Price::ZERO.minus(step.saves);
+        format!("costs {} an hour more, {} a month", hourly(more), monthly(more))
+    } else {
+        format!("saves {} an hour, {} a month", hourly(step.saves), monthly(step.saves))
+    };
+    facts.push(format!(
+        "Moves {}, a disruption of {}, and {saves}.",
+        counted(step.pods_moved, "pod"),
+        way.step.cost
+    ));
+    let mut lines: Vec<String> = facts.iter().map(|fact| style.paragraph(fact)).collect();
+    let mut by_host = BTreeMap::<_, Vec<usize>>::new();
+    for moved in &way.moves {
+        by_host.entry(&moved.to).or_default().push(moved.pod);
+    }
+    if !by_host.is_empty() {
+        let mut table = style.table(["TO", "PODS", "WHICH"], [Left, Right, Left]);
+        for (host, pods) in by_host {
+            table.add_row([cell(host), cell(&pods.len().to_string()), cell(&pod_names(snapshot, &pods))]);
+        }
+        lines.push(table.trim_fmt());
+    }
+    lines.join("\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use berth_core::disruption::{DisruptionCost, DisruptionReason};
+    use berth_core::explain::Move;
+    use berth_core::reason::Reason;
     use berth_core::safety::Safety;
 
     use super::super::fixtures::{assert_golden, scenes};
@@ -124,26 +115,33 @@ mod tests {
     #[test]
     fn every_fate_of_a_node_has_words() {
         let scene = scenes().into_iter().find(|scene| scene.name == "scattered").expect("it exists");
-        let policy = scene.removing.clone().unwrap_or_default();
-        let safety = Safety::judge(&scene.snapshot);
-        let dearer = Plan {
-            disruptions: vec![DisruptionStep {
-                reason: DisruptionReason::Expired,
-                nodes: vec![1],
-                replacements: vec![0],
-                pods_moved: 0,
-                saves: Price::from_micro_usd(-1000),
-                cost: DisruptionCost::NODE,
-            }],
-            ..scene.plan.clone()
+        let (plan, snapshot) = (&scene.plan, &scene.snapshot);
+        let judged = |node: usize| {
+            let safety = Safety::judge(snapshot).nodes.swap_remove(node);
+            let (reason, cost, verdicts) = (safety.reason, safety.cost, safety.verdicts);
+            Removal { reason, cost, verdicts, planned: false, refusal: None, way: None }
         };
-        let text: Vec<String> =
-            [(&scene.plan, 0), (&scene.plan, 2), (&scene.plan, 4), (&scene.plan, 5), (&dearer, 1)]
-                .into_iter()
-                .map(|(plan, node)| {
-                    node_text(node, plan, &safety.nodes[node], &scene.snapshot, &policy, Style::PLAIN)
-                })
-                .collect();
-        assert_golden("explain-node.txt", &text.join("\n"));
+        let way = |step: usize, pods: &[usize]| {
+            let step = plan.disruptions[step].clone();
+            let replacements: Vec<_> = step.replacements.iter().map(|l| plan.launches[*l].clone()).collect();
+            let to = replacements.first().map(|launch| launch.name.clone()).unwrap_or_default();
+            let moves = pods.iter().map(|pod| Move { pod: *pod, to: to.clone() }).collect();
+            Some(Way { step, replacements, moves })
+        };
+        let mut dearer = way(2, &[6]);
+        dearer.iter_mut().for_each(|way| way.step.saves = Price::from_micro_usd(-1000));
+        let too_small = Reason::SavingTooSmall.because("it would save $0.0010 an hour");
+        let texts = [
+            (1, Removal { planned: true, way: way(0, &[]), ..judged(1) }),
+            (5, Removal { planned: true, way: way(1, &[1, 2]), ..judged(5) }),
+            (4, Removal { planned: true, way: dearer, ..judged(4) }),
+            (2, judged(2)),
+            (0, Removal { refusal: Some(too_small), way: way(2, &[7]), ..judged(0) }),
+        ]
+        .map(|(node, removal)| {
+            let policy = scene.removing.clone().unwrap_or_default();
+            node_text(node, &removal, snapshot, &policy, Style { colour: false, width: Some(100) })
+        });
+        assert_golden("explain-node.txt", &texts.join("\n"));
     }
 }

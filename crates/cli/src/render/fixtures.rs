@@ -1,18 +1,22 @@
 //! Plans made by hand, and the check against their golden renderings.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
 use berth_core::disruption::{
-    DisruptionCost, DisruptionPolicy, DisruptionReason, NodeDisruption, PodDisruption,
+    DisruptionCost, DisruptionPolicy, DisruptionReason, NodeDisruption, PodDisruption, PoolDisruption,
+    Protection,
 };
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Bind, DisruptionStep, Host, Kept, Launch, Plan, PoolRefusal, Skipped, Unplaced};
 use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec};
+use berth_core::pool::{Limits, Pool};
 use berth_core::reason::Reason;
+use berth_core::requirement::Requirements;
 use berth_core::resources::{CPU, MEMORY, PODS, Resources};
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
@@ -166,7 +170,9 @@ fn settled() -> Scene {
 
 /// An empty node, two that merge into one, one that drifted and one that stays; a pod that waits.
 fn scattered() -> Scene {
-    let on = |node: &str, pod: Pod| Pod { node: Some(node.into()), phase: PodPhase::Running, ..pod };
+    let disruption = PodDisruption { has_controller: true, ..PodDisruption::default() };
+    let on =
+        |node: &str, pod: Pod| Pod { node: Some(node.into()), phase: PodPhase::Running, disruption, ..pod };
     let mut pods = vec![pod("shop", "waiting", 500, 1 << 30)];
     pods.extend((0..2).map(|i| on("spare-1", pod("shop", &format!("web-{i}"), 500, 1 << 30))));
     pods.extend((2..5).map(|i| on("spare-2", pod("shop", &format!("web-{i}"), 400, 1 << 30))));
@@ -175,17 +181,21 @@ fn scattered() -> Scene {
     let mut nodes = ["busy-1", "empty-1", "locked-1", "locked-2", "old-1", "spare-1", "spare-2"]
         .map(|name| node(name, Some("default"), Some(117_180), NodeState::Running))
         .to_vec();
+    nodes[2].disruption.protection = Protection::Always;
+    nodes[3].disruption.protection = Protection::For { secs: 3600 };
     nodes[4].disruption.drifted = Some("AMIDrift: ami-1 is old".into());
-    let snapshot = Snapshot { pods, nodes, ..Snapshot::default() };
+    let snapshot = Snapshot { pods, nodes, pools: vec![pool("default")], ..Snapshot::default() };
     let unit = DisruptionCost::NODE;
-    let step = |reason, nodes: &[usize], replacements: &[usize], pods_moved, saves, cost| DisruptionStep {
-        reason,
-        nodes: nodes.to_vec(),
-        replacements: replacements.to_vec(),
-        pods_moved,
-        saves: Price::from_micro_usd(saves),
-        cost,
-    };
+    let step =
+        |reason, nodes: &[usize], replacements: &[usize], moved: Range<usize>, saves, cost| DisruptionStep {
+            reason,
+            first_bind: moved.start,
+            pods_moved: moved.len(),
+            nodes: nodes.to_vec(),
+            replacements: replacements.to_vec(),
+            saves: Price::from_micro_usd(saves),
+            cost,
+        };
     let merged = (0..6).fold(unit, |sum, _| sum.plus(unit));
     let kept = |node, reason: Reason, message: &str| Kept { node, refusal: reason.because(message) };
     let plan = Plan {
@@ -201,9 +211,9 @@ fn scattered() -> Scene {
             })
             .collect(),
         disruptions: vec![
-            step(DisruptionReason::Empty, &[1], &[], 0, 117_180, unit),
-            step(DisruptionReason::Underutilized, &[5, 6], &[0], 5, 175_770, merged),
-            step(DisruptionReason::Drifted, &[4], &[1], 1, 0, unit.plus(unit)),
+            step(DisruptionReason::Empty, &[1], &[], 1..1, 117_180, unit),
+            step(DisruptionReason::Underutilized, &[5, 6], &[0], 1..6, 175_770, merged),
+            step(DisruptionReason::Drifted, &[4], &[1], 6..7, 0, unit.plus(unit)),
         ],
         kept: vec![
             kept(0, Reason::NodeTakesPods, "the plan puts a pod on it"),
@@ -279,6 +289,24 @@ pub(crate) fn pod(namespace: &str, name: &str, milli_cpu: i64, memory_bytes: i64
         mirror: false,
         volumes: Box::default(),
         disruption: PodDisruption::default(),
+    }
+}
+
+fn pool(name: &str) -> Pool {
+    Pool {
+        name: name.into(),
+        requirements: Requirements::new(),
+        labels: Labels::new(),
+        taints: vec![],
+        startup_taints: vec![],
+        limits: Limits::default(),
+        weight: 0,
+        replicas: None,
+        nodes_min: 0,
+        types: Arc::from([]),
+        blocked: None,
+        disruption: PoolDisruption::default(),
+        node_cost: Price::ZERO,
     }
 }
 

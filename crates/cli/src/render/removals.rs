@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::disruption::{DisruptionPolicy, DisruptionReason, SavingMin};
-use berth_core::plan::{DisruptionStep, Kept, Plan};
+use berth_core::plan::{DisruptionStep, Kept, Launch, Plan};
 use berth_core::reason::Reason;
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
@@ -58,7 +58,9 @@ pub(crate) struct Staying {
 
 impl Removals {
     pub(crate) fn of(plan: &Plan, snapshot: &Snapshot, policy: &DisruptionPolicy) -> Self {
-        let steps = plan.disruptions.iter().enumerate();
+        let steps = plan.disruptions.iter().enumerate().take(STEPS_MAX).map(|(i, step)| {
+            Step::of(i + 1, step, step.replacements.iter().map(|l| &plan.launches[*l]), snapshot)
+        });
         let further = plan.disruptions.get(STEPS_MAX..).unwrap_or_default();
         Self {
             nodes: snapshot.nodes.len(),
@@ -66,7 +68,7 @@ impl Removals {
             nodes_bought: plan.disruptions.iter().map(|step| step.replacements.len()).sum(),
             pods_moved: plan.pods_moved(),
             saves: saved_by(&plan.disruptions),
-            steps: steps.take(STEPS_MAX).map(|(i, step)| Step::of(i + 1, step, plan, snapshot)).collect(),
+            steps: steps.collect(),
             further: (!further.is_empty()).then(|| (further.len(), saved_by(further))),
             staying: staying(&plan.kept, snapshot),
             terms: terms(policy),
@@ -106,7 +108,12 @@ fn saved_by(steps: &[DisruptionStep]) -> Price {
 }
 
 impl Step {
-    pub(crate) fn of(number: usize, step: &DisruptionStep, plan: &Plan, snapshot: &Snapshot) -> Self {
+    pub(crate) fn of<'l>(
+        number: usize,
+        step: &DisruptionStep,
+        replacements: impl Iterator<Item = &'l Launch>,
+        snapshot: &Snapshot,
+    ) -> Self {
         let names = step.nodes.iter().map(|node| snapshot.nodes[*node].name.to_string());
         Self {
             number,
@@ -114,7 +121,7 @@ impl Step {
             reason: step.reason,
             node_count: step.nodes.len(),
             nodes: shorten(names.collect()),
-            replacements: replacements(step, plan),
+            replacements: counted_types(replacements),
             pods_moved: step.pods_moved,
             saves: step.saves,
             why: why(step, snapshot),
@@ -122,9 +129,9 @@ impl Step {
     }
 }
 
-fn replacements(step: &DisruptionStep, plan: &Plan) -> String {
+fn counted_types<'l>(launches: impl Iterator<Item = &'l Launch>) -> String {
     let mut alike = BTreeMap::<_, usize>::new();
-    for launch in step.replacements.iter().map(|launch| &plan.launches[*launch]) {
+    for launch in launches {
         *alike.entry((&launch.instance_type, launch.capacity_type)).or_default() += 1;
     }
     let words = alike.into_iter().map(|((name, capacity), count)| format!("{count} {name} {capacity}"));

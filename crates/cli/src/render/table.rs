@@ -189,7 +189,7 @@ fn steps(removals: &Removals, style: Style) -> String {
     paragraphs.extend(removals.further.map(|(count, saves)| {
         format!("  {} more save {} an hour; -o json lists all.", counted(count, "step"), hourly(saves))
     }));
-    paragraphs.push(format!("  {}", removals.terms));
+    paragraphs.push(style.paragraph(&removals.terms));
     paragraphs.join("\n")
 }
 

@@ -195,9 +195,9 @@ impl<'a> Cluster<'a> {
             }
         }
         for (pod, node) in running {
-            if let Some(incoming) = cluster.incoming(pod) {
-                cluster.add(&incoming, node);
-            }
+            let class = cluster.class_of_pod[pod];
+            let pod = &snapshot.pods[pod];
+            cluster.add(&Incoming { pod, class, demands: Ok(snapshot.storage.holdings(pod)) }, node);
         }
         cluster
     }

@@ -81,20 +81,15 @@ pub(crate) fn volume_demands(snapshot: &Snapshot) -> (Vec<Vec<VolumeDemand>>, Ve
             if !pod.is_active() {
                 return Vec::new();
             }
-            let pending = is_pending(pod, &deleting);
-            if pending && let Some(refusal) = refusal_everywhere(pod) {
-                refused.push((index, refusal));
-                return Vec::new();
+            if !is_pending(pod, &deleting) {
+                return snapshot.storage.holdings(pod);
             }
-            match snapshot.storage.demands(pod) {
-                Ok(demands) => demands,
-                Err(refusal) => {
-                    if pending {
-                        refused.push((index, refusal));
-                    }
-                    Vec::new()
-                }
-            }
+            let refusal = match (refusal_everywhere(pod), snapshot.storage.demands(pod)) {
+                (None, Ok(demands)) => return demands,
+                (Some(refusal), _) | (None, Err(refusal)) => refusal,
+            };
+            refused.push((index, refusal));
+            Vec::new()
         })
         .collect();
     (demands, refused)

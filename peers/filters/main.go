@@ -116,8 +116,23 @@ func readCase(line []byte) (*Case, error) {
 		if !known[pod.Spec.NodeName] {
 			return nil, fmt.Errorf("pod %s runs on %s, which does not exist", pod.Name, pod.Spec.NodeName)
 		}
+		for _, volume := range pod.Spec.Volumes {
+			if source := volume.PersistentVolumeClaim; source != nil && !input.isBound(pod.Namespace, source.ClaimName) {
+				return nil, fmt.Errorf("pod %s runs without a volume for claim %s", pod.Name, source.ClaimName)
+			}
+		}
 	}
 	return input, nil
+}
+
+func (c *Case) isBound(namespace, name string) bool {
+	for _, object := range c.storage {
+		claim, ok := object.(*corev1.PersistentVolumeClaim)
+		if ok && claim.Namespace == namespace && claim.Name == name {
+			return claim.Spec.VolumeName != ""
+		}
+	}
+	return false
 }
 
 func (c *Case) admit(item json.RawMessage) error {

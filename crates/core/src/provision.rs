@@ -228,9 +228,13 @@ impl<'a> Prepared<'a> {
             launches.iter().enumerate().map(|(index, (host, _))| (*host, index)).collect();
         let binds = self.binds(packer, &launch_of);
         let unplaced = self.unplaced(packer);
-        let bought = launches.iter().fold(Price::ZERO, |sum, (_, launch)| sum.plus(launch.price));
-        let cost_before =
-            self.snapshot.nodes.iter().filter_map(|node| node.price).fold(Price::ZERO, Price::plus);
+        let bought = launches.iter().fold(Price::ZERO, |sum, (_, launch)| sum.plus(self.cost_of(launch)));
+        let cost_before = self
+            .snapshot
+            .nodes
+            .iter()
+            .filter_map(|node| self.snapshot.cost_of(node))
+            .fold(Price::ZERO, Price::plus);
         let bound = Price::from_micro_usd(self.lower_bound(packer, improved));
         debug_assert!(bound <= bought, "a bound of {bound} above a plan of {bought}");
         Plan {
@@ -245,6 +249,10 @@ impl<'a> Prepared<'a> {
             rounds,
             may_strand: self.may_strand(packer),
         }
+    }
+
+    fn cost_of(&self, launch: &Launch) -> Price {
+        launch.price.plus(self.snapshot.cost_beyond_price(Some(&launch.pool)))
     }
 
     /// Pods that the scheduler's own preferences could leave without a place.

@@ -9,6 +9,7 @@ use crate::names::{Labels, Text};
 use crate::node::Node;
 use crate::pod::{Pod, PodSpec};
 use crate::pool::Pool;
+use crate::units::Price;
 use crate::volume::Storage;
 
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,19 @@ impl Snapshot {
         self.shared_limits.sort();
         self.pod_budgets.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         self
+    }
+}
+
+impl Snapshot {
+    /// What each node of a pool costs beyond its price.
+    pub fn cost_beyond_price(&self, pool: Option<&Text>) -> Price {
+        let pool = self.pools.iter().find(|candidate| Some(&candidate.name) == pool);
+        pool.map_or(Price::ZERO, |pool| pool.node_cost)
+    }
+
+    /// What a node costs an hour, where its price is known.
+    pub fn cost_of(&self, node: &Node) -> Option<Price> {
+        node.price.map(|price| price.plus(self.cost_beyond_price(node.pool.as_ref())))
     }
 }
 

@@ -62,9 +62,30 @@ impl Storage {
         pod.volumes.iter().map(|volume| self.demand(pod, volume)).collect()
     }
 
+    /// What the volumes of a pod that has its place take up there. A claim that is lost or being deleted is
+    /// attached until its last pod is gone; what nothing is known of takes up nothing.
+    pub fn holdings(&self, pod: &Pod) -> Vec<VolumeDemand> {
+        let holding = |volume: &VolumeRef| {
+            let claim = self.claims.get(&(pod.namespace.clone(), volume.claim().clone()));
+            claim.and_then(|claim| self.bound(pod, volume, claim)).or_else(|| self.demand(pod, volume).ok())
+        };
+        pod.volumes.iter().filter_map(holding).collect()
+    }
+
+    /// What a claim that has its volume asks, if the volume is known.
+    fn bound(&self, pod: &Pod, volume: &VolumeRef, claim: &VolumeClaim) -> Option<VolumeDemand> {
+        let persistent = self.volumes.get(claim.volume.as_ref()?)?;
+        Some(VolumeDemand {
+            claim: claim_id(pod, volume),
+            driver: persistent.driver.clone(),
+            terms: persistent.node_affinity.clone(),
+            single_pod: claim.single_pod,
+        })
+    }
+
     fn demand(&self, pod: &Pod, volume: &VolumeRef) -> Result<VolumeDemand, Refusal> {
         let claim_name = volume.claim();
-        let id: Text = format!("{}/{claim_name}", pod.namespace).into();
+        let id = claim_id(pod, volume);
         let known = self.claims.get(&(pod.namespace.clone(), claim_name.clone()));
         let (class, single_pod) = match (known, volume) {
             (Some(claim), _) if claim.lost => {
@@ -74,17 +95,10 @@ impl Storage {
             (Some(claim), _) if claim.deleting => {
                 return Err(Reason::VolumeLost.because(format!("claim {id} is being deleted")));
             }
-            (Some(VolumeClaim { volume: Some(bound), single_pod, .. }), _) => {
-                let Some(persistent) = self.volumes.get(bound) else {
-                    return Err(Reason::VolumeMissing.because(format!(
-                        "claim {id} is bound to volume {bound}, which is not in the input"
-                    )));
-                };
-                return Ok(VolumeDemand {
-                    claim: id,
-                    driver: persistent.driver.clone(),
-                    terms: persistent.node_affinity.clone(),
-                    single_pod: *single_pod,
+            (Some(claim @ VolumeClaim { volume: Some(bound), .. }), _) => {
+                return self.bound(pod, volume, claim).ok_or_else(|| {
+                    Reason::VolumeMissing
+                        .because(format!("claim {id} is bound to volume {bound}, which is not in the input"))
                 });
             }
             (Some(claim), _) => (claim.storage_class.clone(), claim.single_pod),
@@ -125,4 +139,9 @@ impl Storage {
             .max_by(|(a_name, a), (b_name, b)| a.created.cmp(&b.created).then(b_name.cmp(a_name)))
             .map(|(name, _)| name.clone())
     }
+}
+
+/// `namespace/name`.
+fn claim_id(pod: &Pod, volume: &VolumeRef) -> Text {
+    format!("{}/{}", pod.namespace, volume.claim()).into()
 }

@@ -161,7 +161,7 @@ fn pod(
     with: &Rules,
     name: &str,
     node: Option<&str>,
-    claims: &[(String, String)],
+    claims: &[Claim],
     nodes: usize,
 ) -> Value {
     let mut metadata = json!({"name": name, "namespace": dice.pick(&NAMESPACES)});
@@ -194,8 +194,8 @@ fn pod(
     }
     let own: Vec<&str> = claims
         .iter()
-        .filter(|(namespace, _)| metadata["namespace"] == **namespace)
-        .map(|(_, claim)| claim.as_str())
+        .filter(|claim| metadata["namespace"] == *claim.namespace && (waits || claim.bound))
+        .map(|claim| claim.name.as_str())
         .collect();
     if !own.is_empty() && (waits || dice.percent(50)) {
         let mut chosen: Vec<&str> = (0..=dice.below(2)).map(|_| dice.pick(&own)).collect();
@@ -437,13 +437,19 @@ fn spread(dice: &mut Dice) -> Value {
     spread
 }
 
-/// Classes, claims with and without volumes, and what nodes can attach; gives the claims' namespaces and
-/// names.
+struct Claim {
+    namespace: &'static str,
+    name: String,
+    /// A pod that runs has all its volumes.
+    bound: bool,
+}
+
+/// Classes, claims with and without volumes, and what nodes can attach; gives the claims.
 ///
 /// Left out on purpose: claims without a class, which get the default one later; generic ephemeral volumes,
 /// whose claims are made later; and volumes that no claim has yet. Berth plans ahead of the controllers that
 /// see to these, and kube-scheduler waits for them.
-fn storage(dice: &mut Dice, nodes: usize, objects: &mut Vec<Value>) -> Vec<(String, String)> {
+fn storage(dice: &mut Dice, nodes: usize, objects: &mut Vec<Value>) -> Vec<Claim> {
     let class = |name: &str, mode: &str| {
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
                "provisioner": DRIVER, "volumeBindingMode": mode})
@@ -475,11 +481,13 @@ fn storage(dice: &mut Dice, nodes: usize, objects: &mut Vec<Value>) -> Vec<(Stri
     for index in 0..2 + dice.below(4) {
         let name = format!("claim-{index}");
         let namespace = dice.pick(&NAMESPACES);
-        objects.extend(claim(dice, namespace, &name, nodes));
-        claims.push((namespace.to_owned(), name));
+        let made = claim(dice, namespace, &name, nodes);
+        let bound = made.len() > 1;
+        objects.extend(made);
+        claims.push(Claim { namespace, name, bound });
     }
     if dice.percent(5) {
-        claims.push(("default".to_owned(), "claim-that-is-missing".to_owned()));
+        claims.push(Claim { namespace: "default", name: "claim-that-is-missing".to_owned(), bound: false });
     }
     claims
 }

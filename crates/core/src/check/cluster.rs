@@ -228,8 +228,8 @@ impl<'a> Cluster<'a> {
             }
         }
         for (pod, node) in running {
-            if let Some(incoming) = cluster.incoming(pod) {
-                cluster.add(&incoming, node);
+            if let Some(resident) = cluster.resident(pod) {
+                cluster.add(&resident, node);
                 cluster.residents[node].push(pod);
             }
         }
@@ -240,8 +240,8 @@ impl<'a> Cluster<'a> {
     pub(super) fn remove_node(&mut self, index: usize) {
         let Some(residents) = self.residents.get_mut(index).map(std::mem::take) else { return };
         for pod in residents {
-            if let Some(incoming) = self.incoming(pod) {
-                self.forget(&incoming, index);
+            if let Some(resident) = self.resident(pod) {
+                self.forget(&resident, index);
             }
         }
         if std::mem::replace(&mut self.places[index].deleting, true) {
@@ -293,6 +293,12 @@ impl<'a> Cluster<'a> {
                 spread.remove_pod(domain);
             }
         }
+    }
+
+    /// A pod that runs, with the volumes that it holds.
+    fn resident(&self, pod: usize) -> Option<Incoming<'a>> {
+        let incoming = self.incoming(pod)?;
+        Some(Incoming { demands: Ok(self.snapshot.storage.holdings(incoming.pod)), ..incoming })
     }
 
     pub(super) fn incoming(&self, pod: usize) -> Option<Incoming<'a>> {

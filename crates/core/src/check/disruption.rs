@@ -8,7 +8,7 @@ use super::violation::{Bar, DisruptionFault, Violation};
 use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection};
 use crate::names::Text;
 use crate::node::{Node, NodeState};
-use crate::plan::{DisruptionStep, Host, Plan};
+use crate::plan::{DisruptionStep, Host, Launch, Plan};
 use crate::pod::Pod;
 use crate::pool::Pool;
 use crate::snapshot::Snapshot;
@@ -147,10 +147,12 @@ impl StepCheck<'_> {
         if moved != self.step.pods_moved {
             faults.push(DisruptionFault::WrongPodsMoved { said: self.step.pods_moved, actual: moved });
         }
-        let price = |node: &usize| self.snapshot.nodes[*node].price.unwrap_or(Price::ZERO);
-        let before = nodes.iter().map(price).fold(Price::ZERO, Price::plus);
+        let snapshot = self.snapshot;
+        let cost = |node: &usize| snapshot.cost_of(&snapshot.nodes[*node]).unwrap_or(Price::ZERO);
+        let before = nodes.iter().map(cost).fold(Price::ZERO, Price::plus);
         let bought = self.step.replacements.iter().filter_map(|launch| self.plan.launches.get(*launch));
-        let saves = bought.map(|launch| launch.price).fold(before, Price::minus);
+        let launched = |launch: &Launch| launch.price.plus(snapshot.cost_beyond_price(Some(&launch.pool)));
+        let saves = bought.map(launched).fold(before, Price::minus);
         if saves != self.step.saves {
             faults.push(DisruptionFault::WrongSaving { said: self.step.saves, actual: saves });
         }

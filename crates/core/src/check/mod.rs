@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub use left_out::left_out;
 pub use violation::{AlternativeFault, Bar, DisruptionFault, LaunchFault, Misfit, Spot, Violation};
 
-use crate::plan::{Host, Plan};
+use crate::plan::{Host, Launch, Plan};
 use crate::snapshot::{Policy, Snapshot};
 use crate::units::Price;
 use cluster::{Cluster, pending};
@@ -91,11 +91,13 @@ fn check_accounts(snapshot: &Snapshot, plan: &Plan, moving: &Moving) -> Vec<Viol
 }
 
 fn check_costs(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
-    let before = snapshot.nodes.iter().filter_map(|node| node.price).fold(Price::ZERO, Price::plus);
-    let bought = plan.launches.iter().map(|launch| launch.price).fold(before, Price::plus);
+    let before =
+        snapshot.nodes.iter().filter_map(|node| snapshot.cost_of(node)).fold(Price::ZERO, Price::plus);
+    let launched = |launch: &Launch| launch.price.plus(snapshot.cost_beyond_price(Some(&launch.pool)));
+    let bought = plan.launches.iter().map(launched).fold(before, Price::plus);
     let moving = Moving::of(snapshot, plan);
     let going = snapshot.nodes.iter().zip(&moving.step_of_node).filter(|(_, step)| step.is_some());
-    let after = going.filter_map(|(node, _)| node.price).fold(bought, Price::minus);
+    let after = going.filter_map(|(node, _)| snapshot.cost_of(node)).fold(bought, Price::minus);
     let mut violations = Vec::new();
     if plan.cost_before != before {
         violations.push(Violation::WrongCostBefore { said: plan.cost_before, actual: before });

@@ -83,20 +83,15 @@ pub(crate) fn volume_demands(
             if !pod.is_active() {
                 return Vec::new();
             }
-            let placed_anew = to_place.contains(index);
-            if placed_anew && let Some(refusal) = refusal_everywhere(pod) {
-                refused.push((index, refusal));
-                return Vec::new();
+            if !to_place.contains(index) {
+                return snapshot.storage.holdings(pod);
             }
-            match snapshot.storage.demands(pod) {
-                Ok(demands) => demands,
-                Err(refusal) => {
-                    if placed_anew {
-                        refused.push((index, refusal));
-                    }
-                    Vec::new()
-                }
-            }
+            let refusal = match (refusal_everywhere(pod), snapshot.storage.demands(pod)) {
+                (None, Ok(demands)) => return demands,
+                (Some(refusal), _) | (None, Err(refusal)) => refusal,
+            };
+            refused.push((index, refusal));
+            Vec::new()
         })
         .collect();
     (demands, refused)

@@ -45,9 +45,9 @@ pub(crate) fn plan_without(snapshot: &Snapshot, policy: &Policy, node: usize) ->
     let view = draft.view();
     let outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::Only(node));
     let refusal = outcome.refusals[node].clone();
-    let (safety, rounds) = (outcome.safety.clone(), outcome.rounds);
+    let safety = outcome.safety.clone();
     draft.merge(&view, &outcome);
-    (steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, rounds), refusal)
+    (steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, 1), refusal)
 }
 
 /// Disjoint sets of small numbers.

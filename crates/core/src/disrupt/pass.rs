@@ -23,6 +23,9 @@ use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
 use crate::topology::HostId;
 use crate::units::Price;
 
+/// Pods, or places of nodes in a set, each with the host that it went to.
+type OnHosts = Vec<(usize, HostId)>;
+
 /// A node that should be bought, independent of how the market was sorted into cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NewNode {
@@ -734,7 +737,7 @@ impl<'a> Pass<'a> {
 
     /// Which pod of the emptied nodes took which of the packer's steps, and which nodes' pods are on which
     /// new host. A host that has pods of a node takes more of that node's first, so that few nodes share one.
-    fn assign(&self, set: &[usize], mark: Mark) -> (Vec<(usize, HostId)>, Vec<(usize, HostId)>) {
+    fn assign(&self, set: &[usize], mark: Mark) -> (OnHosts, OnHosts) {
         let mut queues: FxHashMap<usize, Vec<(usize, &[usize])>> = FxHashMap::default();
         for (position, index) in set.iter().enumerate() {
             for (class, pods) in &self.homes.on_host[self.candidates[*index].host] {

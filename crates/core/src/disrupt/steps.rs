@@ -58,8 +58,11 @@ pub(super) fn assemble(
         })
         .collect();
     let removed: FixedBitSet = disruptions.iter().flat_map(|step| step.nodes.iter().copied()).collect();
-    let bought = launches.iter().fold(Price::ZERO, |sum, launch| sum.plus(launch.price));
-    let price = |node: usize| snapshot.nodes[node].price.unwrap_or(Price::ZERO);
+    let bought = launches
+        .iter()
+        .map(|launch| launch.price.plus(snapshot.cost_beyond_price(Some(&launch.pool))))
+        .fold(Price::ZERO, Price::plus);
+    let price = |node: usize| snapshot.cost_of(&snapshot.nodes[node]).unwrap_or(Price::ZERO);
     let cost_before = (0..snapshot.nodes.len()).map(price).fold(Price::ZERO, Price::plus);
     let cost_after = removed.ones().map(price).fold(cost_before.plus(bought), Price::minus);
     let unplaced = replay.unplaced(outcome.unplaced.clone());
@@ -431,10 +434,11 @@ impl<'a> Replay<'a> {
 
     fn step(&self, group: &Group, launched: &FxHashMap<usize, usize>) -> DisruptionStep {
         let judged = || group.nodes.iter().map(|node| &self.safety.nodes[*node]);
-        let price = |node: &usize| self.snapshot.nodes[*node].price.unwrap_or(Price::ZERO);
+        let price = |node: &usize| self.snapshot.cost_of(&self.snapshot.nodes[*node]).unwrap_or(Price::ZERO);
         let new_price = |new: &usize| {
             let new = &self.draft.new[*new];
-            self.snapshot.pools[new.pool].types[new.instance_type].offerings[new.offering].price
+            let pool = &self.snapshot.pools[new.pool];
+            pool.types[new.instance_type].offerings[new.offering].price.plus(pool.node_cost)
         };
         let mut nodes = group.nodes.clone();
         nodes.sort_unstable();

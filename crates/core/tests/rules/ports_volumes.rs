@@ -209,11 +209,22 @@ fn attaching(name: &str, cpus: i64, volumes_max: u32) -> InstanceType {
 fn attach_limits() {
     let full =
         || with_claims(bare().node(node("n", "a").attaches(1))).pod(pod("db").uses(&["c0"]).running_on("n"));
+    let leaving = |claim| full().volume("old", "a").claim("c0", claim);
     let sells = |types: &[InstanceType]| with_claims(bare().pool(pool("pool").sells(types)));
     check(vec![
         ("none left", full().pod(pod("web").uses(&["c1"])), vec![refused("web", Reason::NoPool)]),
         ("a volume that is attached already", full().pod(pod("web").uses(&["c0"])), vec![on("web", "n")]),
         ("no volume", full().pod(pod("web")), vec![on("web", "n")]),
+        (
+            "a claim that is being deleted is attached as long as its pod runs",
+            leaving(VolumeClaim { deleting: true, ..bound_to("old") }).pod(pod("web").uses(&["c1"])),
+            vec![refused("web", Reason::NoPool)],
+        ),
+        (
+            "so is one that is lost",
+            leaving(VolumeClaim { lost: true, ..bound_to("old") }).pod(pod("web").uses(&["c1"])),
+            vec![refused("web", Reason::NoPool)],
+        ),
         (
             "no limit",
             with_claims(bare().node(node("n", "a"))).pod(pod("web").uses(&["c0", "c1", "c2"])),

@@ -17,6 +17,8 @@ use pass::Scope;
 
 /// Each look undoes nothing and saves money, so looks end; this many are enough for all that was ever seen.
 const LOOKS_MAX: usize = 24;
+/// After so many purchases tried there is no further look: the next plan goes on from there.
+const ROUNDS_MAX: u64 = 3000;
 
 /// What should be bought, what goes where and which nodes go, so that every pod has a place for less money.
 ///
@@ -28,7 +30,7 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
     let mut rounds = 1;
     let safety = outcome.safety.clone();
     for _ in 1..LOOKS_MAX {
-        if !draft.merge(&view, &outcome) {
+        if !draft.merge(&view, &outcome) || rounds > ROUNDS_MAX {
             break;
         }
         view = draft.view();

@@ -5,6 +5,7 @@
 //! it, until one finds nothing: so planning again after the plan has been carried out changes nothing.
 
 mod draft;
+mod homes;
 mod pass;
 mod steps;
 mod worthwhile;

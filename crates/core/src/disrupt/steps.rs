@@ -5,7 +5,8 @@ use rustc_hash::FxHashMap;
 
 use super::Sets;
 use super::draft::{Draft, View};
-use super::pass::{Homes, NewNode, Outcome, Spot};
+use super::homes::Homes;
+use super::pass::{NewNode, Outcome, Spot};
 use crate::bound;
 use crate::class;
 use crate::disruption::{DisruptionCost, DisruptionReason};
@@ -481,11 +482,10 @@ impl<'a> Replay<'a> {
         let mut fixed = Price::ZERO;
         let mut free_rooms = Vec::new();
         let mut choices = Vec::new();
-        for (node, judged) in
-            self.snapshot.nodes.iter().zip(&self.safety.nodes).enumerate().map(|(i, (_, j))| (i, j))
-        {
-            let price = self.snapshot.nodes[node].price.unwrap_or(Price::ZERO);
-            match self.homes.host_of[node] {
+        let nodes = self.snapshot.nodes.iter().zip(&self.safety.nodes).zip(&self.homes.host_of);
+        for ((node, judged), host) in nodes {
+            let price = node.price.unwrap_or(Price::ZERO);
+            match *host {
                 Some(host) if judged.is_allowed() => {
                     choices.push((price.micro_usd(), &*prepared.hosts[host].free));
                 }

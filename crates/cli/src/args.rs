@@ -407,6 +407,7 @@ mod tests {
                 zone: Some("b".into()),
                 capacity_type: Some(CapacityType::Spot),
             }],
+            ..Policy::default()
         };
         assert_eq!(advise.input.policy(), expected);
         assert_eq!(advise.input.catalog.offers.options(), CatalogOptions::default());

@@ -194,9 +194,6 @@ impl Reason {
             Self::PoolMinimum => "lower the pool's minimum of nodes",
             Self::ConsolidationNever => "set the pool's consolidateAfter to a duration",
             Self::ConsolidateAfter => "wait, or lower the pool's consolidateAfter",
-            Self::NodeNotEmpty | Self::Unbalanced => {
-                "set the pool's consolidationPolicy to WhenEmptyOrUnderutilized"
-            }
             Self::PodProtected => {
                 "remove karpenter.sh/do-not-disrupt from the pod, or wait until its duration is over"
             }
@@ -211,6 +208,9 @@ impl Reason {
             Self::PodsFitNowhere => "free room on other nodes, or let a pool buy what the pods need",
             Self::SavingTooSmall => "lower the least saving, if churn is no concern",
             Self::DisruptionTooDear => "lower the price of a disruption, if churn is no concern",
+            Self::NodeNotEmpty | Self::Unbalanced => {
+                "set the pool's consolidationPolicy to WhenEmptyOrUnderutilized"
+            }
             Self::SpotAlternatives => "let the pool buy more instance types as spot, or on demand",
             Self::NoLegalOrder => "relax the pods' spread or affinity",
         }

@@ -20,6 +20,7 @@ use crate::pod::PodPhase;
 use crate::safety::BudgetsOfPod;
 use crate::snapshot::Snapshot;
 
+#[derive(Clone)]
 pub(super) struct Draft<'a> {
     snapshot: &'a Snapshot,
     /// Where each pod that gets a place will be.

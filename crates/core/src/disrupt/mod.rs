@@ -5,15 +5,16 @@
 //! it, until one finds nothing: so planning again after the plan has been carried out changes nothing.
 
 mod draft;
+mod homes;
 mod pass;
 mod steps;
 mod worthwhile;
 
-use crate::plan::Plan;
+use crate::plan::{Plan, Unplaced};
 use crate::reason::Refusal;
 use crate::snapshot::{Policy, Snapshot};
-use draft::Draft;
-use pass::Scope;
+use draft::{Draft, View};
+use pass::{Outcome, Scope};
 
 /// Each look undoes nothing and saves money, so looks end; this many are enough for all that was ever seen.
 const LOOKS_MAX: usize = 24;
@@ -25,19 +26,38 @@ const ROUNDS_MAX: u64 = 3000;
 /// The same snapshot and policy give the same plan, byte for byte.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
     let mut draft = Draft::new(snapshot);
+    let mut drafts: Vec<(Draft<'_>, Vec<Unplaced>)> = Vec::new();
     let mut view = draft.view();
     let mut outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
-    let mut rounds = 1;
     let safety = outcome.safety.clone();
-    for _ in 1..LOOKS_MAX {
-        if !draft.merge(&view, &outcome) || rounds > ROUNDS_MAX {
+    let mut rounds = outcome.rounds;
+    loop {
+        let changed = draft.merge(&view, &outcome);
+        drafts.push((draft.clone(), outcome.unplaced.clone()));
+        if !changed || drafts.len() == LOOKS_MAX || rounds > ROUNDS_MAX {
             break;
         }
         view = draft.view();
         outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
-        rounds += 1;
+        rounds += outcome.rounds;
     }
-    steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, rounds)
+    // What the last look made of it may not be reached step by step; then what an earlier one made of it is.
+    loop {
+        let Some((draft, unplaced)) = drafts.pop() else { return Plan::default() };
+        let last = Last { view: &view, outcome: &outcome, unplaced, rounds };
+        let (plan, reached) = steps::assemble(snapshot, policy, &safety, &draft, last);
+        if reached || drafts.is_empty() {
+            return plan;
+        }
+    }
+}
+
+/// What else the plan needs to say, from the last look.
+struct Last<'a> {
+    view: &'a View,
+    outcome: &'a Outcome,
+    unplaced: Vec<Unplaced>,
+    rounds: u64,
 }
 
 /// The plan for what waits, and for this node alone to go, whether or not that pays; with what speaks against
@@ -47,9 +67,11 @@ pub(crate) fn plan_without(snapshot: &Snapshot, policy: &Policy, node: usize) ->
     let view = draft.view();
     let outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::Only(node));
     let refusal = outcome.refusals[node].clone();
-    let safety = outcome.safety.clone();
+    let (safety, rounds) = (outcome.safety.clone(), outcome.rounds);
     draft.merge(&view, &outcome);
-    (steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, 1), refusal)
+    let unplaced = outcome.unplaced.clone();
+    let last = Last { view: &view, outcome: &outcome, unplaced, rounds };
+    (steps::assemble(snapshot, policy, &safety, &draft, last).0, refusal)
 }
 
 /// Disjoint sets of small numbers.

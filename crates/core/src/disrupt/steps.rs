@@ -3,9 +3,10 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use super::Sets;
 use super::draft::{Draft, View};
-use super::pass::{Homes, NewNode, Outcome, Spot};
+use super::homes::Homes;
+use super::pass::{NewNode, Outcome, Spot};
+use super::{Last, Sets};
 use crate::bound;
 use crate::class;
 use crate::disruption::{DisruptionCost, DisruptionReason};
@@ -20,16 +21,14 @@ use crate::snapshot::{Policy, Snapshot};
 use crate::topology::HostId;
 use crate::units::Price;
 
-/// Writes the draft down as a plan. `view` and `outcome` are those of the last look, which changed nothing.
+/// Writes the draft down as a plan; and whether all of it can be reached step by step.
 pub(super) fn assemble(
     snapshot: &Snapshot,
     policy: &Policy,
     safety: &Safety,
     draft: &Draft<'_>,
-    view: &View,
-    outcome: &Outcome,
-    rounds: u64,
-) -> Plan {
+    last: Last<'_>,
+) -> (Plan, bool) {
     let pending = class::pending(snapshot);
     let mut to_place = pending.clone();
     to_place.grow(snapshot.pods.len());
@@ -41,7 +40,11 @@ pub(super) fn assemble(
     replay.launch_unused();
     replay.place_waiting();
     let groups = replay.groups();
+    let wanted = groups.iter().map(|group| group.nodes.len()).sum::<usize>();
+    replay.replacements.extend(groups.iter().flat_map(|group| group.new.iter().copied()));
     let done = replay.perform(groups);
+    let reached =
+        replay.waiting.is_empty() && done.iter().map(|group| group.nodes.len()).sum::<usize>() == wanted;
     let launched = replay.launched();
     let disruptions = done.iter().map(|group| replay.step(group, &launched)).collect::<Vec<_>>();
 
@@ -65,10 +68,10 @@ pub(super) fn assemble(
     let price = |node: usize| snapshot.cost_of(&snapshot.nodes[node]).unwrap_or(Price::ZERO);
     let cost_before = (0..snapshot.nodes.len()).map(price).fold(Price::ZERO, Price::plus);
     let cost_after = removed.ones().map(price).fold(cost_before.plus(bought), Price::minus);
-    let unplaced = replay.unplaced(outcome.unplaced.clone());
+    let unplaced = replay.unplaced(last.unplaced);
     let lower_bound = replay.lower_bound(&unplaced).min(cost_after);
-    Plan {
-        kept: kept(snapshot, safety, view, outcome, &removed),
+    let plan = Plan {
+        kept: kept(snapshot, safety, last.view, last.outcome, &removed),
         launches,
         binds,
         unplaced,
@@ -76,9 +79,10 @@ pub(super) fn assemble(
         cost_before,
         cost_after,
         lower_bound,
-        rounds,
+        rounds: last.rounds,
         may_strand: None,
-    }
+    };
+    (plan, reached)
 }
 
 /// Why each node stays: the first rule about it alone that refuses, by itself or after what the plan does, or
@@ -137,6 +141,8 @@ struct Replay<'a> {
     hosts: FxHashMap<usize, HostId>,
     /// Waiting pods that have no place yet.
     waiting: Vec<usize>,
+    /// New nodes that only pods that move use.
+    replacements: FixedBitSet,
     binds: Vec<(usize, Spot)>,
 }
 
@@ -170,6 +176,7 @@ impl<'a> Replay<'a> {
             pending,
             hosts: FxHashMap::default(),
             waiting: draft.sequence.iter().copied().filter(|pod| pending.contains(*pod)).collect(),
+            replacements: FixedBitSet::with_capacity(draft.new.len()),
             binds: Vec::new(),
         }
     }
@@ -187,10 +194,13 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Places waiting pods, as far as that is legal by now.
+    /// Places waiting pods, as far as that is legal by now; not on what is bought for those that move.
     fn place_waiting(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
-        self.waiting = self.bind_all(waiting);
+        let replaces = |pod: &usize| matches!(self.draft.spots[*pod], Some(Spot::New(new)) if self.replacements.contains(new));
+        let (barred, open): (Vec<usize>, Vec<usize>) = waiting.into_iter().partition(replaces);
+        self.waiting = self.bind_all(open);
+        self.waiting.extend(barred);
     }
 
     /// The nodes that go, those together that share a new node.
@@ -203,10 +213,11 @@ impl<'a> Replay<'a> {
             .map(|(index, node)| (&*self.snapshot.nodes[*node].name, index))
             .collect();
         let home = |pod: usize| self.snapshot.pods[pod].node.as_ref().and_then(|node| index_of.get(&**node));
+        // Only pods that wait have their place by now.
         let mut used_by_waiting = vec![false; self.draft.new.len()];
-        for pod in self.draft.sequence.iter().filter(|pod| self.pending.contains(**pod)) {
-            if let Some(Spot::New(new)) = self.draft.spots[*pod] {
-                used_by_waiting[new] = true;
+        for (_, spot) in &self.binds {
+            if let Spot::New(new) = spot {
+                used_by_waiting[*new] = true;
             }
         }
         let mut sets = Sets::new(nodes.len() + self.draft.new.len());
@@ -486,11 +497,10 @@ impl<'a> Replay<'a> {
         let mut fixed = Price::ZERO;
         let mut free_rooms = Vec::new();
         let mut choices = Vec::new();
-        for (node, judged) in
-            self.snapshot.nodes.iter().zip(&self.safety.nodes).enumerate().map(|(i, (_, j))| (i, j))
-        {
-            let price = self.snapshot.nodes[node].price.unwrap_or(Price::ZERO);
-            match self.homes.host_of[node] {
+        let nodes = self.snapshot.nodes.iter().zip(&self.safety.nodes).zip(&self.homes.host_of);
+        for ((node, judged), host) in nodes {
+            let price = node.price.unwrap_or(Price::ZERO);
+            match *host {
                 Some(host) if judged.is_allowed() => {
                     choices.push((price.micro_usd(), &*prepared.hosts[host].free));
                 }

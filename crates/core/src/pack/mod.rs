@@ -139,6 +139,7 @@ impl<'a> Packer<'a> {
             hosts_in_cell: vec![0; start.market.cells.len()],
             heaviest_pool,
             steps: Vec::new(),
+            rounds: 0,
             journal: Vec::new(),
             may_buy: true,
             typical,
@@ -236,6 +237,7 @@ impl<'a> Packer<'a> {
             if !self.may_buy {
                 break;
             }
+            self.rounds += 1;
             let mut plans = shopping.take().unwrap_or_else(|| self.shopping(class_index, level));
             let Some(purchase) = self.best_purchase(class_index, level, &mut plans) else { break };
             shopping = Some(plans);

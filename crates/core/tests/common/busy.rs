@@ -4,6 +4,7 @@ use berth_core::apply::apply;
 use berth_core::disruption::{
     Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, Share,
 };
+use berth_core::pod::PodOrigin;
 use berth_core::provision;
 use berth_core::snapshot::{MinValuesPolicy, Policy, Snapshot};
 
@@ -40,6 +41,10 @@ pub(crate) fn busy_cluster(seed: u64, freedom: Freedom) -> (Snapshot, Policy) {
     }
     for pod in &mut snapshot.pods {
         pod.disruption.has_controller = true;
+        if pod.node.is_some() {
+            // Room that is held free runs nowhere.
+            pod.origin = PodOrigin::Object;
+        }
     }
     for pool in &mut snapshot.pools {
         pool.disruption.budgets.clear();

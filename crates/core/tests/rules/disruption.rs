@@ -35,8 +35,11 @@ enum Fate {
 }
 use Fate::{Deleted, Replaced, Stays};
 
+/// Nodes, and what becomes of them.
+type Fates = Vec<(&'static str, Fate)>;
+
 /// Plans each cluster and compares what becomes of some of its nodes; every plan goes through the checker.
-fn check(cases: Vec<(&str, Cluster, Vec<(&str, Fate)>)>) {
+fn check(cases: Vec<(&str, Cluster, Fates)>) {
     let mut faults = Vec::new();
     for (case, cluster, expected) in cases {
         let (snapshot, policy) = cluster.finish();
@@ -103,7 +106,7 @@ fn with_pod(change: impl FnOnce(Pod) -> Pod) -> Cluster {
     with(free_pool(), owned("a"), change(web("a")))
 }
 
-fn a(fate: Fate) -> Vec<(&'static str, Fate)> {
+fn a(fate: Fate) -> Fates {
     vec![("a", fate)]
 }
 

@@ -17,6 +17,8 @@ use pass::Scope;
 
 /// Each look undoes nothing and saves money, so looks end; this many are enough for all that was ever seen.
 const LOOKS_MAX: usize = 24;
+/// After so many purchases tried there is no further look: the next plan goes on from there.
+const ROUNDS_MAX: u64 = 3000;
 
 /// What should be bought, what goes where and which nodes go, so that every pod has a place for less money.
 ///
@@ -28,14 +30,14 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
     let mut rounds = outcome.rounds;
     let safety = outcome.safety.clone();
     for _ in 1..LOOKS_MAX {
-        if !draft.merge(&view, &outcome) {
+        if !draft.merge(&view, &outcome) || rounds > ROUNDS_MAX {
             break;
         }
         view = draft.view();
         outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
         rounds += outcome.rounds;
     }
-    steps::assemble(snapshot, policy, &safety, &draft, &view, outcome, rounds)
+    steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, rounds)
 }
 
 /// The plan for what waits, and for this node alone to go, whether or not that pays; with what speaks against
@@ -47,7 +49,7 @@ pub(crate) fn plan_without(snapshot: &Snapshot, policy: &Policy, node: usize) ->
     let refusal = outcome.refusals[node].clone();
     let (safety, rounds) = (outcome.safety.clone(), outcome.rounds);
     draft.merge(&view, &outcome);
-    (steps::assemble(snapshot, policy, &safety, &draft, &view, outcome, rounds), refusal)
+    (steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, rounds), refusal)
 }
 
 /// Disjoint sets of small numbers.

@@ -193,8 +193,10 @@ struct Group {
 
 /// Up to so many nodes every number of them is tried, beyond that halves.
 const SMALL_SET: usize = 8;
+/// Beyond so many nodes a set costs so much to try that it must promise more.
 const LARGE_SET: usize = 64;
-const LARGE_SETS_MAX: usize = 2;
+/// In percent, beside [`UNREACHABLE_PERCENT`].
+const LARGE_SET_MARGIN_PERCENT: i64 = 5;
 /// Whatever is bought costs this much more than the least it could, in percent: whole pods on whole machines.
 const UNREACHABLE_PERCENT: i64 = 6;
 /// How many times a set is taken before only single nodes are looked at.
@@ -284,6 +286,11 @@ impl<'a> Pass<'a> {
         }
         self.record_waiting(0);
         self.left = self.packer.set_aside_left();
+        // Where room is held for what may come nothing else moves in: the room would have to be bought again.
+        let classes = &self.prepared.classes.all;
+        for host in &mut self.packer.hosts {
+            host.closed |= host.placed.iter().any(|(class, _)| classes[*class].is_buffer);
+        }
     }
 
     fn pack(&mut self, order: ClassOrder) {
@@ -377,24 +384,36 @@ impl<'a> Pass<'a> {
             .filter(|index| self.may_still_go(*index) && self.worth_deleting(*index).is_ok())
             .collect();
         let set = self.affordable(&worthwhile, Leaving::ForGood);
-        let most = self.room_for(&set);
-        let mut tried = usize::MAX;
-        for part in [0, 32, 16, 8, 4, 2] {
-            let size = if part == 0 { most } else { most - most / part };
-            if size < 2 || size >= tried {
-                continue;
-            }
-            tried = size;
-            if let Some(trial) = self.try_out(&set[..size], false) {
-                self.accept(trial);
-                break;
-            }
+        if let Some(trial) = self.largest_that_fits(&set) {
+            self.accept(trial);
         }
         for index in worthwhile {
             if self.may_still_go(index) {
                 self.remove_alone(index);
             }
         }
+    }
+
+    /// The most of the nodes, in their order, whose pods find room together on the others.
+    fn largest_that_fits(&mut self, set: &[usize]) -> Option<Trial> {
+        let most = self.room_for(set);
+        if most < 2 {
+            return None;
+        }
+        let (mut fits, mut too_many) = (0, most + 1);
+        // Rooms are never filled to the brim: what is a little below the sum of them comes first.
+        let mut size = most - most / 16;
+        while too_many - fits > most / 256 + 1 {
+            match self.try_out(&set[..size], false) {
+                Some(trial) => {
+                    self.packer.undo(trial.mark);
+                    fits = size;
+                }
+                None => too_many = size,
+            }
+            size = fits.midpoint(too_many).max(1);
+        }
+        self.try_out(&set[..fits], false)
     }
 
     /// How many of the nodes, in their order, could go if only the sum of the room counted.
@@ -514,14 +533,11 @@ impl<'a> Pass<'a> {
     /// The largest set of the first so many nodes that pays; among few nodes the one that pays most.
     fn paying_set(&mut self, set: &[usize]) -> Option<Trial> {
         let mut size = set.len();
-        let mut large_tried = 0;
         while size > SMALL_SET {
-            // Large sets cost the most to try: half of one that does not pay is the last of them.
-            if size <= LARGE_SET || large_tried < LARGE_SETS_MAX {
-                large_tried += usize::from(size > LARGE_SET);
-                if let Some(trial) = self.try_paying(&set[..size]) {
-                    return Some(trial);
-                }
+            if (size <= LARGE_SET || self.promises_much(&set[..size]))
+                && let Some(trial) = self.try_paying(&set[..size])
+            {
+                return Some(trial);
             }
             size /= 2;
         }
@@ -644,6 +660,17 @@ impl<'a> Pass<'a> {
         candidate.reason == DisruptionReason::Underutilized
             && self.may_still_go(index)
             && candidate.waste >= self.judge.least_saving(candidate.price, candidate.cost)
+    }
+
+    /// Whether a large set promises so much that it is worth trying.
+    fn promises_much(&self, set: &[usize]) -> bool {
+        let promised = |index: &usize| {
+            let candidate = &self.candidates[*index];
+            candidate.waste
+                - candidate.price.micro_usd() * LARGE_SET_MARGIN_PERCENT / 100
+                - self.judge.least_saving(candidate.price, candidate.cost)
+        };
+        set.iter().map(promised).sum::<i64>() > 0
     }
 
     /// Still there, and nothing has been put on it.

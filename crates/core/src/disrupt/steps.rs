@@ -27,7 +27,7 @@ pub(super) fn assemble(
     safety: &Safety,
     draft: &Draft<'_>,
     view: &View,
-    outcome: Outcome,
+    outcome: &Outcome,
     rounds: u64,
 ) -> Plan {
     let pending = class::pending(snapshot);
@@ -62,10 +62,10 @@ pub(super) fn assemble(
     let price = |node: usize| snapshot.nodes[node].price.unwrap_or(Price::ZERO);
     let cost_before = (0..snapshot.nodes.len()).map(price).fold(Price::ZERO, Price::plus);
     let cost_after = removed.ones().map(price).fold(cost_before.plus(bought), Price::minus);
-    let unplaced = replay.unplaced(outcome.unplaced);
+    let unplaced = replay.unplaced(outcome.unplaced.clone());
     let lower_bound = replay.lower_bound(&unplaced).min(cost_after);
     Plan {
-        kept: kept(snapshot, safety, view, &outcome.refusals, &removed),
+        kept: kept(snapshot, safety, view, outcome, &removed),
         launches,
         binds,
         unplaced,
@@ -77,18 +77,20 @@ pub(super) fn assemble(
     }
 }
 
-/// Why each node stays: the first rule about it alone that refuses, or what the last look found.
+/// Why each node stays: the first rule about it alone that refuses, by itself or after what the plan does, or
+/// else what the last look found.
 fn kept(
     snapshot: &Snapshot,
     safety: &Safety,
     view: &View,
-    refusals: &[Option<Refusal>],
+    outcome: &Outcome,
     removed: &FixedBitSet,
 ) -> Vec<Kept> {
     let mut found: Vec<Option<&Refusal>> = vec![None; snapshot.nodes.len()];
-    for (origin, refusal) in view.origins.iter().zip(refusals) {
+    for (index, origin) in view.origins.iter().enumerate() {
         if let Spot::Node(node) = origin {
-            found[*node] = refusal.as_ref();
+            let spent = outcome.safety.nodes[index].refusals().next();
+            found[*node] = spent.or(outcome.refusals[index].as_ref());
         }
     }
     let stays = |node: &usize| !removed.contains(*node);

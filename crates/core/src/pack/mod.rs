@@ -71,6 +71,8 @@ pub(crate) struct Packer<'a> {
     pub(crate) rounds: u64,
     journal: Vec<Change>,
     may_buy: bool,
+    /// What the pods ask for of each resource altogether: the measure in which resources are compared.
+    typical: Vec<f64>,
 }
 
 /// Everything that is judged before packing begins.
@@ -101,6 +103,7 @@ impl<'a> Packer<'a> {
             wanted.resize(class.requests.len(), 0);
             add_times(&mut wanted, &class.requests, i64::from(*left));
         }
+        let typical = wanted.iter().map(|amount| crate::bound::float((*amount).max(1))).collect();
         let serving_weight = |class: &Class| {
             let cells = class.levels.first().map(|level| start.admitted_cells[level.demand].ones());
             let pools =
@@ -135,6 +138,7 @@ impl<'a> Packer<'a> {
             rounds: 0,
             journal: Vec::new(),
             may_buy: true,
+            typical,
         }
     }
 
@@ -204,6 +208,10 @@ impl<'a> Packer<'a> {
         let classes = self.classes;
         let class = &classes.all[class_index];
         let level = &class.levels[level_index];
+        if !self.may_buy && level.rules.affinity.is_empty() {
+            self.fill_evenly(class_index, level);
+            return;
+        }
         let mut open = self.hosts_with_room(class, level);
         let mut openness = None;
         let mut shopping: Option<Shopping> = None;

@@ -3,7 +3,8 @@
 //! Whatever changes the packer is written to its journal, so that a trial can be taken back without a copy of
 //! everything: most trials fail, and most fail early.
 
-use crate::class::{Class, Resident};
+use crate::bound::float;
+use crate::class::{Class, Level, Resident};
 use crate::host::HostOrigin;
 use crate::topology::{HostId, Place};
 use crate::units::Price;
@@ -35,6 +36,9 @@ pub(super) enum Change {
         was_closed: bool,
     },
 }
+
+/// What room counts for beside how well a pod lies along it, where pods are spread over what there is.
+const ROOMINESS_WEIGHT: f64 = 0.1;
 
 /// A point to go back to.
 #[derive(Clone, Copy, Debug)]
@@ -188,11 +192,56 @@ impl<'a> Packer<'a> {
         }
     }
 
+    /// Spreads the class over the room there is, one pod to a host at a time, where it fits what is still free
+    /// best: CPU-heavy pods go where much CPU is left over, so that no host fills up on one side.
+    pub(super) fn fill_evenly(&mut self, class_index: usize, level: &Level) {
+        let classes = self.classes;
+        let class = &classes.all[class_index];
+        while self.left[class_index] > 0 {
+            let mut open = self.hosts_with_room(class, level);
+            for (fitness, host) in &mut open.entries {
+                *fitness = self.misalignment(&class.requests, &self.hosts[*host].free);
+            }
+            let before = self.left[class_index];
+            let mut position = 0;
+            while self.left[class_index] > 0 {
+                let Some(host) = open.get(position, before as usize) else { break };
+                self.bind_if_legal_at(class_index, level, host, 1);
+                position += 1;
+            }
+            if self.left[class_index] == before {
+                return;
+            }
+        }
+    }
+
+    /// How badly a request lies along what is free, and a little how much that is.
+    fn misalignment(&self, request: &[i64], free: &[i64]) -> f64 {
+        let (mut along, mut asked, mut room) = (0.0, 0.0, 0.0);
+        for ((request, free), size) in request.iter().zip(free).zip(&self.typical) {
+            let (request, free) = (float(*request) / size, float(*free) / size);
+            along += request * free;
+            asked += request * request;
+            room += free * free;
+        }
+        if asked <= 0.0 || room <= 0.0 {
+            return 0.0;
+        }
+        ROOMINESS_WEIGHT * room.sqrt() - along / (asked * room).sqrt()
+    }
+
     /// Puts pods on a host one after the other, as far as what is required of them allows.
     pub(crate) fn bind_if_legal(&mut self, class_index: usize, host: HostId, pods: u32) -> u32 {
         let classes = self.classes;
+        match classes.all[class_index].levels.last() {
+            Some(level) => self.bind_if_legal_at(class_index, level, host, pods),
+            None => 0,
+        }
+    }
+
+    fn bind_if_legal_at(&mut self, class_index: usize, level: &Level, host: HostId, pods: u32) -> u32 {
+        let classes = self.classes;
         let class = &classes.all[class_index];
-        let Some(level) = class.levels.last() else { return 0 };
         let admitted = match self.hosts[host].origin {
             HostOrigin::Node(_) => self.admitted_nodes[level.demand].contains(host),
             HostOrigin::Planned { cell, .. } => self.admitted_cells[level.demand].contains(cell),

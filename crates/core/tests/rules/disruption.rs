@@ -160,7 +160,12 @@ fn the_pool() {
     };
     check(vec![
         ("static", set(|pool| pool.replicas = Some(2)), a(Stays(Reason::NodeOfStaticPool))),
-        ("at its minimum", set(|pool| pool.nodes_min = 2), a(Stays(Reason::SavingTooSmall))),
+        ("at its minimum", set(|pool| pool.nodes_min = 2), a(Replaced(Underutilized, 1))),
+        (
+            "at its minimum, with nothing cheaper",
+            with(Pool { nodes_min: 2, ..free_pool() }, owned("a").costs(200_000), web("a")),
+            a(Stays(Reason::SavingTooSmall)),
+        ),
         ("at its minimum, empty", empty(|pool| pool.nodes_min = 2), a(Stays(Reason::PoolMinimum))),
         ("above its minimum", set(|pool| pool.nodes_min = 1), a(GONE)),
         (

@@ -38,11 +38,7 @@ fn nodes_that_may_not_go() {
             |s| s.snapshot.nodes[1].pool = Some("gone".into()),
             &["Barred.NotOfPool"],
         ),
-        broken(
-            "starting",
-            |s| s.snapshot.nodes[1].state = NodeState::Starting,
-            &["Barred.NotRunning", "PoolBudgetOverdrawn"],
-        ),
+        broken("starting", |s| s.snapshot.nodes[1].state = NodeState::Starting, &["Barred.NotRunning"]),
         broken("protected", |s| wear(s).protection = Protection::Always, &["Barred.NodeProtected"]),
         broken(
             "without a price",
@@ -164,11 +160,7 @@ fn moves() {
             &["NotPending"],
         ),
         broken("a pod that does not fit", |s| s.spec(0).requests.set("cpu", 4001), &["Insufficient"]),
-        broken(
-            "a pod before its turn",
-            |s| s.plan.disruptions[0].first_bind = 1,
-            &["NodeDeleting", "OutOfTurn"],
-        ),
+        broken("a pod before its turn", |s| s.plan.disruptions[0].first_bind = 1, &["OutOfTurn"]),
         broken(
             "a step that begins after the end",
             |s| s.plan.disruptions[0].first_bind = 9,

@@ -173,6 +173,24 @@ fn nodes_go_or_stay() {
 }
 
 #[test]
+fn the_example_of_a_scattered_cluster() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/consolidate");
+    // During office hours the drifted node stays.
+    for (now, expected) in [
+        ("2026-01-07T12:00:00Z", ["of 7 nodes can go", "the pool's budgets for Drifted"]),
+        ("2026-01-07T22:00:00Z", ["of 7 nodes can go", "NodePoolDrifted"]),
+    ] {
+        let mut command = berth("advise --consolidate");
+        let output = command.args(["-f", example, "--now", now]).output().expect("berth starts");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!((output.status.code(), &*err), (Some(0), ""), "{now}");
+        for words in expected {
+            assert!(out.contains(words), "{now}: {words} is not in {out}");
+        }
+    }
+}
+
+#[test]
 fn plans_and_their_exit_codes() {
     let fits = [POOL, &pod("web", "1")].concat();
     let too_large = [&fits, &*pod("huge", "900")].concat();

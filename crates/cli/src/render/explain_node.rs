@@ -129,7 +129,9 @@ mod tests {
             Some(Way { step, replacements, moves })
         };
         let mut dearer = way(2, &[6]);
-        dearer.iter_mut().for_each(|way| way.step.saves = Price::from_micro_usd(-1000));
+        if let Some(way) = &mut dearer {
+            way.step.saves = Price::from_micro_usd(-1000);
+        }
         let too_small = Reason::SavingTooSmall.because("it would save $0.0010 an hour");
         let texts = [
             (1, Removal { planned: true, way: way(0, &[]), ..judged(1) }),

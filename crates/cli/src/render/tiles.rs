@@ -200,16 +200,13 @@ fn drawn_nodes(plan: &Plan, snapshot: &Snapshot) -> Vec<DrawnNode> {
     let mut leaving = leaving_pods(plan, snapshot);
     let existing = snapshot.nodes.iter().enumerate().map(|(index, node)| {
         let staying = running.remove(&*node.name).unwrap_or_default();
-        let (standing, pods, held, added) = match leaving.remove(&index) {
-            Some(pods) => {
-                let before = staying.plus(&requests_of(snapshot, &pods));
-                (Standing::Removed, pods, before, Resources::new())
-            }
-            None => {
-                let pods = added.remove(&index).unwrap_or_default();
-                let requests = requests_of(snapshot, &pods);
-                (Standing::of(node.state), pods, staying, requests)
-            }
+        let (standing, pods, held, added) = if let Some(pods) = leaving.remove(&index) {
+            let before = staying.plus(&requests_of(snapshot, &pods));
+            (Standing::Removed, pods, before, Resources::new())
+        } else {
+            let pods = added.remove(&index).unwrap_or_default();
+            let requests = requests_of(snapshot, &pods);
+            (Standing::of(node.state), pods, staying, requests)
         };
         DrawnNode {
             name: node.name.clone(),
@@ -314,6 +311,19 @@ mod tests {
                 ],
             ),
             ("estimated", &["gpu/zone-b new x1 cpu 5+25%"]),
+            (
+                "scattered",
+                &[
+                    "default/zone-a new x1 cpu 12+57%",
+                    "default/zone-a new x1 cpu 43+26%",
+                    "default/zone-a existing x2 cpu 0+0%",
+                    "default/zone-a existing x1 cpu 38+13%",
+                    "default/zone-a take away x1 cpu 0+0%",
+                    "default/zone-a take away x1 cpu 25+0%",
+                    "default/zone-a take away x1 cpu 25+0%",
+                    "default/zone-a take away x1 cpu 30+0%",
+                ],
+            ),
         ] {
             let scene = scenes().into_iter().find(|candidate| candidate.name == scene).expect("it exists");
             assert_eq!(described(&scene.plan, &scene.snapshot), expected, "{}", scene.name);

@@ -4,12 +4,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use berth_api::{Source, assemble, read};
+use berth_api::{Context, Source, Timestamp, assemble, read};
 use berth_cloud::{CatalogOptions, builtin};
 use berth_core::catalog::Catalog;
 use berth_core::check::check;
 use berth_core::provision;
 use berth_core::snapshot::Policy;
+use berth_core::units::Price;
 use libfuzzer_sys::fuzz_target;
 
 static KWOK: LazyLock<Arc<Catalog>> =
@@ -20,7 +21,8 @@ const PODS_MAX: usize = 50;
 
 fuzz_target!(|text: &str| {
     let source = Source::Text { name: "fuzz".to_owned(), text: text.to_owned() };
-    let assembled = assemble(read(&[source], &mut |_, _| {}), &mut |_| Ok(Arc::clone(&KWOK)));
+    let context = Context { now: Timestamp::UNIX_EPOCH, node_cost: Price::ZERO };
+    let assembled = assemble(read(&[source], &mut |_, _| {}), &context, &mut |_| Ok(Arc::clone(&KWOK)));
     if assembled.snapshot.pods.len() <= PODS_MAX {
         let policy = Policy { unavailable: assembled.unavailable, ..Policy::default() };
         let plan = provision::plan(&assembled.snapshot, &policy);

@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use berth_api::{Source, assemble, read};
+use berth_api::{Context, Source, Timestamp, assemble, read};
 use berth_core::catalog::Catalog;
+use berth_core::units::Price;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let count: usize = std::env::args().nth(1).map_or(Ok(150_000), |text| text.parse())?;
@@ -28,8 +29,9 @@ fn measure(path: &PathBuf, count: usize) -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let manifests = read(&[Source::Path(path.clone())], &mut |_, _| {});
     let reading = start.elapsed();
-    let assembled =
-        assemble(manifests, &mut |_| Ok(Arc::new(Catalog { name: "none".into(), types: Vec::new() })));
+    let context = Context { now: Timestamp::now(), node_cost: Price::ZERO };
+    let catalog = Arc::new(Catalog { name: "none".into(), types: Vec::new() });
+    let assembled = assemble(manifests, &context, &mut |_| Ok(catalog.clone()));
     let total = start.elapsed();
     let measured = serde_json::json!({
         "pods": assembled.snapshot.pods.len(),
@@ -96,7 +98,10 @@ fn write_pods(path: &Path, count: usize) -> std::io::Result<()> {
                 ],
                 "volumes": [{{"name": "kube-api-access-{i:05x}", "projected": {{"defaultMode": 420}}}}]
             }},
-            "status": {{"phase": "Running", "podIP": "10.0.0.1"}}
+            "status": {{
+                "conditions": [{{"lastTransitionTime": "2026-01-01T00:00:10Z", "status": "True", "type": "Ready"}}],
+                "phase": "Running", "podIP": "10.0.0.1", "startTime": "2026-01-01T00:00:01Z"
+            }}
         }}{separator}
 "#
         )?;

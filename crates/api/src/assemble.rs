@@ -4,15 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use berth_core::catalog::{Catalog, InstanceType, OfferingPattern};
+use berth_core::disruption::{Budget, PodBudget, Share};
 use berth_core::names::{self, Labels, Text};
 use berth_core::overlay::{self, Overlay};
 use berth_core::plan::Skipped;
-use berth_core::pod::Pod;
+use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
 use berth_core::reason::Reason;
 use berth_core::snapshot::{DaemonSet, SharedLimit, Snapshot};
+use berth_core::units::Price;
+use jiff::Timestamp;
 
+use crate::budgets::Census;
 use crate::buffers;
+use crate::disruption::do_not_disrupt_field;
 use crate::kinds::Kind;
 use crate::manifests::{Kept, Manifests, Origin, object_name};
 use crate::nodes;
@@ -32,37 +37,60 @@ pub enum ClassKind {
     Gardener,
 }
 
+/// What manifests do not say.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// The instant at which ages, schedules and durations are judged.
+    pub now: Timestamp,
+    /// What each node costs beyond its price, in pools that do not say so themselves.
+    pub node_cost: Price,
+}
+
 /// What the planner needs, and what a person has to change.
 #[derive(Debug, Default)]
 pub struct Assembled {
     pub snapshot: Snapshot,
+    /// Objects were left out. What they run or protect is not seen, so nothing may be removed.
+    pub is_partial: bool,
     /// Offerings that feedback says cannot be had now.
     pub unavailable: Vec<OfferingPattern>,
     /// In the order of their kinds.
     pub skipped: Vec<Skipped>,
     /// Those of reading and those of putting together, by source and line.
     pub problems: Vec<Problem>,
+    /// What is legal, and yet hardly meant that way, by source and line.
+    pub remarks: Vec<Problem>,
 }
 
 /// Puts the objects together. `catalogs` is asked at most once for each kind of class that is used.
 pub fn assemble(
     manifests: Manifests,
+    context: &Context,
     catalogs: &mut dyn FnMut(ClassKind) -> Result<Arc<Catalog>, String>,
 ) -> Assembled {
     let mut assembly = Assembly {
         catalogs: Catalogs { load: catalogs, loaded: BTreeMap::new() },
+        context,
         problems: Vec::new(),
+        is_partial: !manifests.problems.is_empty(),
         manifests,
     };
     let pools = assembly.pools();
     let shared_limits = assembly.shared_limits(&pools);
-    let nodes = nodes::assemble(&assembly.manifests, &pools);
-    let (pods, daemon_sets) = assembly.pods();
-    let Assembly { manifests, mut problems, .. } = assembly;
-    manifests.texts.refine(&mut problems);
+    assembly.drop_repeated_pods();
+    assembly.blame_unclear_protection();
+    let nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
+    let (pods, daemon_sets, census) = assembly.pods();
+    let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
+    let Assembly { manifests, mut problems, is_partial, .. } = assembly;
+    for found in [&mut problems, &mut remarks] {
+        manifests.texts.refine(found);
+    }
     problems.extend(manifests.problems);
-    problems.sort();
-    problems.dedup();
+    for found in [&mut problems, &mut remarks] {
+        found.sort();
+        found.dedup();
+    }
     let namespaces = with_own_names(manifests.namespaces, pods.iter().map(|pod| &pod.namespace));
     let snapshot = Snapshot {
         pods,
@@ -72,16 +100,18 @@ pub fn assemble(
         namespaces,
         storage: manifests.storage,
         shared_limits,
-        pod_budgets: Vec::new(),
+        pod_budgets,
     };
     let mut unavailable = manifests.unavailable;
     unavailable.sort();
     unavailable.dedup();
     Assembled {
         snapshot: snapshot.in_order(),
+        is_partial,
         unavailable,
         skipped: manifests.skipped.into_iter().map(|(kind, count)| Skipped { kind, count }).collect(),
         problems,
+        remarks,
     }
 }
 
@@ -104,7 +134,9 @@ fn with_own_names<'p>(
 struct Assembly<'c> {
     manifests: Manifests,
     catalogs: Catalogs<'c>,
+    context: &'c Context,
     problems: Vec<Problem>,
+    is_partial: bool,
 }
 
 struct Catalogs<'c> {
@@ -141,17 +173,34 @@ impl Assembly<'_> {
         let mut pools = Pools::default();
         for kept in node_pools {
             let types = self.node_pool_types(&kept.object);
-            self.add_pool(&mut pools, &kept, kept.object.pool.clone(), types);
+            let NodePoolObject { pool, rules, node_cost, .. } = &kept.object;
+            for (field, message) in rules.problems() {
+                self.blame(&kept, field, message.to_owned());
+            }
+            let disruption = rules.judged(self.context.now);
+            let pool = Pool { disruption, node_cost: self.node_cost(*node_cost), ..pool.clone() };
+            self.add_pool(&mut pools, &kept, pool, types);
         }
         for kept in node_groups {
             let types = self.node_group_types(&kept.object);
-            self.add_pool(&mut pools, &kept, kept.object.pool.clone(), types);
+            let NodeGroupObject { pool, rules, node_cost, .. } = &kept.object;
+            let mut disruption = rules.judged(self.context.now);
+            let removals_max = self.manifests.group_removals_max.unwrap_or(vpsie::REMOVALS_MAX);
+            disruption.budgets.push(Budget { reasons: Vec::new(), nodes: Share::Count(removals_max) });
+            let pool = Pool { disruption, node_cost: self.node_cost(*node_cost), ..pool.clone() };
+            self.add_pool(&mut pools, &kept, pool, types);
         }
         for kept in constraint_pools {
             let types = self.constraint_pool_types(&kept.object);
-            self.add_pool(&mut pools, &kept, kept.object.pool.clone(), types);
+            let node_cost = self.node_cost(kept.object.node_cost);
+            let pool = Pool { node_cost, ..kept.object.pool.clone() };
+            self.add_pool(&mut pools, &kept, pool, types);
         }
         pools.pools
+    }
+
+    fn node_cost(&self, own: Option<Price>) -> Price {
+        own.unwrap_or(self.context.node_cost)
     }
 
     fn add_pool<T>(&mut self, pools: &mut Pools, kept: &Kept<T>, mut pool: Pool, types: Types) {
@@ -270,14 +319,51 @@ impl Assembly<'_> {
         if groups.is_empty() { Vec::new() } else { vec![SharedLimit { pools: groups, nodes_max }] }
     }
 
-    fn pods(&mut self) -> (Vec<Pod>, Vec<DaemonSet>) {
+    fn pods(&mut self) -> (Vec<Pod>, Vec<DaemonSet>, Census) {
         let policies = std::mem::take(&mut self.manifests.policies);
         let mut finisher = Finisher::new(&policies);
+        let mut census = Census::default();
         let daemon_sets = self.daemon_sets(&mut finisher);
-        self.drop_repeated_pods();
         let mut pods = self.expanded_workloads(&mut finisher);
-        pods.extend(self.given_pods(&mut finisher));
-        (pods, daemon_sets)
+        for pod in pods.iter().filter(|pod| pod.origin == PodOrigin::Workload) {
+            census.count(&pod.namespace, &pod.spec, false);
+        }
+        pods.extend(self.given_pods(&mut finisher, &mut census));
+        (pods, daemon_sets, census)
+    }
+
+    fn pod_budgets(&mut self, census: &Census) -> (Vec<PodBudget>, Vec<Problem>) {
+        let (mut budgets, mut remarks) = (Vec::new(), Vec::new());
+        for kept in std::mem::take(&mut self.manifests.budgets) {
+            let (budget, remark) = kept.object.judged(&kept.namespace, &kept.name, census);
+            budgets.push(budget);
+            let at =
+                |message| self.problem(kept.origin, &kept.namespace, &kept.name, "spec.selector", message);
+            remarks.extend(remark.map(at));
+        }
+        (budgets, remarks)
+    }
+
+    fn blame_unclear_protection(&mut self) {
+        let manifests = &self.manifests;
+        let nodes = manifests
+            .nodes
+            .iter()
+            .map(|kept| (kept.origin, &kept.namespace, &kept.name, &kept.object.life.do_not_disrupt));
+        let claims = manifests
+            .claims
+            .iter()
+            .map(|kept| (kept.origin, &kept.namespace, &kept.name, &kept.object.life.do_not_disrupt));
+        let pods = manifests
+            .pods
+            .iter()
+            .map(|pod| (pod_origin(pod), &pod.namespace, &pod.name, &pod.life.do_not_disrupt));
+        let unclear = nodes.chain(claims).chain(pods).filter_map(|(origin, namespace, name, said)| {
+            let message = said.problem()?;
+            Some(self.problem(origin, namespace, name, &do_not_disrupt_field(), message))
+        });
+        let unclear: Vec<Problem> = unclear.collect();
+        self.problems.extend(unclear);
     }
 
     fn daemon_sets(&mut self, finisher: &mut Finisher<'_>) -> Vec<DaemonSet> {
@@ -314,6 +400,7 @@ impl Assembly<'_> {
             }
             same
         });
+        self.is_partial |= !repeated.is_empty();
         for (origin, namespace, name, first) in repeated {
             let place = format!("{}:{}", self.source(first), first.line);
             let message = format!("there is another pod of this name at {place}; remove one");
@@ -322,13 +409,19 @@ impl Assembly<'_> {
         self.manifests.pods = pods;
     }
 
-    fn given_pods(&mut self, finisher: &mut Finisher<'_>) -> Vec<Pod> {
+    fn given_pods(&mut self, finisher: &mut Finisher<'_>, census: &mut Census) -> Vec<Pod> {
         let objects = std::mem::take(&mut self.manifests.pods);
         let mut pods = Vec::with_capacity(objects.len());
         for object in objects {
             match finisher.finish(&object.shape, &object.namespace, object.node.is_some()) {
-                Ok(spec) => pods.push(object.into_core(spec)),
+                Ok(spec) => {
+                    if object.is_active() && !object.deleting {
+                        census.count(&object.namespace, &spec, object.life.healthy);
+                    }
+                    pods.push(object.into_core(spec, self.context.now));
+                }
                 Err(Dangling { field, message }) => {
+                    self.is_partial = true;
                     let field = format!("spec.{field}");
                     let origin = pod_origin(&object);
                     self.blame_at(origin, &object.namespace, &object.name, &field, message);
@@ -376,13 +469,18 @@ impl Assembly<'_> {
     }
 
     fn blame_at(&mut self, origin: Origin, namespace: &str, name: &str, field: &str, message: String) {
-        self.problems.push(Problem {
+        let problem = self.problem(origin, namespace, name, field, message);
+        self.problems.push(problem);
+    }
+
+    fn problem(&self, origin: Origin, namespace: &str, name: &str, field: &str, message: String) -> Problem {
+        Problem {
             source: self.source(origin),
             line: Some(origin.line as usize),
             object: Some(object_name(origin.kind.name(), namespace, name)),
             field: Some(field.to_owned()),
             message,
-        });
+        }
     }
 
     fn source(&self, origin: Origin) -> Arc<str> {

@@ -72,6 +72,11 @@ impl GoDuration {
         self.nanos
     }
 
+    /// Rounded up: nothing that is to be waited for ends early.
+    pub const fn whole_secs(self) -> u64 {
+        self.nanos.div_ceil(NANOS_PER_SEC)
+    }
+
     pub const fn as_std(self) -> Duration {
         Duration::from_nanos(self.nanos)
     }

@@ -8,9 +8,11 @@ pub mod duration;
 pub mod resources;
 
 mod assemble;
+mod budgets;
 mod buffers;
 mod builtin;
 mod convert;
+mod disruption;
 mod documents;
 mod intern;
 mod kinds;
@@ -23,13 +25,14 @@ mod pods;
 mod policies;
 mod pools;
 mod problem;
+mod schedule;
 mod source;
 mod storage;
 mod tree;
 mod workloads;
 
-pub use assemble::{Assembled, ClassKind, assemble};
+pub use assemble::{Assembled, ClassKind, Context, assemble};
+pub use jiff::Timestamp;
 pub use manifests::{Manifests, read};
-pub use policies::{Allowance, DisruptionBudget, Share};
 pub use problem::Problem;
 pub use source::Source;

@@ -56,13 +56,22 @@ fn line_in(document: &Document<'_>, path: &Path) -> Option<usize> {
     Some(document.line_offset + line)
 }
 
-/// A path as problems print it, without keys that have dots of their own.
+/// A path as problems print it.
 fn parse(field: &str) -> Path {
     let mut steps = Vec::new();
-    for part in field.split('.') {
-        let mut pieces = part.split('[');
-        steps.extend(pieces.next().filter(|key| !key.is_empty()).map(|key| Step::Key(key.to_owned())));
-        steps.extend(pieces.filter_map(|piece| piece.trim_end_matches(']').parse().ok()).map(Step::Index));
+    let mut rest = field;
+    while !rest.is_empty() {
+        if let Some((bracketed, tail)) = rest.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+            let index = bracketed.parse().map(Step::Index);
+            steps.push(index.unwrap_or_else(|_| Step::Key(bracketed.to_owned())));
+            rest = tail;
+        } else {
+            rest = rest.strip_prefix('.').unwrap_or(rest);
+            let (key, tail) =
+                rest.split_at(rest.find(['.', '[']).filter(|end| *end > 0).unwrap_or(rest.len()));
+            steps.push(Step::Key(key.to_owned()));
+            rest = tail;
+        }
     }
     Path(steps)
 }
@@ -74,11 +83,15 @@ mod tests {
     #[test]
     fn problems_move_to_their_fields() {
         let yaml = "a: 1\n---\nspec:\n  list:\n  - x\n  - z\n---\nkind: List\nitems:\n- kind: A\n  b: 1\n- kind: B\n  b: 1\n";
+        let annotated = "metadata:\n  annotations:\n    x: y\n    a.b/c: d\n";
         let json = "{\"kind\": \"List\",\n \"items\": [\n  {\"kind\": \"A\",\n   \"b\": 1}]}";
         for (text, line, field, expected) in [
             (yaml, 3, "spec.list[1]", 6),
             (yaml, 3, "spec.none", 3),
             (yaml, 12, "b", 13),
+            (annotated, 1, "metadata.annotations[a.b/c]", 4),
+            (annotated, 1, "metadata.annotations[a.b/c].d", 4),
+            (annotated, 1, "metadata.annotations[a.b", 2),
             (yaml, 99, "b", 99),
             (json, 3, "b", 4),
         ] {

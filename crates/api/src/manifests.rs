@@ -10,6 +10,7 @@ use berth_core::volume::Storage;
 use rustc_hash::FxBuildHasher;
 use serde::Deserialize;
 
+use crate::budgets::{self, BudgetObject};
 use crate::buffers::{self, Buffer};
 use crate::builtin::{self, Metadata};
 use crate::convert::Converter;
@@ -19,7 +20,7 @@ use crate::kinds::{Kind, Meaning, meaning};
 use crate::locate::KeptTexts;
 use crate::nodes::{self, NodeObject};
 use crate::pods::{self, PodObject, PodTemplate};
-use crate::policies::{self, DisruptionBudget, Policies};
+use crate::policies::{self, Policies};
 use crate::pools::gardener::{self, ConstraintPoolObject};
 use crate::pools::karpenter::{self, ClaimObject, NodePoolObject};
 use crate::pools::kubelet::{self, Kubelet};
@@ -50,7 +51,7 @@ pub struct Manifests {
     pub(crate) namespaces: BTreeMap<Text, Labels>,
     pub(crate) storage: Storage,
     pub(crate) policies: Policies,
-    pub(crate) budgets: BTreeMap<(Text, Text), DisruptionBudget>,
+    pub(crate) budgets: Vec<Kept<BudgetObject>>,
     pub(crate) node_pools: Vec<Kept<NodePoolObject>>,
     pub(crate) claims: Vec<Kept<ClaimObject>>,
     pub(crate) overlays: Vec<Kept<Overlay>>,
@@ -59,15 +60,10 @@ pub struct Manifests {
     pub(crate) buffers: Vec<Kept<Buffer>>,
     pub(crate) node_groups: Vec<Kept<NodeGroupObject>>,
     pub(crate) group_nodes_max: Option<u32>,
+    /// How many nodes of a group may go at once.
+    pub(crate) group_removals_max: Option<u32>,
     pub(crate) constraint_pools: Vec<Kept<ConstraintPoolObject>>,
     pub(crate) unavailable: Vec<OfferingPattern>,
-}
-
-impl Manifests {
-    /// The PodDisruptionBudgets by namespace and name.
-    pub fn disruption_budgets(&self) -> impl Iterator<Item = (&Text, &Text, &DisruptionBudget)> {
-        self.budgets.iter().map(|((namespace, name), budget)| (namespace, name, budget))
-    }
 }
 
 /// An object with its identity and where it stands.
@@ -368,8 +364,8 @@ impl Reader {
             }
             _ => {
                 let wire = body.read()?;
-                if let Some(budget) = self.convert(|to| policies::read_disruption_budget(&wire, to))? {
-                    self.manifests.budgets.insert(id, budget);
+                if let Some(budget) = self.convert(|to| budgets::read_budget(&wire, to))? {
+                    self.manifests.budgets.push(kept(origin, id, budget));
                 }
             }
         }
@@ -424,6 +420,8 @@ impl Reader {
             Kind::AutoscalerConfig => {
                 let wire: custom::vpsie::AutoscalerConfig = body.read()?;
                 self.manifests.group_nodes_max = vpsie::nodes_max(&wire);
+                let settings = &wire.spec.global_settings;
+                self.manifests.group_removals_max = Some(settings.max_concurrent_scale_downs.get());
             }
             Kind::ScalingConstraint => {
                 let wire: custom::gardener::ScalingConstraint = body.read()?;

@@ -1,6 +1,6 @@
 //! Nodes: those of the cluster, and those that claims will become.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering};
@@ -11,10 +11,14 @@ use berth_core::pod::{Taint, TaintEffect};
 use berth_core::pool::Pool;
 use berth_core::resources::Resources;
 use berth_core::units::Price;
+use jiff::Timestamp;
+use rustc_hash::FxBuildHasher;
 
 use crate::builtin::node as wire;
 use crate::convert::Converter;
+use crate::disruption::{self, NodeLife};
 use crate::manifests::Manifests;
+use crate::pods::PodObject;
 use crate::pools::karpenter::ClaimObject;
 use crate::problem::At;
 
@@ -31,6 +35,7 @@ pub(crate) struct NodeObject {
     pub(crate) capacity: Resources,
     pub(crate) allocatable: Resources,
     pub(crate) deleting: bool,
+    pub(crate) life: NodeLife,
 }
 
 pub(crate) fn read_node(node: &wire::Node<'_>, name: Text, to: &mut Converter<'_>) -> NodeObject {
@@ -56,6 +61,7 @@ pub(crate) fn read_node(node: &wire::Node<'_>, name: Text, to: &mut Converter<'_
         capacity,
         allocatable,
         deleting: node.metadata.deletion_timestamp.is_some(),
+        life: disruption::read_node_life(node, to),
     }
 }
 
@@ -79,7 +85,8 @@ impl NodeObject {
 }
 
 /// All nodes: those of the cluster, and the claims that have not become one yet.
-pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool]) -> Vec<Node> {
+pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) -> Vec<Node> {
+    let newest_pods = newest_pods(&manifests.pods);
     let pools: BTreeMap<&Text, &Pool> = pools.iter().map(|pool| (&pool.name, pool)).collect();
     let mut claims: BTreeMap<&Text, &ClaimObject> = BTreeMap::new();
     for kept in &manifests.claims {
@@ -90,17 +97,40 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool]) -> Vec<Node> {
     for kept in &manifests.nodes {
         let volume_limits = manifests.volume_limits.get(&kept.object.name).cloned().unwrap_or_default();
         let claim = claims.get(&kept.object.name).copied();
-        nodes.push(of_object(&kept.object, claim, volume_limits, &pools));
+        let newest_pod = newest_pods.get(&kept.object.name).copied();
+        nodes.push(Node {
+            disruption: disruption::judged_node(
+                Some(&kept.object.life),
+                claim.map(|claim| &claim.life),
+                newest_pod,
+                now,
+            ),
+            ..of_object(&kept.object, claim, volume_limits, &pools)
+        });
         names.insert(&kept.object.name);
     }
     for kept in &manifests.claims {
         let claim = &kept.object;
         let became = claim.node.as_ref().is_some_and(|node| names.contains(node));
         if !became && names.insert(&claim.name) {
-            nodes.push(of_claim(claim, &pools));
+            let disruption = disruption::judged_node(None, Some(&claim.life), None, now);
+            nodes.push(Node { disruption, ..of_claim(claim, &pools) });
         }
     }
     nodes
+}
+
+/// When the last of each node's pods started, those aside that live with their node.
+fn newest_pods(pods: &[PodObject]) -> HashMap<&Text, Timestamp, FxBuildHasher> {
+    let mut newest = HashMap::default();
+    let is_daemon = |pod: &PodObject| pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet");
+    for pod in pods.iter().filter(|pod| !pod.mirror && !is_daemon(pod)) {
+        if let (Some(node), Some(started)) = (&pod.node, pod.life.started) {
+            let known = newest.entry(node).or_insert(started);
+            *known = started.max(*known);
+        }
+    }
+    newest
 }
 
 fn of_object(

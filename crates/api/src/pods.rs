@@ -7,16 +7,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use berth_core::disruption::PodDisruption;
 use berth_core::names::Text;
 use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec, Toleration, VolumeRef};
 use berth_core::requirement::Expression;
 use berth_core::resources::Resources;
+use jiff::Timestamp;
 use rustc_hash::FxBuildHasher;
 
 use crate::builtin::pod as wire;
 use crate::builtin::{Metadata, Str};
 use crate::convert::Converter;
+use crate::disruption::{self, DoNotDisrupt, PodLife};
 use crate::pod_resources::{DefaultRequests, Demand};
 use crate::problem::At;
 use crate::{placement, policies::Policies};
@@ -52,6 +53,7 @@ pub(crate) struct PodObject {
     pub(crate) mirror: bool,
     pub(crate) owner: Option<Owner>,
     pub(crate) volumes: Box<[VolumeRef]>,
+    pub(crate) life: PodLife,
     pub(crate) line: u32,
     /// An index into the manifests' sources.
     pub(crate) source: u32,
@@ -116,6 +118,15 @@ pub(crate) fn read_pod(
         Some("Failed") => PodPhase::Failed,
         _ => PodPhase::Pending,
     };
+    let status = At::ROOT.key("status");
+    let ready = pod.status.conditions.iter().find(|condition| &*condition.kind == "Ready");
+    let life = PodLife {
+        do_not_disrupt: DoNotDisrupt::read(pod.metadata.annotations.do_not_disrupt.as_deref()),
+        deletion_cost: disruption::read_deletion_cost(&pod.metadata.annotations, to),
+        started: disruption::read_time(pod.status.start_time.as_ref(), &status.key("startTime"), to),
+        healthy: phase == PodPhase::Running
+            && ready.is_none_or(|condition| condition.status.as_deref() == Some("True")),
+    };
     let mut filled = |text: Option<&Str<'_>>| text.filter(|t| !t.is_empty()).map(|t| to.text(t));
     PodObject {
         volumes: volumes.iter().map(|volume| volume.of_pod(&name)).collect(),
@@ -128,6 +139,7 @@ pub(crate) fn read_pod(
         deleting: pod.metadata.deletion_timestamp.is_some(),
         mirror: pod.metadata.annotations.mirror.is_some(),
         owner: controller(&pod.metadata, to),
+        life,
         line: 0,
         source: 0,
     }
@@ -322,7 +334,8 @@ impl PodObject {
         !matches!(self.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    pub(crate) fn into_core(self, spec: Arc<PodSpec>) -> Pod {
+    pub(crate) fn into_core(self, spec: Arc<PodSpec>, now: Timestamp) -> Pod {
+        let disruption = self.life.judged(self.owner.is_some(), now);
         let daemon_set = self.owner.filter(|owner| &*owner.kind == "DaemonSet").map(|owner| owner.name);
         Pod {
             namespace: self.namespace,
@@ -336,7 +349,7 @@ impl PodObject {
             daemon_set,
             mirror: self.mirror,
             volumes: self.volumes,
-            disruption: PodDisruption::default(),
+            disruption,
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Objects that say something about many pods: PriorityClass, RuntimeClass, LimitRange,
-//! PodDisruptionBudget.
+//! Objects that say something about many pods: PriorityClass, RuntimeClass, LimitRange.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +6,7 @@ use berth_core::names::Text;
 use berth_core::pod::Toleration;
 use berth_core::requirement::Expression;
 use berth_core::resources::Resources;
-use berth_core::selector::Selector;
 
-use crate::builtin::CountOrPercent;
 use crate::builtin::policy as wire;
 use crate::convert::Converter;
 use crate::problem::At;
@@ -35,27 +32,6 @@ pub(crate) struct RuntimeClass {
     pub(crate) overhead: Resources,
     pub(crate) node_selector: Vec<Expression>,
     pub(crate) tolerations: Vec<Toleration>,
-}
-
-/// A PodDisruptionBudget, as far as it was checked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DisruptionBudget {
-    /// `None` selects no pod.
-    pub selector: Option<Selector>,
-    pub allows: Allowance,
-}
-
-/// How many of the selected pods must stay, or may go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allowance {
-    MinAvailable(Share),
-    MaxUnavailable(Share),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Share {
-    Count(u32),
-    Percent(u32),
 }
 
 /// The classes that every cluster has from the start.
@@ -155,39 +131,4 @@ pub(crate) fn read_limit_range(range: &wire::LimitRange<'_>, to: &mut Converter<
         }
     }
     requests
-}
-
-pub(crate) fn read_disruption_budget(
-    budget: &wire::DisruptionBudget<'_>,
-    to: &mut Converter<'_>,
-) -> Option<DisruptionBudget> {
-    let at = At::ROOT.key("spec");
-    let spec = &budget.spec;
-    let selector = to.optional_selector(spec.selector.as_ref(), &at.key("selector"));
-    let allows = match (&spec.min_available, &spec.max_unavailable) {
-        (Some(_), Some(_)) => {
-            to.findings.add(&at.key("maxUnavailable"), "stands beside minAvailable; keep one of the two");
-            return None;
-        }
-        (None, None) => {
-            to.findings.add(&at, "has neither minAvailable nor maxUnavailable; set one of the two");
-            return None;
-        }
-        (Some(count), None) => Allowance::MinAvailable(read_share(count, &at.key("minAvailable"), to)?),
-        (None, Some(count)) => Allowance::MaxUnavailable(read_share(count, &at.key("maxUnavailable"), to)?),
-    };
-    Some(DisruptionBudget { selector, allows })
-}
-
-fn read_share(count: &CountOrPercent, at: &At<'_>, to: &mut Converter<'_>) -> Option<Share> {
-    let share = match count {
-        CountOrPercent::Count(count) => u32::try_from(*count).ok().map(Share::Count),
-        CountOrPercent::Text(text) => {
-            text.strip_suffix('%').and_then(|n| n.parse().ok()).filter(|n| *n <= 100).map(Share::Percent)
-        }
-    };
-    if share.is_none() {
-        to.findings.add(at, "must be a whole number, 0 or more, or a percentage from 0% to 100%");
-    }
-    share
 }

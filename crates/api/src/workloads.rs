@@ -244,7 +244,7 @@ pub(crate) fn expand(workloads: &[Workload], pods: &[PodObject], finisher: &mut 
                 daemon_set: None,
                 mirror: false,
                 volumes,
-                disruption: PodDisruption::default(),
+                disruption: PodDisruption { has_controller: true, ..PodDisruption::default() },
             });
         }
     }

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
+use berth_api::{Context, Timestamp};
 use berth_cloud::CatalogOptions;
 use berth_cloud::filter::Filter;
 use berth_core::catalog::{CapacityType, OfferingPattern};
+use berth_core::disruption::{DisruptionPolicy, SavingMin};
 use berth_core::names::{self, Text};
 use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy};
+use berth_core::units::{Price, PriceError};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
@@ -18,7 +21,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     after_help = "\
 Examples:
   berth advise -f examples/shop/                    What to buy for these manifests, and why
+  berth advise -f cluster/ --consolidate            What to take away, too, and what that saves
   berth explain pod shop/api-7d9c -f cluster/       Why this pod is pending
+  berth explain node ip-10-0-1-7 -f cluster/        Why this node is still here
   berth catalog list --filter 'cpu>=8,arch=arm64'   What there is to buy
 
 Exit codes: 0 done; 1 it ran, and the answer is no; 2 bad input or usage."
@@ -64,8 +69,15 @@ Examples:
       With a page to look at: which nodes, how full, at what price.
   berth advise -f cluster/ --strict --unavailable '*:us-east-1a:spot'
       Fails with exit code 1 if a pod finds no place while a zone has no spot capacity.
+  berth advise -f cluster/ --consolidate --min-saving 10%
+      Also what to take away: step by step, with the money saved and the pods moved.
 
 Exit codes: 0 done; 1 pods left out, with --strict; 2 bad input or usage.")]
+#[command(
+    mut_arg("min_saving", |arg| arg.requires("consolidate")),
+    mut_arg("disruption_price", |arg| arg.requires("consolidate")),
+    mut_arg("spot_types_min", |arg| arg.requires("consolidate")),
+)]
 pub(crate) struct Advise {
     #[command(flatten)]
     pub(crate) input: Input,
@@ -81,12 +93,22 @@ pub(crate) struct Advise {
     /// Exit with 1 if a pod is left without a place
     #[arg(long)]
     pub(crate) strict: bool,
+
+    /// Also say which nodes to take away, replace, merge or split to save money, and those that are
+    /// drifted, expired or broken
+    #[arg(long)]
+    pub(crate) consolidate: bool,
+
+    #[command(flatten)]
+    pub(crate) worth: Worth,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Explain {
     /// Why a pod is pending: per pool, per rule, and what would have to change
     Pod(ExplainPod),
+    /// Why a node is still here, rule by rule; or what taking it away would save and move
+    Node(ExplainNode),
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +123,70 @@ pub(crate) struct ExplainPod {
 
     #[command(flatten)]
     pub(crate) input: Input,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  berth explain node ip-10-0-1-7 -f cluster/
+  kubectl get pods,nodes,nodeclaims,nodepools,pdb -A -o yaml | berth explain node ip-10-0-1-7 -f -")]
+pub(crate) struct ExplainNode {
+    /// Which node
+    #[arg(value_name = "NAME", value_parser = node_name)]
+    pub(crate) node: Text,
+
+    #[command(flatten)]
+    pub(crate) input: Input,
+
+    #[command(flatten)]
+    pub(crate) worth: Worth,
+}
+
+/// What taking a node away has to be worth.
+#[derive(Debug, Args)]
+pub(crate) struct Worth {
+    /// What a step must save at least: a part of what its nodes cost, such as 10%, or dollars an hour;
+    /// 5% if not given
+    #[arg(long, value_name = "PERCENT_OR_USD", value_parser = saving_min)]
+    pub(crate) min_saving: Option<SavingMin>,
+
+    /// What each unit of disruption must save an hour: a node counts one, a pod about one, more with a
+    /// high priority or deletion cost; 0.0001 if not given
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) disruption_price: Option<Price>,
+
+    /// How many instance types a spot node that replaces a spot node must have to choose from; 15 if not
+    /// given
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) spot_types_min: Option<u32>,
+}
+
+impl Worth {
+    pub(crate) fn policy(&self) -> DisruptionPolicy {
+        let assumed = DisruptionPolicy::default();
+        DisruptionPolicy {
+            price: self.disruption_price.unwrap_or(assumed.price),
+            saving_min: self.min_saving.unwrap_or(assumed.saving_min),
+            spot_types_min: self.spot_types_min.unwrap_or(assumed.spot_types_min),
+        }
+    }
+}
+
+fn saving_min(text: &str) -> Result<SavingMin, String> {
+    const FORM: &str = "write a percentage from 0% to 100%, or dollars an hour such as 0.05";
+    let saving = match text.strip_suffix('%') {
+        Some(percent) => percent.parse().ok().filter(|percent| *percent <= 100).map(SavingMin::Percent),
+        None => text.parse().ok().map(SavingMin::Amount),
+    };
+    saving.ok_or_else(|| FORM.to_owned())
+}
+
+fn node_name(text: &str) -> Result<Text, &'static str> {
+    if is_plain(text) {
+        Ok(text.into())
+    } else {
+        Err("a node is named without a namespace, such as ip-10-0-1-7")
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -194,14 +280,29 @@ pub(crate) struct Input {
     #[arg(long, value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
     pub(crate) unavailable: Vec<OfferingPattern>,
 
-    /// Rounds of improvement after the quick answer, at most: 0 is the quick answer alone, more come closer to
-    /// the cheapest plan there is. The same number gives the same plan
-    #[arg(long, value_name = "N", default_value_t = Effort::ROUNDS_DEFAULT)]
-    pub(crate) rounds: u64,
+    /// Rounds of improvement after the quick answer, at most: 0 is the quick answer alone, many come close to
+    /// the cheapest plan there is. The same number gives the same plan. If not given, what suits the size of
+    /// the problem
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<u64>,
+
+    /// What each node costs an hour beyond its price, such as licences and agents, in pools without the
+    /// annotation berth.dev/node-cost-per-hour
+    #[arg(long, value_name = "USD", default_value = "0", value_parser = dollars)]
+    pub(crate) node_cost: Price,
+
+    /// The instant at which ages, schedules and durations are judged, such as 2026-01-31T08:00:00Z; the
+    /// clock's if not given
+    #[arg(long, value_name = "RFC3339")]
+    pub(crate) now: Option<Timestamp>,
 }
 
 impl Input {
-    pub(crate) fn policy(&self) -> Policy {
+    pub(crate) fn context(&self) -> Context {
+        Context { now: self.now.unwrap_or_else(Timestamp::now), node_cost: self.node_cost }
+    }
+
+    pub(crate) fn policy(&self, disruption: DisruptionPolicy) -> Policy {
         Policy {
             preferences: match self.preference_policy {
                 Preferences::Respect => PreferencePolicy::Respect,
@@ -216,6 +317,8 @@ impl Input {
                 rounds: self.rounds,
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
+            disruption,
+            tries_scheduler: true,
         }
     }
 }
@@ -293,6 +396,10 @@ pub(crate) enum MinValues {
     BestEffort,
 }
 
+fn dollars(text: &str) -> Result<Price, PriceError> {
+    text.parse()
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PodName {
     pub(crate) namespace: Text,
@@ -359,7 +466,12 @@ mod tests {
             "berth advise -f a --catalog aws-us-east-1 --zones a,b --spot-discount 60 -o yaml --html x.html",
             "berth advise -f a --strict --keep-going --preference-policy ignore --min-values-policy best-effort",
             "berth advise -f a --unavailable *:zone-a:spot --unavailable m5.large:*:*",
+            "berth advise -f a --now 2026-01-31T08:00:00Z --node-cost 0.05",
+            "berth advise -f a --now 2026-01-31T08:00:00+02:00",
+            "berth advise -f a --consolidate",
+            "berth advise -f a --consolidate --min-saving 10% --disruption-price 0.001 --spot-types-min 5",
             "berth explain pod shop/api -f cluster/",
+            "berth explain node ip-10-0-1-7 -f cluster/ --now 2026-01-31T08:00:00Z --min-saving 0.05",
             "berth catalog list",
             "berth catalog list --catalog kwok --filter cpu>=8,arch=arm64 -o json",
             "berth catalog import prices.json -o catalog.json",
@@ -385,6 +497,18 @@ mod tests {
             ("berth advise -f a --unavailable m5.large", ErrorKind::ValueValidation),
             ("berth advise -f a --unavailable a::spot", ErrorKind::ValueValidation),
             ("berth advise -f a --unavailable a:b:cheap", ErrorKind::ValueValidation),
+            ("berth advise -f a --now yesterday", ErrorKind::ValueValidation),
+            ("berth advise -f a --now 2026-01-31", ErrorKind::ValueValidation),
+            ("berth advise -f a --node-cost lots", ErrorKind::ValueValidation),
+            ("berth advise -f a --node-cost=-1", ErrorKind::ValueValidation),
+            ("berth advise -f a --min-saving 10%", ErrorKind::MissingRequiredArgument),
+            ("berth advise -f a --disruption-price 1", ErrorKind::MissingRequiredArgument),
+            ("berth advise -f a --spot-types-min 1", ErrorKind::MissingRequiredArgument),
+            ("berth advise -f a --consolidate --min-saving 110%", ErrorKind::ValueValidation),
+            ("berth advise -f a --consolidate --min-saving much", ErrorKind::ValueValidation),
+            ("berth advise -f a --consolidate --spot-types-min few", ErrorKind::ValueValidation),
+            ("berth explain node -f a", ErrorKind::MissingRequiredArgument),
+            ("berth explain node a/b -f a", ErrorKind::ValueValidation),
             ("berth explain pod web-0 -f a", ErrorKind::ValueValidation),
             ("berth explain pod a/b/c -f a", ErrorKind::ValueValidation),
             ("berth catalog list --filter cpu", ErrorKind::ValueValidation),
@@ -405,7 +529,8 @@ mod tests {
 
     #[test]
     fn flags_become_policy() {
-        let line = "berth advise -f a --preference-policy ignore --min-values-policy best-effort --unavailable *:b:spot --rounds 7";
+        let line = "berth advise -f a --preference-policy ignore --min-values-policy best-effort --unavailable *:b:spot \
+                    --consolidate --min-saving 7% --disruption-price 0.002 --spot-types-min 3 --rounds 7";
         let Ok(Command::Advise(advise)) = parse(line) else { panic!("{line} is advise") };
         let expected = Policy {
             preferences: PreferencePolicy::Ignore,
@@ -415,9 +540,15 @@ mod tests {
                 zone: Some("b".into()),
                 capacity_type: Some(CapacityType::Spot),
             }],
-            effort: Effort { rounds: 7, ..advise.input.policy().effort },
+            effort: Effort { rounds: Some(7), ..advise.input.policy(advise.worth.policy()).effort },
+            tries_scheduler: true,
+            disruption: DisruptionPolicy {
+                price: Price::from_micro_usd(2000),
+                saving_min: SavingMin::Percent(7),
+                spot_types_min: 3,
+            },
         };
-        assert_eq!(advise.input.policy(), expected);
+        assert_eq!(advise.input.policy(advise.worth.policy()), expected);
         assert_eq!(advise.input.catalog.offers.options(), CatalogOptions::default());
         assert_eq!(advise.output, Format::Table);
     }

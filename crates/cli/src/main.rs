@@ -17,7 +17,8 @@ use commands::{Answer, Failure};
 fn main() -> ExitCode {
     let answer = match CommandLine::parse().command {
         Command::Advise(advise) => commands::advise::run(&advise),
-        Command::Explain(Explain::Pod(pod)) => commands::explain::run(&pod),
+        Command::Explain(Explain::Pod(pod)) => commands::explain::pod(&pod),
+        Command::Explain(Explain::Node(node)) => commands::explain::node(&node),
         Command::Catalog(CatalogCommand::List(list)) => commands::catalog::list(&list),
         Command::Catalog(CatalogCommand::Import(import)) => commands::catalog::import(&import),
         Command::Crds => commands::crds::run(),

@@ -53,6 +53,7 @@ fn exit_codes_and_streams() {
         ("--help", 0, "Examples:", ""),
         ("advise --help", 0, "Examples:", ""),
         ("explain pod --help", 0, "Examples:", ""),
+        ("explain node --help", 0, "Examples:", ""),
         ("catalog --help", 0, "Built in:", ""),
         ("catalog list --help", 0, "Examples:", ""),
         ("completions bash", 0, "_berth()", ""),
@@ -87,6 +88,87 @@ fn a_closed_pipe_ends_quietly() {
         let output = berth(line).stdout(writer).output().expect("berth starts");
         assert_eq!(output.status.code(), Some(0), "berth {line}");
         assert_eq!(String::from_utf8_lossy(&output.stderr), "", "berth {line}");
+    }
+}
+
+/// A pod that something would make again, on a node of the pool.
+fn running(name: &str, node: &str, cpu: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: shop, ownerReferences: [{{kind: ReplicaSet, name: r, controller: true}}]}}
+spec: {{nodeName: {node}, containers: [{{name: c, resources: {{requests: {{cpu: {cpu}, memory: 1Gi}}}}}}]}}
+status: {{phase: Running, startTime: '2026-01-05T08:00:00Z'}}
+---
+"
+    )
+}
+
+fn node(name: &str) -> String {
+    format!(
+        "apiVersion: v1
+kind: Node
+metadata:
+  name: {name}
+  creationTimestamp: '2026-01-05T08:00:00Z'
+  labels: {{karpenter.sh/nodepool: default, karpenter.sh/initialized: 'true', karpenter.sh/capacity-type: on-demand,
+    node.kubernetes.io/instance-type: s-4x-amd64-linux, topology.kubernetes.io/zone: test-zone-a,
+    kubernetes.io/arch: amd64, kubernetes.io/os: linux}}
+status: {{capacity: {{cpu: 4, memory: 16Gi, pods: 64}}, allocatable: {{cpu: 3900m, memory: 15Gi, pods: 64}}}}
+---
+"
+    )
+}
+
+#[test]
+fn nodes_go_or_stay() {
+    let one_type = "requirements:
+      - {key: node.kubernetes.io/instance-type, operator: In, values: [s-4x-amd64-linux]}
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+  disruption: {budgets: [{nodes: 100%}]}";
+    let busy = POOL.replace("requirements: []", one_type);
+    let cluster =
+        [&*busy, &node("n-1"), &node("n-2"), &running("a", "n-1", "3"), &running("b", "n-2", "500m")]
+            .concat();
+    let closed = |schedule: &str| {
+        let budget =
+            format!("budgets: [{{nodes: '0', schedule: '{schedule}', duration: 8h}}, {{nodes: 100%}}]");
+        cluster.replace("budgets: [{nodes: 100%}]", &budget)
+    };
+    let (office, bad) = (closed("TZ=Europe/Berlin 0 9 * * *"), closed("TZ=Mars/Base 0 9 * * *"));
+    let unread = [&cluster, &*pod("odd", "lots")].concat();
+    let budget_of_all = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: all, namespace: shop}\nspec: {minAvailable: 2, selector: {}}\n";
+    let guarded = [&cluster, budget_of_all].concat();
+    for (line, manifests, code, stdout, stderr) in [
+        ("advise -f -", &cluster, 0, "nothing to buy", ""),
+        ("advise -f - --consolidate", &cluster, 0, "1 of 2 nodes can go", ""),
+        ("advise -f - --consolidate -o json", &cluster, 0, "\"nodesRemoved\": 1", ""),
+        ("advise -f - --consolidate --min-saving 100", &cluster, 0, "No node can go", ""),
+        ("advise -f - --consolidate --disruption-price 1", &cluster, 0, "No node can go", ""),
+        // In winter nine o'clock in Berlin is eight in UTC.
+        ("advise -f - --consolidate --now 2026-01-07T08:00:00Z", &office, 0, "No node can go", ""),
+        ("advise -f - --consolidate --now 2026-01-07T16:00:00Z", &office, 0, "1 of 2 nodes can go", ""),
+        ("advise -f - --consolidate", &bad, 2, "", "`Mars/Base` is not a time zone"),
+        (
+            "advise -f - --consolidate --keep-going",
+            &bad,
+            2,
+            "No node can go",
+            "`Mars/Base` is not a time zone",
+        ),
+        ("advise -f - --consolidate --keep-going", &unread, 2, "nothing to buy", "none is taken away"),
+        ("advise -f - --consolidate", &guarded, 0, "PodDisruptionBudget", "every pod of the namespace shop"),
+        ("explain node n-2 -f -", &cluster, 0, "n-2 can go", ""),
+        ("explain node n-2 -f - --now 2026-01-07T08:00:00Z", &office, 0, "n-2 stays", ""),
+        ("explain node n-2 -f -", &guarded, 0, "stands in the way", "every pod of the namespace shop"),
+        ("explain node n-2 -f - --keep-going", &unread, 2, "", "none is taken away"),
+        ("explain node n-9 -f -", &cluster, 2, "", "there is no node n-9; the input has n-1, n-2"),
+    ] {
+        let output = berth_reading(line, manifests).expect("berth starts");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "berth {line}: {err}");
+        assert!(out.contains(stdout) && (!stdout.is_empty() || out.is_empty()), "berth {line}: {out}");
+        assert!(err.contains(stderr) && (!stderr.is_empty() || err.is_empty()), "berth {line}: {err}");
     }
 }
 

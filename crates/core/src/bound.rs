@@ -281,15 +281,37 @@ pub(crate) fn lower_bound<'a>(
     demand: &[i128],
     free_rooms: impl Iterator<Item = &'a [i64]>,
 ) -> i64 {
+    lower_bound_with_choices(market, worth, demand, free_rooms, std::iter::empty())
+}
+
+/// The same where there are also `choices`: rooms that may be kept for their price or given up.
+///
+/// Under any prices that the market respects a room that is kept takes at most its worth off what has to be
+/// bought, so it helps by at most its worth less its price, and not at all where that is below zero.
+pub(crate) fn lower_bound_with_choices<'a>(
+    market: &Market,
+    worth: &Worth,
+    demand: &[i128],
+    free_rooms: impl Iterator<Item = &'a [i64]>,
+    choices: impl Iterator<Item = (i64, &'a [i64])>,
+) -> i64 {
+    let prices = exact_prices(market, worth);
+    let asked: i128 = prices.iter().zip(demand).map(|(price, amount)| price * amount).sum();
+    let given: i128 = free_rooms.map(|room| exact_value(&prices, room)).sum();
+    let chosen: i128 = choices
+        .map(|(price, room)| (exact_value(&prices, room) - (i128::from(price) << SCALE_BITS)).max(0))
+        .sum();
+    let bound = (asked - given - chosen).max(0) >> SCALE_BITS;
+    i64::try_from(bound).unwrap_or(i64::MAX)
+}
+
+fn exact_prices(market: &Market, worth: &Worth) -> Vec<i128> {
     let scale = f64::from(SCALE_BITS).exp2();
     #[expect(clippy::cast_possible_truncation, reason = "any integer does here: it is checked below")]
     let mut prices: Vec<i128> = worth.per_unit.iter().map(|price| (price * scale).max(0.0) as i128).collect();
-    let value = |prices: &[i128], amounts: &[i64]| -> i128 {
-        prices.iter().zip(amounts).map(|(price, amount)| price * i128::from((*amount).max(0))).sum()
-    };
     for (_, candidate) in fronts(market) {
         let affordable = i128::from(candidate.price) << SCALE_BITS;
-        let held = value(&prices, &candidate.free);
+        let held = exact_value(&prices, &candidate.free);
         if held > affordable {
             // Rounded down, so the candidate respects the prices from here on.
             for price in &mut prices {
@@ -297,10 +319,11 @@ pub(crate) fn lower_bound<'a>(
             }
         }
     }
-    let asked: i128 = prices.iter().zip(demand).map(|(price, amount)| price * amount).sum();
-    let given: i128 = free_rooms.map(|room| value(&prices, room)).sum();
-    let bound = (asked - given).max(0) >> SCALE_BITS;
-    i64::try_from(bound).unwrap_or(i64::MAX)
+    prices
+}
+
+fn exact_value(prices: &[i128], amounts: &[i64]) -> i128 {
+    prices.iter().zip(amounts).map(|(price, amount)| price * i128::from((*amount).max(0))).sum()
 }
 
 /// `value × numerator / denominator` rounded down, without overflow for the sizes at hand.

@@ -3,10 +3,14 @@
 //! Core has no clock: whatever depends on the time is resolved when the snapshot is taken, and durations
 //! count up to that instant.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::names::Text;
+use crate::pod::Pod;
 use crate::selector::Selector;
+use crate::units::Price;
 
 /// Why a node is taken away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -32,6 +36,101 @@ impl DisruptionReason {
             Self::Drifted => "Drifted",
             Self::Expired => "Expired",
             Self::Unhealthy => "Unhealthy",
+        }
+    }
+}
+
+/// What it costs the workloads that pods are moved: about one for each pod, and one for the node.
+///
+/// In 2^-27 of the unit: so Karpenter's formula, with its divisions by powers of two, is exact.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DisruptionCost(i64);
+
+impl DisruptionCost {
+    const UNIT: i64 = 1 << 27;
+    /// What a node costs to take away beyond its pods.
+    pub const NODE: Self = Self(Self::UNIT);
+
+    /// Its deletion cost and its priority make a pod dearer or cheaper to move, within bounds.
+    pub fn of_pod(pod: &Pod) -> Self {
+        let weight = Self::UNIT + i64::from(pod.disruption.deletion_cost) + 4 * i64::from(pod.spec.priority);
+        Self(weight.clamp(0, 10 * Self::UNIT))
+    }
+
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// In thousandths of the unit.
+    pub fn milli(self) -> i64 {
+        let milli = i128::from(self.0) * 1000 / i128::from(Self::UNIT);
+        i64::try_from(milli).unwrap_or(i64::MAX)
+    }
+
+    /// For weighing one disruption against another.
+    pub const fn weight(self) -> i64 {
+        self.0
+    }
+
+    /// The cost at so much money a unit, rounded up.
+    pub fn priced(self, per_unit: Price) -> Price {
+        let product = i128::from(self.0) * i128::from(per_unit.micro_usd());
+        let unit = i128::from(Self::UNIT);
+        Price::from_micro_usd(i64::try_from((product + unit - 1).div_euclid(unit)).unwrap_or(i64::MAX))
+    }
+
+    /// So much money for this cost, as money for one unit.
+    pub fn per_unit(self, money: Price) -> Price {
+        let product = i128::from(money.micro_usd()) * i128::from(Self::UNIT);
+        Price::from_micro_usd(i64::try_from(product / i128::from(self.0.max(1))).unwrap_or(i64::MAX))
+    }
+}
+
+impl fmt::Display for DisruptionCost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milli = self.milli();
+        write!(f, "{}.{:03}", milli / 1000, milli % 1000)
+    }
+}
+
+/// What a change has to be worth.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisruptionPolicy {
+    /// What each unit of disruption must at least save an hour.
+    pub price: Price,
+    /// What a step must at least save.
+    pub saving_min: SavingMin,
+    /// How many instance types a spot node that replaces a spot node must have to choose from.
+    pub spot_types_min: u32,
+}
+
+impl Default for DisruptionPolicy {
+    fn default() -> Self {
+        Self {
+            // Thirty pods are moved for a third of a cent an hour, two dollars a month, but not for less.
+            price: Price::from_micro_usd(100),
+            saving_min: SavingMin::Percent(5),
+            // Karpenter's number: with fewer, each change goes to what is about to be interrupted.
+            spot_types_min: 15,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavingMin {
+    /// An hour.
+    Amount(Price),
+    /// Of what the nodes of the step cost.
+    Percent(u32),
+}
+
+impl SavingMin {
+    /// The least saving for nodes that cost so much together.
+    pub fn of(self, cost: Price) -> Price {
+        match self {
+            Self::Amount(amount) => amount,
+            Self::Percent(percent) => cost.scaled(i64::from(percent), 100),
         }
     }
 }
@@ -143,9 +242,24 @@ pub struct PodBudget {
     pub disruptions_allowed: u32,
 }
 
+impl PodBudget {
+    pub fn covers(&self, pod: &Pod) -> bool {
+        self.namespace == pod.namespace
+            && self.selector.as_ref().is_some_and(|selector| selector.matches(&pod.spec.labels))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costs_are_exact_and_rounded_against_the_disruption() {
+        let cost = DisruptionCost::NODE.plus(DisruptionCost(DisruptionCost::UNIT / 2));
+        assert_eq!(cost.to_string(), "1.500");
+        assert_eq!(cost.priced(Price::from_micro_usd(3)), Price::from_micro_usd(5));
+        assert_eq!(cost.per_unit(Price::from_micro_usd(3)), Price::from_micro_usd(2));
+    }
 
     #[test]
     fn shares_round_up() {

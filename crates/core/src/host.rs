@@ -1,6 +1,6 @@
 //! Places that exist or are planned, and what is on them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::class::Class;
 use crate::market::{Amounts, Candidate, Cell};
@@ -19,6 +19,10 @@ pub(crate) struct Host {
     pub(crate) placed: Vec<(usize, u32)>,
     /// Bought for pods that must be apart, with more to come: its type is not settled.
     pub(crate) may_grow: bool,
+    /// Takes no pods: it is to go, or is gone.
+    pub(crate) closed: bool,
+    /// Pods that the plan has brought here.
+    pub(crate) arrivals: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +41,8 @@ pub(crate) enum HostOrigin {
 pub(crate) struct AttachedVolumes {
     pub(crate) limits: BTreeMap<Text, u32>,
     own: BTreeMap<Text, u32>,
-    shared: BTreeSet<(Text, Text)>,
+    /// Driver and claim, with how many pods use it.
+    shared: BTreeMap<(Text, Text), u32>,
 }
 
 impl AttachedVolumes {
@@ -46,7 +51,7 @@ impl AttachedVolumes {
     }
 
     fn used(&self, driver: &Text) -> u32 {
-        self.own.get(driver).copied().unwrap_or(0) + count(self.shared.iter().filter(|(d, _)| d == driver))
+        self.own.get(driver).copied().unwrap_or(0) + count(self.shared.keys().filter(|(d, _)| d == driver))
     }
 
     /// Whether all of it could be attached under these limits.
@@ -60,7 +65,10 @@ impl AttachedVolumes {
         let mut room = u32::MAX;
         for (driver, limit) in &self.limits {
             let newly_shared = count(
-                volumes.shared.iter().filter(|volume| volume.0 == *driver && !self.shared.contains(volume)),
+                volumes
+                    .shared
+                    .iter()
+                    .filter(|volume| volume.0 == *driver && !self.shared.contains_key(volume)),
             );
             let own = volumes.own.get(driver).copied().unwrap_or(0);
             if own == 0 && newly_shared == 0 {
@@ -80,11 +88,29 @@ impl AttachedVolumes {
         for (driver, volumes) in &class.volumes.own {
             *self.own.entry(driver.clone()).or_insert(0) += volumes * pods;
         }
-        self.shared.extend(class.volumes.shared.iter().cloned());
+        for (driver, claim) in &class.volumes.shared {
+            self.attach_claim(driver, claim, pods);
+        }
     }
 
-    pub(crate) fn attach_claim(&mut self, driver: &Text, claim: &Text) {
-        self.shared.insert((driver.clone(), claim.clone()));
+    pub(crate) fn detach(&mut self, class: &Class, pods: u32) {
+        for (driver, volumes) in &class.volumes.own {
+            if let Some(attached) = self.own.get_mut(driver) {
+                *attached = attached.saturating_sub(volumes * pods);
+            }
+        }
+        for volume in &class.volumes.shared {
+            if let Some(users) = self.shared.get_mut(volume) {
+                *users = users.saturating_sub(pods);
+                if *users == 0 {
+                    self.shared.remove(volume);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn attach_claim(&mut self, driver: &Text, claim: &Text, pods: u32) {
+        *self.shared.entry((driver.clone(), claim.clone())).or_insert(0) += pods;
     }
 }
 
@@ -106,6 +132,8 @@ impl Host {
             volumes: AttachedVolumes::limited_to(limits),
             placed: Vec::new(),
             may_grow: false,
+            closed: false,
+            arrivals: 0,
         }
     }
 

@@ -191,6 +191,28 @@ impl Ledger {
         self.take(pool, candidate, 1);
     }
 
+    /// Undoes [`Self::buy`].
+    pub(crate) fn give_back(&mut self, pool: usize, candidate: &Candidate) {
+        self.pools[pool].nodes -= 1;
+        self.pools[pool].nodes_staying -= 1;
+        for (members, nodes, _) in &mut self.shared {
+            if members.contains(&pool) {
+                *nodes -= 1;
+            }
+        }
+        self.take(pool, candidate, -1);
+    }
+
+    /// A node of the pool is to go. It counts against the limits until it is gone.
+    pub(crate) fn leave(&mut self, pool: usize) {
+        self.pools[pool].nodes_staying -= 1;
+    }
+
+    /// It stays after all.
+    pub(crate) fn stay(&mut self, pool: usize) {
+        self.pools[pool].nodes_staying += 1;
+    }
+
     pub(crate) fn exchange(&mut self, pool: usize, from: &Candidate, to: &Candidate) {
         self.take(pool, from, -1);
         self.take(pool, to, 1);

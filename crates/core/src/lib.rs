@@ -3,8 +3,10 @@
 //! Everything here is a pure function over plain data: no clock, no I/O, no randomness, and the same
 //! input gives the same bytes.
 
+pub mod apply;
 pub mod catalog;
 pub mod check;
+pub mod disrupt;
 pub mod disruption;
 pub mod explain;
 pub mod fit;
@@ -18,6 +20,7 @@ pub mod provision;
 pub mod reason;
 pub mod requirement;
 pub mod resources;
+pub mod safety;
 pub mod selector;
 pub mod snapshot;
 pub mod units;
@@ -31,4 +34,5 @@ mod ledger;
 mod market;
 mod pack;
 mod pattern;
+mod scoring;
 mod topology;

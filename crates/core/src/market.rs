@@ -111,6 +111,7 @@ impl LabelSource for Cell {
 pub(crate) struct Candidate {
     pub(crate) instance_type: usize,
     pub(crate) offering: usize,
+    /// In micro-dollars an hour, with what the pool's nodes cost beyond it.
     pub(crate) price: i64,
     /// Allocatable less the DaemonSets.
     pub(crate) free: Amounts,
@@ -215,7 +216,7 @@ impl Market {
                     self.cells[cell].candidates.push(Candidate {
                         instance_type: type_index,
                         offering: offering_index,
-                        price: offering.price.micro_usd(),
+                        price: offering.price.plus(pool.node_cost).micro_usd(),
                         free: allocatable.clone(),
                         limited: SmallVec::clone(&limited),
                         reservation,

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::catalog::CapacityType;
+use crate::disruption::{DisruptionCost, DisruptionReason};
 use crate::names::{Labels, Text};
 use crate::pod::Taint;
 use crate::reason::Refusal;
@@ -15,17 +16,28 @@ pub struct Plan {
     /// Nodes to buy, in the order of their names.
     pub launches: Vec<Launch>,
     /// Which pod goes where, in an order in which kube-scheduler can bind them: at each bind every
-    /// rule holds, given the binds before it. A launched node joins at its first bind.
+    /// rule holds, given the binds before it. A launched node joins at its first bind. The nodes of a
+    /// disruption are gone from its `first_bind` on.
     pub binds: Vec<Bind>,
     /// Pods without a place, in the snapshot's order.
     pub unplaced: Vec<Unplaced>,
+    /// Nodes to take away, step by step: after each step every pod has its place, and the steps after it
+    /// may be left undone. In the order of what they save for their disruption.
+    pub disruptions: Vec<DisruptionStep>,
+    /// Why nodes that could be looked at for removal stay, in the snapshot's order. Empty unless removals
+    /// were looked for.
+    pub kept: Vec<Kept>,
     /// What the priced nodes cost now.
     pub cost_before: Price,
+    /// That, with what is bought and without what is taken away.
     pub cost_after: Price,
     /// No legal plan for the placed pods costs less.
     pub lower_bound: Price,
     /// Rounds of work that went into it: the same number gives the same plan.
     pub rounds: u64,
+    /// Placed pods that kube-scheduler, left to its own preferences, could leave waiting; `None` where that
+    /// was not tried.
+    pub may_strand: Option<Vec<usize>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +70,44 @@ pub struct Alternative {
     pub zone: Text,
     pub capacity_type: CapacityType,
     pub price_per_hour: Price,
+}
+
+/// Nodes that go together, because their pods share what is bought for them or could not move one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DisruptionStep {
+    /// The most urgent of its nodes' reasons.
+    pub reason: DisruptionReason,
+    /// Indices into the snapshot's nodes, ascending.
+    pub nodes: Vec<usize>,
+    /// Indices into the plan's launches, ascending: what is bought for this step alone.
+    pub replacements: Vec<usize>,
+    /// Where its binds begin among the plan's: they end where those of the next step begin.
+    pub first_bind: usize,
+    /// How many pods have to move.
+    pub pods_moved: usize,
+    /// What the nodes cost an hour less what the replacements cost; below zero where it has to be.
+    pub saves: Price,
+    pub cost: DisruptionCost,
+}
+
+impl DisruptionStep {
+    pub fn action(&self) -> &'static str {
+        if self.replacements.is_empty() { "delete" } else { "replace" }
+    }
+
+    /// What it saves for each unit of disruption.
+    pub fn saves_per_cost(&self) -> Price {
+        self.cost.per_unit(self.saves)
+    }
+}
+
+/// A node that is not taken away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// An index into the snapshot's nodes.
+    pub node: usize,
+    /// What stands in the way first.
+    pub refusal: Refusal,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +153,15 @@ impl Plan {
         u32::try_from(((cost - bound) * 10_000 + cost - 1) / cost).unwrap_or(10_000)
     }
 
+    /// How many pods of nodes that go are moved.
+    pub fn pods_moved(&self) -> usize {
+        self.disruptions.iter().map(|step| step.pods_moved).sum()
+    }
+
+    pub fn nodes_removed(&self) -> usize {
+        self.disruptions.iter().map(|step| step.nodes.len()).sum()
+    }
+
     /// The pods on each launch, in the snapshot's order.
     pub fn pods_by_launch(&self) -> Vec<Vec<usize>> {
         let mut pods = vec![Vec::new(); self.launches.len()];
@@ -133,21 +192,23 @@ impl Plan {
 
     /// The plan as it is printed: `-o json` and `-o yaml`.
     pub fn document<'a>(&'a self, snapshot: &'a Snapshot, skipped: &'a [Skipped]) -> PlanDocument<'a> {
+        let waiting_placed = self.binds.len().saturating_sub(self.pods_moved());
         let pod_ids = |pods: &[usize]| pods.iter().map(|pod| snapshot.pods[*pod].id()).collect::<Vec<_>>();
         PlanDocument {
             api_version: "berth.dev/v1alpha1",
             kind: "Plan",
             summary: SummaryDocument {
-                pods_pending: self.binds.len() + self.unplaced.len(),
-                pods_placed: self.binds.len(),
+                pods_pending: waiting_placed + self.unplaced.len(),
+                pods_placed: waiting_placed,
                 pods_unplaced: self.unplaced.len(),
                 nodes_new: self.launches.len(),
-                nodes_removed: 0,
+                nodes_removed: self.nodes_removed(),
                 cost_per_hour_before: self.cost_before,
                 cost_per_hour_after: self.cost_after,
                 lower_bound_per_hour: self.lower_bound,
                 gap_percent: f64::from(self.gap_basis_points()) / 100.0,
                 rounds: self.rounds,
+                pods_moved: self.pods_moved(),
                 nodes_unpriced: snapshot.nodes.iter().filter(|node| node.price.is_none()).count(),
                 prices_estimated: self.launches.iter().any(|launch| launch.estimated),
             },
@@ -185,8 +246,29 @@ impl Plan {
                     reasons: &unplaced.refusals,
                 })
                 .collect(),
-            disrupt: [],
+            disrupt: self.disruptions.iter().map(|step| self.step_document(snapshot, step)).collect(),
+            kept: self
+                .kept
+                .iter()
+                .map(|kept| KeptDocument { node: &snapshot.nodes[kept.node].name, refusal: &kept.refusal })
+                .collect(),
+            may_strand: self.may_strand.as_deref().map(pod_ids),
             skipped,
+        }
+    }
+}
+
+impl Plan {
+    fn step_document<'a>(&'a self, snapshot: &'a Snapshot, step: &DisruptionStep) -> StepDocument<'a> {
+        StepDocument {
+            action: step.action(),
+            reason: step.reason,
+            nodes: step.nodes.iter().map(|node| &*snapshot.nodes[*node].name).collect(),
+            replacements: step.replacements.iter().map(|launch| &*self.launches[*launch].name).collect(),
+            pods_moved: step.pods_moved,
+            saves_per_hour: step.saves,
+            disruption_cost: step.cost.to_string(),
+            saves_per_disruption: step.saves_per_cost(),
         }
     }
 }
@@ -208,7 +290,12 @@ pub struct PlanDocument<'a> {
     launch: Vec<LaunchDocument<'a>>,
     place: Vec<PlaceDocument<'a>>,
     unplaced: Vec<UnplacedDocument<'a>>,
-    disrupt: [(); 0],
+    disrupt: Vec<StepDocument<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept: Vec<KeptDocument<'a>>,
+    /// Placed pods that kube-scheduler's own preferences could leave waiting, where that was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    may_strand: Option<Vec<String>>,
     skipped: &'a [Skipped],
 }
 
@@ -225,9 +312,16 @@ struct SummaryDocument {
     lower_bound_per_hour: Price,
     gap_percent: f64,
     rounds: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    pods_moved: usize,
     /// Nodes of which no price is known: they are not in the costs.
     nodes_unpriced: usize,
     prices_estimated: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 #[derive(Debug, Serialize)]
@@ -267,6 +361,27 @@ impl<'a> TaintDocument<'a> {
 struct PlaceDocument<'a> {
     node: &'a str,
     pods: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StepDocument<'a> {
+    action: &'static str,
+    reason: DisruptionReason,
+    nodes: Vec<&'a str>,
+    replacements: Vec<&'a str>,
+    pods_moved: usize,
+    saves_per_hour: Price,
+    /// In units of about one pod moved.
+    disruption_cost: String,
+    saves_per_disruption: Price,
+}
+
+#[derive(Debug, Serialize)]
+struct KeptDocument<'a> {
+    node: &'a str,
+    #[serde(flatten)]
+    refusal: &'a Refusal,
 }
 
 #[derive(Debug, Serialize)]

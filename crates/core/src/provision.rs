@@ -1,13 +1,13 @@
 //! The plan for what is pending: `plan(&Snapshot, &Policy) -> Plan`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::bound::{self, Worth};
 use crate::class::{self, Class, ClassBuilder, Classes};
-use crate::columns::{self, Work};
+use crate::columns::{self, Improved, Work};
 use crate::explain;
 use crate::fit;
 use crate::host::{AttachedVolumes, Host, HostOrigin};
@@ -16,6 +16,7 @@ use crate::names::Text;
 use crate::node::{Node, NodeState};
 use crate::pack::{self, Packer, Start};
 use crate::plan::{Alternative, Bind, Host as PlanHost, Launch, Plan, PoolRefusal, Unplaced};
+use crate::scoring;
 use crate::snapshot::{Policy, Snapshot};
 use crate::topology::Topology;
 use crate::units::Price;
@@ -34,10 +35,10 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
 /// The same, but it ends early once `keep_going`, asked before every round with the rounds so far, says no.
 pub fn plan_while(snapshot: &Snapshot, policy: &Policy, mut keep_going: impl FnMut(u64) -> bool) -> Plan {
     with_packed(snapshot, policy, |packer, prepared| {
-        let mut work = Work::new(policy.effort.rounds, policy.effort.threads, &mut keep_going);
-        let improved = columns::improve(packer, || prepared.packer(packer.order().to_vec()), &mut work);
+        let mut work = Work::new(policy.effort, &mut keep_going);
+        let improved = columns::improve(packer, || prepared.packer_in(packer.order.clone()), &mut work);
         let packer = improved.packer.as_ref().unwrap_or(packer);
-        prepared.plan(packer, &improved.class_prices, work.rounds_done())
+        prepared.plan(packer, &improved, work.rounds_done())
     })
 }
 
@@ -47,18 +48,18 @@ pub(crate) fn with_packed<T>(
     policy: &Policy,
     look: impl FnOnce(&Packer<'_>, &Prepared<'_>) -> T,
 ) -> T {
-    let prepared = Prepared::new(snapshot, policy);
-    let mut packer = prepared.packer(prepared.class_order(ClassOrder::ByShape));
+    let prepared = Prepared::new(snapshot, policy, &class::pending(snapshot));
+    let mut packer = prepared.packer(ClassOrder::ByShape);
     packer.pack();
     if prepared.priority_could_matter(&packer) {
-        packer = prepared.packer(prepared.class_order(ClassOrder::ByPriority));
+        packer = prepared.packer(ClassOrder::ByPriority);
         packer.pack();
     }
     look(&packer, &prepared)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ClassOrder {
+pub(crate) enum ClassOrder {
     ByShape,
     /// The same, but higher priorities first: for when not all can be placed.
     ByPriority,
@@ -73,37 +74,33 @@ pub(crate) struct Prepared<'a> {
     pub(crate) classes: Classes,
     topology: Topology,
     /// What resources are worth to choose by, and to prove by.
-    worth: Worth,
-    proven_worth: Worth,
-    hosts: Vec<Host>,
+    pub(crate) worth: Worth,
+    pub(crate) proven_worth: Worth,
+    pub(crate) hosts: Vec<Host>,
     admitted_nodes: Vec<FixedBitSet>,
     admitted_cells: Vec<FixedBitSet>,
-    claims_held: BTreeSet<Text>,
+    claims_held: BTreeMap<Text, u32>,
 }
 
 impl<'a> Prepared<'a> {
-    fn new(snapshot: &'a Snapshot, policy: &'a Policy) -> Self {
+    /// For the pods `to_place`: those that wait, and those that run but could have another place.
+    pub(crate) fn new(snapshot: &'a Snapshot, policy: &'a Policy, to_place: &FixedBitSet) -> Self {
         let staying: Vec<(usize, &Node)> =
             snapshot.nodes.iter().enumerate().filter(|(_, node)| node.state != NodeState::Deleting).collect();
         let nodes: Vec<&Node> = staying.iter().map(|(_, node)| *node).collect();
         let host_of: FxHashMap<&str, usize> =
             nodes.iter().enumerate().map(|(host, node)| (&*node.name, host)).collect();
-        let (volumes, refused) = class::volume_demands(snapshot);
-        let kinds = class::kinds(snapshot, &host_of);
-        let deleting = class::deleting_nodes(&snapshot.nodes);
-        let pending = snapshot
-            .pods
-            .iter()
-            .filter(|pod| class::is_pending(pod, &deleting))
-            .map(|pod| &pod.spec.requests);
+        let (volumes, refused) = class::volume_demands(snapshot, to_place);
+        let kinds = class::kinds(snapshot, &host_of, to_place);
+        let requests = to_place.ones().map(|pod| &snapshot.pods[pod].spec.requests);
         let dimensions =
-            Dimensions::of(pending.chain(snapshot.daemon_sets.iter().map(|set| &set.spec.requests)));
+            Dimensions::of(requests.chain(snapshot.daemon_sets.iter().map(|set| &set.spec.requests)));
         let looks = class::label_looks(snapshot, &kinds, &volumes);
         let market = Market::open(snapshot, policy, &dimensions, &looks);
         let builder = ClassBuilder::new(snapshot, &kinds, &nodes, &market, &dimensions, policy.preferences);
         let (classes, topology) = builder.build(&volumes, refused);
-        let hosts = existing_hosts(snapshot, &staying, &host_of, &dimensions, &volumes);
-        let claims_held = held_claims(snapshot, &host_of, &volumes);
+        let hosts = existing_hosts(snapshot, &staying, &host_of, &dimensions, &volumes, to_place);
+        let claims_held = held_claims(snapshot, &host_of, &volumes, to_place);
         let admitted_nodes = classes
             .demands
             .iter()
@@ -139,7 +136,12 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    fn packer(&self, order: Vec<usize>) -> Packer<'_> {
+    pub(crate) fn packer(&self, order: ClassOrder) -> Packer<'_> {
+        self.packer_in(self.class_order(order))
+    }
+
+    /// A packer that takes the classes in this order.
+    fn packer_in(&self, order: Vec<usize>) -> Packer<'_> {
         let start = Start {
             snapshot: self.snapshot,
             policy: self.policy,
@@ -203,13 +205,13 @@ impl<'a> Prepared<'a> {
     }
 
     /// Some pods are left, and another order might have left lesser ones.
-    fn priority_could_matter(&self, packer: &Packer<'_>) -> bool {
+    pub(crate) fn priority_could_matter(&self, packer: &Packer<'_>) -> bool {
         let left = packer.left.iter().zip(&self.classes.all).filter(|(left, _)| **left > 0);
         let Some(highest_left) = left.map(|(_, class)| class.priority).max() else { return false };
         self.classes.all.iter().any(|class| class.priority < highest_left)
     }
 
-    fn plan(&self, packer: &Packer<'_>, class_prices: &[f64], rounds: u64) -> Plan {
+    fn plan(&self, packer: &Packer<'_>, improved: &Improved<'_>, rounds: u64) -> Plan {
         let mut launches: Vec<(usize, Launch)> = packer
             .hosts
             .iter()
@@ -226,23 +228,58 @@ impl<'a> Prepared<'a> {
             launches.iter().enumerate().map(|(index, (host, _))| (*host, index)).collect();
         let binds = self.binds(packer, &launch_of);
         let unplaced = self.unplaced(packer);
-        let bought = launches.iter().fold(Price::ZERO, |sum, (_, launch)| sum.plus(launch.price));
-        let cost_before =
-            self.snapshot.nodes.iter().filter_map(|node| node.price).fold(Price::ZERO, Price::plus);
-        let bound = Price::from_micro_usd(self.lower_bound(packer, class_prices));
+        let bought = launches.iter().fold(Price::ZERO, |sum, (_, launch)| sum.plus(self.cost_of(launch)));
+        let cost_before = self
+            .snapshot
+            .nodes
+            .iter()
+            .filter_map(|node| self.snapshot.cost_of(node))
+            .fold(Price::ZERO, Price::plus);
+        let bound = Price::from_micro_usd(self.lower_bound(packer, improved));
         debug_assert!(bound <= bought, "a bound of {bound} above a plan of {bought}");
         Plan {
             launches: launches.into_iter().map(|(_, launch)| launch).collect(),
             binds,
             unplaced,
+            disruptions: Vec::new(),
+            kept: Vec::new(),
             cost_before,
             cost_after: cost_before.plus(bought),
             lower_bound: cost_before.plus(bound.min(bought)),
             rounds,
+            may_strand: self.may_strand(packer),
         }
     }
 
-    fn launch(&self, packer: &Packer<'_>, host: &Host, cell_index: usize, candidate: usize) -> Launch {
+    fn cost_of(&self, launch: &Launch) -> Price {
+        launch.price.plus(self.snapshot.cost_beyond_price(Some(&launch.pool)))
+    }
+
+    /// Pods that the scheduler's own preferences could leave without a place.
+    fn may_strand(&self, packer: &Packer<'_>) -> Option<Vec<usize>> {
+        if !self.policy.tries_scheduler {
+            return None;
+        }
+        let fresh = self.packer_in(packer.order.clone());
+        let stranded = scoring::simulate(packer, fresh, &self.dimensions)?;
+        let mut pods: Vec<usize> = stranded
+            .into_iter()
+            .flat_map(|(class, count)| {
+                let placed = self.classes.all[class].pods.len() - packer.left[class] as usize;
+                self.classes.all[class].pods[placed - count as usize..placed].iter().copied()
+            })
+            .collect();
+        pods.sort_unstable();
+        Some(pods)
+    }
+
+    pub(crate) fn launch(
+        &self,
+        packer: &Packer<'_>,
+        host: &Host,
+        cell_index: usize,
+        candidate: usize,
+    ) -> Launch {
         let cell = &self.market.cells[cell_index];
         let pool = &self.snapshot.pools[cell.pool];
         let chosen = &cell.candidates[candidate];
@@ -407,7 +444,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// The least that the purchases for the placed pods can cost.
-    fn lower_bound(&self, packer: &Packer<'_>, class_prices: &[f64]) -> i64 {
+    fn lower_bound(&self, packer: &Packer<'_>, improved: &Improved<'_>) -> i64 {
         let mut demand = vec![0_i128; self.dimensions.len()];
         for (class, left) in self.classes.all.iter().zip(&packer.left) {
             bound::add_demand(&mut demand, &class.requests, class.pods.len() - *left as usize);
@@ -419,8 +456,9 @@ impl<'a> Prepared<'a> {
             self.hosts.iter().map(|host| &*host.free),
         );
         let rooms: Vec<&Amounts> = self.hosts.iter().map(|host| &host.free).collect();
-        let by_patterns = columns::lower_bound(packer, &rooms, class_prices, self.policy.effort.threads);
-        by_resources.max(by_patterns)
+        let by_patterns =
+            columns::lower_bound(packer, &rooms, &improved.class_prices, self.policy.effort.threads);
+        by_resources.max(by_patterns).max(improved.least_cost.unwrap_or(0))
     }
 }
 
@@ -445,6 +483,7 @@ fn existing_hosts(
     host_of: &FxHashMap<&str, usize>,
     dimensions: &Dimensions,
     volumes: &[Vec<VolumeDemand>],
+    to_place: &FixedBitSet,
 ) -> Vec<Host> {
     let mut hosts: Vec<Host> = staying
         .iter()
@@ -455,12 +494,14 @@ fn existing_hosts(
             volumes: AttachedVolumes::limited_to(node.volume_limits.clone()),
             placed: Vec::new(),
             may_grow: false,
+            closed: false,
+            arrivals: 0,
         })
         .collect();
     let mut daemons_running: BTreeSet<(usize, &str, &str)> = BTreeSet::new();
-    for (pod, demands) in snapshot.pods.iter().zip(volumes) {
+    for (index, (pod, demands)) in snapshot.pods.iter().zip(volumes).enumerate() {
         let Some(host_id) = pod.node.as_ref().and_then(|node| host_of.get(&**node)) else { continue };
-        if !pod.is_active() {
+        if !pod.is_active() || to_place.contains(index) {
             continue;
         }
         let host = &mut hosts[*host_id];
@@ -468,7 +509,7 @@ fn existing_hosts(
         host.ports.extend(pod.spec.host_ports.iter().cloned());
         for demand in demands {
             if let Some(driver) = &demand.driver {
-                host.volumes.attach_claim(driver, &demand.claim);
+                host.volumes.attach_claim(driver, &demand.claim, 1);
             }
         }
         if let Some(set) = &pod.daemon_set {
@@ -491,21 +532,21 @@ fn existing_hosts(
     hosts
 }
 
-/// Claims for one pod only that a running pod holds.
+/// Claims for one pod only that running pods hold, with how many.
 fn held_claims(
     snapshot: &Snapshot,
     host_of: &FxHashMap<&str, usize>,
     volumes: &[Vec<VolumeDemand>],
-) -> BTreeSet<Text> {
-    snapshot
-        .pods
-        .iter()
-        .zip(volumes)
-        .filter(|(pod, _)| {
-            pod.is_active() && pod.node.as_ref().is_some_and(|node| host_of.contains_key(&**node))
-        })
-        .flat_map(|(_, demands)| demands)
-        .filter(|demand| demand.single_pod)
-        .map(|demand| demand.claim.clone())
-        .collect()
+    to_place: &FixedBitSet,
+) -> BTreeMap<Text, u32> {
+    let mut held = BTreeMap::new();
+    for (index, (pod, demands)) in snapshot.pods.iter().zip(volumes).enumerate() {
+        let runs = pod.is_active() && pod.node.as_ref().is_some_and(|node| host_of.contains_key(&**node));
+        if runs && !to_place.contains(index) {
+            for demand in demands.iter().filter(|demand| demand.single_pod) {
+                *held.entry(demand.claim.clone()).or_insert(0) += 1;
+            }
+        }
+    }
+    held
 }

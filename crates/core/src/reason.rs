@@ -8,7 +8,7 @@ use crate::resources;
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// Why a pod cannot run somewhere, or a pool cannot buy.
+        /// Why a pod cannot run somewhere, a pool cannot buy, or a node is not taken away.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
             $($(#[doc = $doc])+ $name,)+
@@ -96,6 +96,48 @@ reasons! {
     NodeLimit,
     /// Too few alternatives are left for the pool's minValues.
     MinValues,
+    /// The node belongs to no pool that is known: it is not Berth's to take away.
+    NodeNotOfPool,
+    /// The node is not up yet.
+    NodeStarting,
+    /// The node is being deleted already.
+    NodeDeleting,
+    /// The node is marked do-not-disrupt.
+    NodeProtected,
+    /// No price is known for the node, so nobody can say what its removal saves.
+    NodePriceUnknown,
+    /// The node belongs to a pool with a fixed number of nodes.
+    NodeOfStaticPool,
+    /// The pool has no more nodes than it must have.
+    PoolMinimum,
+    /// The pool never consolidates.
+    ConsolidationNever,
+    /// Pods came to the node or left it too recently.
+    ConsolidateAfter,
+    /// The pool gives up only empty nodes, and this one has pods.
+    NodeNotEmpty,
+    /// A pod on the node is marked do-not-disrupt.
+    PodProtected,
+    /// A PodDisruptionBudget lets no more of its pods be moved.
+    PodDisruptionBudget,
+    /// Nothing would make a pod of the node again.
+    PodWithoutController,
+    /// The pool's disruption budget lets no more nodes go now.
+    DisruptionBudget,
+    /// The plan puts pods on the node.
+    NodeTakesPods,
+    /// The pods of the node fit nowhere else, neither on other nodes nor on any that could be bought.
+    PodsFitNowhere,
+    /// What would be saved is less than the least worth acting for.
+    SavingTooSmall,
+    /// What would be saved is not worth the disruption.
+    DisruptionTooDear,
+    /// The part of the pool's cost that would be saved is too small beside the part of its disruption.
+    Unbalanced,
+    /// Too few cheaper spot offerings would be left to choose from.
+    SpotAlternatives,
+    /// No order of steps gets there without breaking a rule on the way.
+    NoLegalOrder,
 }
 
 impl Reason {
@@ -143,6 +185,34 @@ impl Reason {
             Self::MinValues => {
                 "lower minValues or widen the requirements; --min-values-policy best-effort buys all the same"
             }
+            Self::NodeNotOfPool => "remove the node by hand, or label it with its pool and give that pool",
+            Self::NodeStarting => "wait until the node is initialized",
+            Self::NodeDeleting => "wait until the node is gone",
+            Self::NodeProtected => "remove karpenter.sh/do-not-disrupt from the node",
+            Self::NodePriceUnknown => "use a catalog that has the node's type, zone and capacity type",
+            Self::NodeOfStaticPool => "lower the pool's replicas",
+            Self::PoolMinimum => "lower the pool's minimum of nodes",
+            Self::ConsolidationNever => "set the pool's consolidateAfter to a duration",
+            Self::ConsolidateAfter => "wait, or lower the pool's consolidateAfter",
+            Self::NodeNotEmpty | Self::Unbalanced => {
+                "set the pool's consolidationPolicy to WhenEmptyOrUnderutilized"
+            }
+            Self::PodProtected => {
+                "remove karpenter.sh/do-not-disrupt from the pod, or wait until its duration is over"
+            }
+            Self::PodDisruptionBudget => {
+                "let the budget allow more disruptions, or wait until more of its pods are healthy"
+            }
+            Self::PodWithoutController => {
+                "run the pod through a Deployment, StatefulSet or Job, or delete it"
+            }
+            Self::DisruptionBudget => "raise the pool's disruption budget, or wait for its next window",
+            Self::NodeTakesPods => "nothing: the node is of use",
+            Self::PodsFitNowhere => "free room on other nodes, or let a pool buy what the pods need",
+            Self::SavingTooSmall => "lower the least saving, if churn is no concern",
+            Self::DisruptionTooDear => "lower the price of a disruption, if churn is no concern",
+            Self::SpotAlternatives => "let the pool buy more instance types as spot, or on demand",
+            Self::NoLegalOrder => "relax the pods' spread or affinity",
         }
     }
 

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::catalog::OfferingPattern;
-use crate::disruption::PodBudget;
+use crate::disruption::{DisruptionPolicy, PodBudget};
 use crate::names::{Labels, Text};
 use crate::node::Node;
 use crate::pod::{Pod, PodSpec};
 use crate::pool::Pool;
+use crate::units::Price;
 use crate::volume::Storage;
 
 #[derive(Clone, Debug, Default)]
@@ -44,6 +45,19 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// What each node of a pool costs beyond its price.
+    pub fn cost_beyond_price(&self, pool: Option<&Text>) -> Price {
+        let pool = self.pools.iter().find(|candidate| Some(&candidate.name) == pool);
+        pool.map_or(Price::ZERO, |pool| pool.node_cost)
+    }
+
+    /// What a node costs an hour, where its price is known.
+    pub fn cost_of(&self, node: &Node) -> Option<Price> {
+        node.price.map(|price| price.plus(self.cost_beyond_price(node.pool.as_ref())))
+    }
+}
+
 /// At most `nodes_max` nodes over all of `pools` together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SharedLimit {
@@ -65,29 +79,33 @@ pub struct Policy {
     pub min_values: MinValuesPolicy,
     /// Offerings that cannot be had now.
     pub unavailable: Vec<OfferingPattern>,
+    pub disruption: DisruptionPolicy,
     pub effort: Effort,
+    /// Whether the plan is tried against kube-scheduler's own way of choosing among nodes.
+    pub tries_scheduler: bool,
 }
 
 /// How much work goes into a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Effort {
-    /// Rounds of improvement after the quick answer, at most. The same number gives the same plan.
-    pub rounds: u64,
+    /// Rounds of improvement after the quick answer, at most; `None` is as many as suit the size of the
+    /// problem. The same number gives the same plan.
+    pub rounds: Option<u64>,
     /// Threads that share the work; the plan does not depend on it.
     pub threads: usize,
 }
 
 impl Effort {
-    /// Rounds that bring most plans close to the best there is.
-    pub const ROUNDS_DEFAULT: u64 = 120;
+    /// However small the problem, no more rounds than this are done unless they are asked for.
+    pub const ROUNDS_MAX_UNASKED: u64 = 400;
 
     /// Only the quick answer.
-    pub const QUICK: Self = Self { rounds: 0, threads: 1 };
+    pub const QUICK: Self = Self { rounds: Some(0), threads: 1 };
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Self { rounds: Self::ROUNDS_DEFAULT, threads: 1 }
+        Self { rounds: None, threads: 1 }
     }
 }
 

@@ -80,7 +80,8 @@ pub(crate) struct Group {
     owners: Vec<u32>,
     /// How many domains have each count; its first non-zero entry is the minimum.
     domains_by_count: Vec<u32>,
-    in_universe: Vec<bool>,
+    /// How many hosts and cells make each domain exist.
+    supporters: Vec<u32>,
     domain_count: u32,
     total: u64,
 }
@@ -99,12 +100,8 @@ impl Group {
             return;
         }
         let index = domain as usize;
-        if index >= self.in_universe.len() {
-            self.in_universe.resize(index + 1, false);
-            self.counts.resize(index + 1, 0);
-        }
-        if !self.in_universe[index] {
-            self.in_universe[index] = true;
+        self.reach(index);
+        if self.supporters[index] == 0 {
             self.domain_count += 1;
             let count = self.counts[index] as usize;
             if count >= self.domains_by_count.len() {
@@ -112,19 +109,48 @@ impl Group {
             }
             self.domains_by_count[count] += 1;
         }
+        self.supporters[index] += 1;
+    }
+
+    /// One host less makes the domain exist.
+    fn remove_domain(&mut self, domain: DomainId) {
+        if domain == NO_DOMAIN {
+            return;
+        }
+        let index = domain as usize;
+        self.supporters[index] -= 1;
+        if self.supporters[index] == 0 {
+            self.domain_count -= 1;
+            self.domains_by_count[self.counts[index] as usize] -= 1;
+        }
+    }
+
+    fn reach(&mut self, index: usize) {
+        if index >= self.counts.len() {
+            self.counts.resize(index + 1, 0);
+            self.supporters.resize(index + 1, 0);
+        }
     }
 
     fn bump(&mut self, domain: DomainId, by: u32) {
         let index = domain as usize;
-        if index >= self.counts.len() {
-            self.counts.resize(index + 1, 0);
-            self.in_universe.resize(index + 1, false);
-        }
-        let before = self.counts[index] as usize;
-        let after = before + by as usize;
-        self.counts[index] += by;
+        self.reach(index);
+        let before = self.counts[index];
         self.total += u64::from(by);
-        if self.in_universe[index] {
+        self.recount(index, before + by);
+    }
+
+    fn unbump(&mut self, domain: DomainId, by: u32) {
+        let index = domain as usize;
+        let before = self.counts[index];
+        self.total -= u64::from(by);
+        self.recount(index, before - by);
+    }
+
+    fn recount(&mut self, index: usize, count: u32) {
+        let before = std::mem::replace(&mut self.counts[index], count) as usize;
+        let after = count as usize;
+        if self.supporters[index] > 0 {
             if after >= self.domains_by_count.len() {
                 self.domains_by_count.resize(after + 1, 0);
             }
@@ -273,7 +299,7 @@ impl Topology {
             counts: Vec::new(),
             owners: Vec::new(),
             domains_by_count: Vec::new(),
-            in_universe: Vec::new(),
+            supporters: Vec::new(),
             domain_count: 0,
             total: 0,
         });
@@ -304,6 +330,48 @@ impl Topology {
     /// Whether every host is a domain of its own to the group.
     pub(crate) fn is_over_hosts(&self, group: GroupId) -> bool {
         self.keys[self.groups[group].key].is_hostname
+    }
+
+    /// The last host that joined was never there.
+    pub(crate) fn part(&mut self, cell: usize) {
+        self.hosts -= 1;
+        let host = self.hosts;
+        for group in &mut self.groups {
+            let Some(cells) = &group.included_cells else { continue };
+            let key = &self.keys[group.key];
+            if cells[cell] && key.is_hostname {
+                group.remove_domain(key.host_domains[host]);
+            }
+            if let Some(hosts) = &mut group.included_hosts {
+                hosts.pop();
+            }
+        }
+        for key in &mut self.keys {
+            key.host_domains.pop();
+            if key.is_hostname {
+                key.domains.pop();
+            }
+        }
+    }
+
+    /// A host that was there from the start goes, with the domains that only it made exist.
+    pub(crate) fn leave(&mut self, host: HostId) {
+        let Self { keys, groups, .. } = self;
+        for group in groups.iter_mut().filter(|group| group.usage == GroupUse::Spread) {
+            if group.includes_host(host) {
+                group.remove_domain(keys[group.key].host_domains[host]);
+            }
+        }
+    }
+
+    /// It did not go after all.
+    pub(crate) fn come_back(&mut self, host: HostId) {
+        let Self { keys, groups, .. } = self;
+        for group in groups.iter_mut().filter(|group| group.usage == GroupUse::Spread) {
+            if group.includes_host(host) {
+                group.add_domain(keys[group.key].host_domains[host]);
+            }
+        }
     }
 
     fn domain(&self, place: Place, key: KeyId) -> DomainId {
@@ -401,6 +469,42 @@ impl Topology {
             .flat_map(|rule| &rule.groups)
             .map(|group| self.groups[*group].key)
             .find(|key| !self.keys[*key].is_hostname)
+    }
+
+    /// Takes `count` pods off a host.
+    pub(crate) fn remove(&mut self, appearance: &Appearance, host: HostId, count: u32) {
+        self.remove_from_groups(&appearance.counted_by, host, count, false);
+        for group_id in &appearance.owns {
+            let group = &mut self.groups[*group_id];
+            let domain = self.keys[group.key].host_domains[host];
+            if domain != NO_DOMAIN {
+                group.owners[domain as usize] -= count;
+            }
+        }
+    }
+
+    /// Undoes [`Self::add_running`].
+    pub(crate) fn remove_running(&mut self, appearance: &Appearance, host: HostId, terminating: bool) {
+        if terminating {
+            self.remove_from_groups(&appearance.counted_by, host, 1, true);
+            let rest = Appearance { counted_by: Vec::new(), ..appearance.clone() };
+            self.remove(&rest, host, 1);
+        } else {
+            self.remove(appearance, host, 1);
+        }
+    }
+
+    fn remove_from_groups(&mut self, groups: &[GroupId], host: HostId, count: u32, only_nearness: bool) {
+        for group_id in groups {
+            let group = &mut self.groups[*group_id];
+            if only_nearness && group.usage == GroupUse::Spread {
+                continue;
+            }
+            let domain = self.keys[group.key].host_domains[host];
+            if domain != NO_DOMAIN && group.includes_host(host) {
+                group.unbump(domain, count);
+            }
+        }
     }
 
     /// Puts `count` pods on a host.

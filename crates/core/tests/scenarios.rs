@@ -5,11 +5,13 @@
 
 mod common;
 
+use berth_core::apply::apply;
 use berth_core::check;
+use berth_core::disrupt;
 use berth_core::plan::Plan;
 use berth_core::provision;
 use berth_core::snapshot::{Effort, Policy, Snapshot};
-use common::{Dice, cluster};
+use common::{Dice, Freedom, busy_cluster, cluster};
 
 #[expect(clippy::disallowed_methods, reason = "the number of scenarios is the tester's choice")]
 fn seeds() -> std::ops::Range<u64> {
@@ -29,14 +31,84 @@ fn faults(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Vec<String> {
 
 #[test]
 fn every_plan_is_legal_and_leaves_out_nothing_that_fits() {
-    let mut faulty = Vec::new();
-    for seed in seeds() {
+    report(seeds().flat_map(|seed| {
         let (snapshot, policy) = cluster(seed);
         let plan = provision::plan(&snapshot, &policy);
-        faulty.extend(
-            faults(&snapshot, &policy, &plan).into_iter().map(|fault| format!("BERTH_SEED={seed}: {fault}")),
-        );
+        faults(&snapshot, &policy, &plan).into_iter().map(move |fault| format!("BERTH_SEED={seed}: {fault}"))
+    }));
+}
+
+#[test]
+fn every_consolidation_is_legal() {
+    let mut removed = 0;
+    report(seeds().flat_map(|seed| {
+        let freedom = if seed % 2 == 0 { Freedom::Bounded } else { Freedom::Free };
+        let (snapshot, policy) = busy_cluster(seed, freedom);
+        let plan = disrupt::plan(&snapshot, &policy);
+        removed += plan.nodes_removed();
+        let broken =
+            check::check(&snapshot, &policy, &plan).into_iter().map(|violation| violation.to_string());
+        broken.map(move |fault| format!("BERTH_SEED={seed}: {fault}")).collect::<Vec<_>>()
+    }));
+    assert!(removed > 0 || seeds().count() == 1, "no plan ever took a node away");
+}
+
+/// Planning again after a plan has been carried out takes nothing away and buys nothing.
+#[test]
+fn consolidation_converges() {
+    report(seeds().filter_map(|seed| {
+        let (snapshot, policy) = busy_cluster(seed, Freedom::Free);
+        let plan = disrupt::plan(&snapshot, &policy);
+        let after = apply(&snapshot, &plan);
+        let again = disrupt::plan(&after, &policy);
+        let moved = again.disruptions.len() + again.launches.len();
+        (moved > 0)
+            .then(|| format!("BERTH_SEED={seed}: first {:?} then {:?}", plan.disruptions, again.disruptions))
+    }));
+}
+
+/// Where budgets let only some nodes go at a time, carrying out plan after plan still comes to an end.
+#[test]
+fn bounded_consolidation_comes_to_an_end() {
+    report(seeds().filter_map(|seed| {
+        let (mut snapshot, policy) = busy_cluster(seed, Freedom::Bounded);
+        for _ in 0..snapshot.nodes.len() + 3 {
+            let plan = disrupt::plan(&snapshot, &policy);
+            if plan.disruptions.is_empty() {
+                return None;
+            }
+            snapshot = apply(&snapshot, &plan);
+        }
+        Some(format!("BERTH_SEED={seed}: no end"))
+    }));
+}
+
+#[test]
+fn the_order_of_the_input_cannot_be_seen() {
+    for seed in seeds() {
+        let (snapshot, policy) = cluster(seed);
+        let again = provision::plan(&shuffled(&snapshot, seed), &policy);
+        assert_eq!(provision::plan(&snapshot, &policy), again, "BERTH_SEED={seed}");
+        let (snapshot, policy) = busy_cluster(seed, Freedom::Bounded);
+        let again = disrupt::plan(&shuffled(&snapshot, seed), &policy);
+        assert_eq!(disrupt::plan(&snapshot, &policy), again, "BERTH_SEED={seed}");
     }
+}
+
+fn shuffled(snapshot: &Snapshot, seed: u64) -> Snapshot {
+    let mut shuffled = snapshot.clone();
+    let mut dice = Dice::new(seed ^ 0xBEEF);
+    dice.shuffle(&mut shuffled.pods);
+    dice.shuffle(&mut shuffled.nodes);
+    dice.shuffle(&mut shuffled.pools);
+    dice.shuffle(&mut shuffled.daemon_sets);
+    dice.shuffle(&mut shuffled.pod_budgets);
+    shuffled.in_order()
+}
+
+/// Fails if anything is wrong, and says what the first of it is.
+fn report(faulty: impl Iterator<Item = String>) {
+    let faulty: Vec<String> = faulty.collect();
     assert!(
         faulty.is_empty(),
         "{} faults, the first of them: {:#?}",
@@ -46,27 +118,11 @@ fn every_plan_is_legal_and_leaves_out_nothing_that_fits() {
 }
 
 #[test]
-fn the_order_of_the_input_cannot_be_seen() {
-    for seed in seeds() {
-        let (snapshot, policy) = cluster(seed);
-        let plan = provision::plan(&snapshot, &policy);
-        let mut shuffled = snapshot.clone();
-        let mut dice = Dice::new(seed ^ 0xBEEF);
-        dice.shuffle(&mut shuffled.pods);
-        dice.shuffle(&mut shuffled.nodes);
-        dice.shuffle(&mut shuffled.pools);
-        dice.shuffle(&mut shuffled.daemon_sets);
-        let again = provision::plan(&shuffled.in_order(), &policy);
-        assert_eq!(plan, again, "BERTH_SEED={seed}");
-    }
-}
-
-#[test]
 fn no_plan_costs_more_than_the_quick_one_and_no_bound_exceeds_a_known_cost() {
     for seed in seeds() {
         let (snapshot, policy) = cluster(seed);
         let plans = [0, 3, 40].map(|rounds| {
-            let effort = Effort { rounds, threads: 1 };
+            let effort = Effort { rounds: Some(rounds), threads: 1 };
             provision::plan(&snapshot, &Policy { effort, ..policy.clone() })
         });
         for (plan, rounds) in plans.iter().zip([0, 3, 40]) {
@@ -86,7 +142,7 @@ fn the_number_of_threads_cannot_be_seen() {
     for seed in seeds() {
         let (snapshot, policy) = cluster(seed);
         let plans = [1, 3].map(|threads| {
-            let effort = Effort { rounds: 20, threads };
+            let effort = Effort { rounds: Some(20), threads };
             provision::plan(&snapshot, &Policy { effort, ..policy.clone() })
         });
         assert_eq!(plans[0], plans[1], "BERTH_SEED={seed}");

@@ -90,6 +90,7 @@ pub(crate) struct Metadata<'a> {
     pub(crate) labels: StrMap<'a>,
     pub(crate) annotations: Annotations<'a>,
     pub(crate) creation_timestamp: Option<Str<'a>>,
+    pub(crate) generation: Option<i64>,
     pub(crate) deletion_timestamp: Option<IgnoredAny>,
     pub(crate) owner_references: Vec<OwnerReference<'a>>,
 }
@@ -104,6 +105,16 @@ pub(crate) struct Annotations<'a> {
     pub(crate) default_class: Option<Str<'a>>,
     #[serde(rename = "storageclass.beta.kubernetes.io/is-default-class")]
     pub(crate) default_class_beta: Option<Str<'a>>,
+    #[serde(rename = "karpenter.sh/do-not-disrupt")]
+    pub(crate) do_not_disrupt: Option<Str<'a>>,
+    #[serde(rename = "controller.kubernetes.io/pod-deletion-cost")]
+    pub(crate) deletion_cost: Option<Str<'a>>,
+    #[serde(rename = "autoscaler.vpsie.com/protected")]
+    pub(crate) vpsie_protected: Option<Str<'a>>,
+    #[serde(rename = "autoscaler.vpsie.com/scale-down")]
+    pub(crate) vpsie_scale_down: Option<Str<'a>>,
+    #[serde(rename = "autoscaler.vpsie.com/scale-down-allowed-hours")]
+    pub(crate) vpsie_hours: Option<Str<'a>>,
 }
 
 #[derive(Debug, serde::Deserialize)]

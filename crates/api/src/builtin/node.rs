@@ -37,6 +37,18 @@ pub(crate) struct NodeStatus<'a> {
     #[serde(borrow)]
     pub(crate) capacity: Amounts<'a>,
     pub(crate) allocatable: Option<Amounts<'a>>,
+    pub(crate) conditions: Vec<Condition<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Condition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(crate) kind: Str<'a>,
+    pub(crate) status: Str<'a>,
+    pub(crate) reason: Option<Str<'a>>,
+    pub(crate) message: Option<Str<'a>>,
+    pub(crate) last_transition_time: Option<Str<'a>>,
 }
 
 #[derive(Debug, Deserialize)]

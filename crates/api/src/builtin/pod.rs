@@ -236,6 +236,7 @@ pub(crate) struct Toleration<'a> {
 pub(crate) struct PodStatus<'a> {
     #[serde(borrow)]
     pub(crate) phase: Option<Str<'a>>,
+    pub(crate) start_time: Option<Str<'a>>,
     pub(crate) nominated_node_name: Option<Str<'a>>,
     pub(crate) resize: Option<Str<'a>>,
     pub(crate) conditions: Vec<Condition<'a>>,
@@ -248,6 +249,7 @@ pub(crate) struct PodStatus<'a> {
 pub(crate) struct Condition<'a> {
     #[serde(borrow, rename = "type")]
     pub(crate) kind: Str<'a>,
+    pub(crate) status: Option<Str<'a>>,
     pub(crate) reason: Option<Str<'a>>,
 }
 

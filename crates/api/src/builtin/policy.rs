@@ -8,7 +8,17 @@ use super::{Amounts, CountOrPercent, LabelSelector, Metadata, Str, StrMap};
 #[derive(Debug, Deserialize)]
 pub(crate) struct DisruptionBudget<'a> {
     #[serde(borrow)]
+    pub(crate) metadata: Metadata<'a>,
     pub(crate) spec: DisruptionBudgetSpec<'a>,
+    #[serde(default)]
+    pub(crate) status: DisruptionBudgetStatus,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct DisruptionBudgetStatus {
+    pub(crate) disruptions_allowed: Option<i64>,
+    pub(crate) observed_generation: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]

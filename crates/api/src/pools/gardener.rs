@@ -11,7 +11,7 @@ use berth_core::requirement::{Expression, Requirements};
 use berth_core::resources::PODS;
 use berth_core::units::Price;
 
-use super::{empty_pool, read_amounts, read_labels, read_limits, read_taints};
+use super::{empty_pool, read_amounts, read_labels, read_limits, read_node_cost, read_taints};
 use crate::convert::Converter;
 use crate::nodes::GARDENER_POOL;
 use crate::problem::At;
@@ -26,6 +26,7 @@ pub(crate) struct ConstraintPoolObject {
     pub(crate) pool: Pool,
     /// Its index among the constraint's pools, for messages.
     pub(crate) index: usize,
+    pub(crate) node_cost: Option<Price>,
     templates: Vec<TemplateType>,
     zones: Vec<Text>,
     region: Text,
@@ -47,8 +48,11 @@ pub(crate) fn read_constraint(
     if object.spec.node_pools.is_empty() {
         to.findings.add(&list, "is empty; a constraint has at least one pool");
     }
+    let node_cost = read_node_cost(&object.metadata, to);
     let pools = object.spec.node_pools.iter().enumerate();
-    pools.map(|(i, pool)| read_pool(pool, i, &list.index(i), to)).collect()
+    pools
+        .map(|(i, pool)| ConstraintPoolObject { node_cost, ..read_pool(pool, i, &list.index(i), to) })
+        .collect()
 }
 
 fn read_pool(
@@ -76,6 +80,7 @@ fn read_pool(
     let templates = pool.node_templates.iter().enumerate();
     ConstraintPoolObject {
         index,
+        node_cost: None,
         templates: templates.map(|(i, template)| read_template(template, &list.index(i), to)).collect(),
         zones: pool.availability_zones.iter().map(|zone| to.text(zone)).collect(),
         region: to.text(&pool.region),

@@ -9,10 +9,13 @@ use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::Resources;
 use berth_core::units::Price;
 
+use super::disruption::{DisruptionRules, read_rules};
 use super::{
-    empty_pool, label_restriction, read_amounts, read_labels, read_limits, read_requirement, read_taints,
+    empty_pool, label_restriction, read_amounts, read_labels, read_limits, read_node_cost, read_requirement,
+    read_taints,
 };
 use crate::convert::Converter;
+use crate::disruption::{ClaimLife, read_claim_life};
 use crate::problem::At;
 use crate::resources::karpenter::{NodeClaim, NodeClassReference, NodeOverlay, NodePool};
 use crate::resources::scalar::Whole;
@@ -23,6 +26,8 @@ use crate::resources::shared::{Condition, ConditionStatus, MinValuesRequirement}
 pub(crate) struct NodePoolObject {
     pub(crate) pool: Pool,
     pub(crate) class: NodeClassReference,
+    pub(crate) rules: DisruptionRules,
+    pub(crate) node_cost: Option<Price>,
 }
 
 pub(crate) fn read_node_pool(object: &NodePool, name: Text, to: &mut Converter<'_>) -> NodePoolObject {
@@ -73,7 +78,12 @@ pub(crate) fn read_node_pool(object: &NodePool, name: Text, to: &mut Converter<'
         blocked,
         ..empty_pool(name)
     };
-    NodePoolObject { pool, class: class.clone() }
+    NodePoolObject {
+        pool,
+        class: class.clone(),
+        rules: read_rules(&spec.disruption, &at.key("disruption")),
+        node_cost: read_node_cost(&object.metadata, to),
+    }
 }
 
 /// Why an object says of itself that it is not ready.
@@ -133,6 +143,7 @@ pub(crate) struct ClaimObject {
     /// What it was made for: it has at least that.
     pub(crate) requests: Resources,
     pub(crate) deleting: bool,
+    pub(crate) life: ClaimLife,
 }
 
 pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter<'_>) -> ClaimObject {
@@ -165,6 +176,7 @@ pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter
         allocatable: read_amounts(&status.allocatable, &status_at.key("allocatable"), to),
         requests: read_amounts(&spec.resources.requests, &resources_at.key("requests"), to),
         deleting: object.metadata.deletion_timestamp.is_some(),
+        life: read_claim_life(object),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Pools of every dialect, as far as they stand alone: what they may buy is added when all is read.
 
+pub(crate) mod disruption;
 pub(crate) mod gardener;
 pub(crate) mod karpenter;
 pub(crate) mod kubelet;
@@ -14,7 +15,8 @@ use berth_core::pod;
 use berth_core::pool::{Limits, Pool};
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::Resources;
-use berth_core::units::Price;
+use berth_core::units::{Price, PriceError};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::convert::{Converter, checked_amount};
 use crate::problem::At;
@@ -37,6 +39,22 @@ pub(crate) fn empty_pool(name: Text) -> Pool {
         blocked: None,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,
+    }
+}
+
+const NODE_COST: &str = "berth.dev/node-cost-per-hour";
+
+/// What each node of a pool costs beyond its price, where the pool says so.
+fn read_node_cost(metadata: &ObjectMeta, to: &mut Converter<'_>) -> Option<Price> {
+    let text = metadata.annotations.as_ref()?.get(NODE_COST)?;
+    match text.parse() {
+        Ok(price) => Some(price),
+        Err(error) => {
+            let metadata = At::ROOT.key("metadata");
+            let annotations = metadata.key("annotations");
+            to.findings.add(&annotations.key(NODE_COST), PriceError::to_string(&error));
+            None
+        }
     }
 }
 

@@ -3,21 +3,30 @@
 use std::sync::Arc;
 
 use berth_core::catalog::InstanceType;
+use berth_core::disruption::{Consolidation, Protection};
 use berth_core::names::{self, Labels, Text};
 use berth_core::pool::{Limits, Pool};
 use berth_core::reason::Reason;
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
+use berth_core::units::Price;
+use jiff::Timestamp;
 
+use super::disruption::DisruptionRules;
 use super::karpenter::ClaimObject;
-use super::{empty_pool, read_labels, read_taints};
+use super::{empty_pool, read_labels, read_node_cost, read_taints};
+use crate::builtin::{Metadata, Str};
 use crate::convert::Converter;
+use crate::disruption::ClaimLife;
+use crate::duration::GoDuration;
 use crate::nodes::VPSIE_NODEGROUP;
 use crate::problem::At;
 use crate::resources::vpsie::{AutoscalerConfig, NodeGroup, Phase, VPSieNode};
 
 const MANAGED: &str = "autoscaler.vpsie.com/managed";
 const OFFERING: &str = "autoscaler.vpsie.com/offering";
+const SCALE_DOWN_DISABLED: &str = "autoscaler.vpsie.com/scale-down-disabled";
+const ALLOWED_HOURS: &str = "autoscaler.vpsie.com/scale-down-allowed-hours";
 
 /// A NodeGroup without what its offerings are.
 #[derive(Clone, Debug)]
@@ -25,6 +34,8 @@ pub(crate) struct NodeGroupObject {
     pub(crate) pool: Pool,
     /// Ids or type names, in the group's order.
     pub(crate) offerings: Vec<String>,
+    pub(crate) rules: DisruptionRules,
+    pub(crate) node_cost: Option<Price>,
 }
 
 pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter<'_>) -> NodeGroupObject {
@@ -61,7 +72,90 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
         blocked,
         ..empty_pool(name)
     };
-    NodeGroupObject { pool, offerings: usable_offerings(object) }
+    NodeGroupObject {
+        pool,
+        offerings: usable_offerings(object),
+        rules: read_rules(object),
+        node_cost: read_node_cost(&object.metadata, to),
+    }
+}
+
+/// The group's scale-down policy. Its thresholds are about what nodes use, which Berth does not look at.
+fn read_rules(group: &NodeGroup) -> DisruptionRules {
+    let policy = &group.spec.scale_down_policy;
+    let status = group.status.as_ref();
+    let shrank = status.and_then(|status| status.last_scale_down_time.as_ref());
+    let scaled = status.and_then(|status| status.last_scale_time.as_ref());
+    let (cooldown, stabilization) =
+        (policy.cooldown_seconds.get(), policy.stabilization_window_seconds.get());
+    let rests = [(shrank, cooldown), (scaled, stabilization)]
+        .into_iter()
+        .filter_map(|(since, secs)| since?.0.checked_add(GoDuration::from_secs(secs).as_std()).ok());
+    DisruptionRules {
+        consolidation: Consolidation::default(),
+        consolidate_after_secs: policy.enabled.then_some(stabilization.into()),
+        budgets: Vec::new(),
+        rests_until: rests.max(),
+    }
+}
+
+/// How many of a group's nodes may go at once where no AutoscalerConfig says so.
+pub(crate) const REMOVALS_MAX: u32 = 1;
+
+/// Whether a Node must stay.
+pub(crate) fn is_protected(node: &Metadata<'_>) -> bool {
+    let is = |text: Option<&Str<'_>>, value: &str| text.is_some_and(|text| **text == *value);
+    is(node.annotations.vpsie_protected.as_ref(), "true")
+        || is(node.annotations.vpsie_scale_down.as_ref(), "disabled")
+        || node.labels.0.iter().any(|(key, value)| &**key == SCALE_DOWN_DISABLED && &**value == "true")
+}
+
+/// The hours of the day, in UTC, in which a Node may go. They may cross midnight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AllowedHours {
+    from_minute: u32,
+    to_minute: u32,
+}
+
+const MINUTES_PER_DAY: u32 = 24 * 60;
+
+pub(crate) fn read_allowed_hours(node: &Metadata<'_>, to: &mut Converter<'_>) -> Option<AllowedHours> {
+    let text = node.annotations.vpsie_hours.as_deref()?;
+    let hours = AllowedHours::parse(text);
+    if hours.is_none() {
+        let metadata = At::ROOT.key("metadata");
+        let annotations = metadata.key("annotations");
+        let message = format!("`{text}` are no hours of the day; write them like 22:00-06:00");
+        to.findings.add(&annotations.key(ALLOWED_HOURS), message);
+    }
+    hours
+}
+
+impl AllowedHours {
+    fn parse(text: &str) -> Option<Self> {
+        let (from, to) = text.split_once('-')?;
+        Some(Self { from_minute: minute_of_day(from)?, to_minute: minute_of_day(to)? })
+    }
+
+    pub(crate) fn judged(self, now: Timestamp) -> Protection {
+        let Self { from_minute, to_minute } = self;
+        let second = u32::try_from(now.as_second().rem_euclid(i64::from(MINUTES_PER_DAY) * 60)).unwrap_or(0);
+        let since_opening = (second + MINUTES_PER_DAY * 60 - from_minute * 60) % (MINUTES_PER_DAY * 60);
+        let open_minutes = (to_minute + MINUTES_PER_DAY - from_minute) % MINUTES_PER_DAY;
+        if open_minutes == 0 || since_opening < open_minutes * 60 {
+            Protection::None
+        } else {
+            Protection::For { secs: u64::from(MINUTES_PER_DAY * 60 - since_opening) }
+        }
+    }
+}
+
+fn minute_of_day(text: &str) -> Option<u32> {
+    let (hour, minute) = text.trim().split_once(':')?;
+    let is_number = |text: &str| text.len() == 2 && text.bytes().all(|b| b.is_ascii_digit());
+    let number = |text: &str| text.parse::<u32>().ok().filter(|_| is_number(text));
+    let (hour, minute) = (number(hour)?, number(minute)?);
+    (hour < 24 && minute < 60).then_some(hour * 60 + minute)
 }
 
 fn datacenters(group: &NodeGroup) -> impl Iterator<Item = &String> {
@@ -137,10 +231,39 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
         requests: Resources::new(),
         deleting: object.metadata.deletion_timestamp.is_some()
             || matches!(status.phase, Phase::Terminating | Phase::Deleting),
+        life: ClaimLife::default(),
     })
 }
 
 /// How many nodes all groups together may have; zero sets no limit.
 pub(crate) fn nodes_max(config: &AutoscalerConfig) -> Option<u32> {
     Some(config.spec.global_settings.max_cluster_workers.get()).filter(|nodes| *nodes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_protect_outside_of_them() {
+        let lasting = |hours: u64, minutes: u64| Protection::For { secs: hours * 3600 + minutes * 60 };
+        for (hours, now, expected) in [
+            ("09:00-17:00", "09:00:00", Protection::None),
+            ("09:00-17:00", "16:59:59", Protection::None),
+            ("09:00-17:00", "17:00:00", lasting(16, 0)),
+            ("09:00-17:00", "08:59:00", lasting(0, 1)),
+            ("22:00-06:30", "23:00:00", Protection::None),
+            ("22:00-06:30", "06:29:59", Protection::None),
+            ("22:00-06:30", "06:30:00", lasting(15, 30)),
+            ("22:00 - 06:30", "21:00:00", lasting(1, 0)),
+            ("00:00-00:00", "12:00:00", Protection::None),
+        ] {
+            let parsed = AllowedHours::parse(hours).unwrap_or_else(|| panic!("{hours}"));
+            let now = format!("2026-01-05T{now}Z").parse().unwrap();
+            assert_eq!(parsed.judged(now), expected, "{hours} at {now}");
+        }
+        for hours in ["", "09:00", "9-17", "24:00-06:00", "09:60-17:00", "09:00-17", "+9:00-17:00"] {
+            assert_eq!(AllowedHours::parse(hours), None, "{hours}");
+        }
+    }
 }

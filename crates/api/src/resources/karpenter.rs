@@ -185,10 +185,10 @@ pub struct Budget {
     /// A number of nodes, or a percentage of the pool's.
     #[serde(default = "budget_nodes")]
     pub nodes: IntOrPercent,
-    /// When the window opens, as a cron expression in UTC.
+    /// When the window opens, as a cron expression: in UTC, or in the time zone of `TZ=Europe/Berlin` before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(
-        pattern = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
+        pattern = r"^((CRON_)?TZ=\S+\s+)?((@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+)))$"
     ))]
     pub schedule: Option<String>,
     /// How long the window stays open, in hours and minutes.

@@ -1,12 +1,13 @@
 //! Manifests in, a snapshot and problems out.
 
 mod clouds;
+mod disruption;
 mod problems;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_api::{Allowance, Assembled, Share, Source, assemble, read};
+use berth_api::{Assembled, Context, Source, assemble, read};
 use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
 use berth_core::names::{self, Labels, Text};
 use berth_core::resources::Resources;
@@ -51,14 +52,18 @@ fn catalog() -> Arc<Catalog> {
 }
 
 fn assembled(text: &str) -> Assembled {
+    assembled_at(text, "2026-01-05T12:00:00Z", Price::ZERO)
+}
+
+fn assembled_at(text: &str, now: &str, node_cost: Price) -> Assembled {
     let source = Source::Text { name: "in.yaml".into(), text: text.into() };
-    let read = read(&[source], &mut |_, _| {});
-    assemble(read, &mut |_| Ok(catalog()))
+    let context = Context { now: now.parse().unwrap_or_default(), node_cost };
+    assemble(read(&[source], &mut |_, _| {}), &context, &mut |_| Ok(catalog()))
 }
 
 /// The facts of a snapshot that these tests are about, a line each.
 fn facts(text: &str) -> String {
-    let Assembled { snapshot, unavailable, skipped, problems } = assembled(text);
+    let Assembled { snapshot, unavailable, skipped, problems, .. } = assembled(text);
     let mut out: Vec<String> = Vec::new();
     let labels =
         |labels: &Labels| labels.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(",");
@@ -424,26 +429,6 @@ fn buffers() {
     for (name, manifests, expected) in &cases {
         check(&[(name, manifests, expected)]);
     }
-}
-
-#[test]
-fn disruption_budgets_are_kept() {
-    let text = "
-apiVersion: policy/v1
-kind: PodDisruptionBudgetList
-items:
-- {metadata: {name: a}, spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}}
-- {metadata: {name: b}, spec: {maxUnavailable: 50%}}
-";
-    let source = Source::Text { name: "in.yaml".into(), text: text.into() };
-    let manifests = read(&[source], &mut |_, _| {});
-    let budgets: Vec<_> =
-        manifests.disruption_budgets().map(|(_, name, budget)| (&**name, budget.allows)).collect();
-    let expected = [
-        ("a", Allowance::MinAvailable(Share::Count(1))),
-        ("b", Allowance::MaxUnavailable(Share::Percent(50))),
-    ];
-    assert_eq!(budgets, expected);
 }
 
 #[test]

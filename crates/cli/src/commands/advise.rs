@@ -1,7 +1,7 @@
 //! `berth advise`
 
 use berth_core::plan::Plan;
-use berth_core::{check, provision};
+use berth_core::{check, disrupt, provision};
 
 use super::input::{self, Judged};
 use super::{Answer, Failure, write_file};
@@ -10,9 +10,12 @@ use crate::render::{html, style::Style, table, tiles, view::View};
 use crate::{out, progress};
 
 pub(crate) fn run(advise: &Advise) -> Result<Answer, Failure> {
-    let Some(judged) = input::read(&advise.input)? else { return Ok(Answer::BadInput) };
+    let Some(judged) = input::read(&advise.input, advise.worth.policy())? else {
+        return Ok(Answer::BadInput);
+    };
+    let removing = advise.consolidate && judged.may_remove();
     let (plan, violations) = progress::during("Planning", |_| {
-        let plan = provision::plan(&judged.snapshot, &judged.policy);
+        let plan = if removing { disrupt::plan } else { provision::plan }(&judged.snapshot, &judged.policy);
         let violations = check::check(&judged.snapshot, &judged.policy, &plan);
         (plan, violations)
     });
@@ -23,7 +26,7 @@ pub(crate) fn run(advise: &Advise) -> Result<Answer, Failure> {
         out::problem(&"berth: the plan breaks these rules, which is a mistake of Berth's; it is not shown");
         return Ok(Answer::No);
     }
-    show(advise, &judged, &plan)?;
+    show(advise, &judged, &plan, removing)?;
     Ok(if judged.incomplete {
         Answer::BadInput
     } else if advise.strict && !plan.unplaced.is_empty() {
@@ -33,14 +36,14 @@ pub(crate) fn run(advise: &Advise) -> Result<Answer, Failure> {
     })
 }
 
-fn show(advise: &Advise, judged: &Judged, plan: &Plan) -> Result<(), Failure> {
-    let Judged { snapshot, skipped, .. } = judged;
+fn show(advise: &Advise, judged: &Judged, plan: &Plan, removing: bool) -> Result<(), Failure> {
+    let Judged { snapshot, policy, skipped, .. } = judged;
+    let view = || View::of(plan, snapshot, skipped, removing.then_some(&policy.disruption));
     if let Some(path) = &advise.html {
-        let view = View::of(plan, snapshot, skipped);
-        write_file(path, &html::page(&view, &tiles::picture(plan, snapshot))?)?;
+        write_file(path, &html::page(&view(), &tiles::picture(plan, snapshot))?)?;
     }
     match advise.output {
-        Format::Table => out::text(&table::plan_text(&View::of(plan, snapshot, skipped), Style::of_stdout())),
+        Format::Table => out::text(&table::plan_text(&view(), Style::of_stdout())),
         Format::Json => out::json(&plan.document(snapshot, skipped)),
         Format::Yaml => out::yaml(&plan.document(snapshot, skipped)),
     }

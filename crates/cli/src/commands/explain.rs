@@ -1,16 +1,20 @@
 //! `berth explain`
 
+use berth_core::disruption::DisruptionPolicy;
 use berth_core::snapshot::Snapshot;
 use berth_core::{explain, provision};
 
-use super::{Answer, Failure, input};
-use crate::args::{ExplainPod, PodName};
-use crate::render::{explain::pod_text, shorten::shorten, style::Style};
+use super::input::{self, Judged};
+use super::{Answer, Failure};
+use crate::args::{ExplainNode, ExplainPod, PodName};
+use crate::render::{explain::pod_text, explain_node::node_text, shorten::shorten, style::Style};
 use crate::{out, progress};
 
-pub(crate) fn run(explain: &ExplainPod) -> Result<Answer, Failure> {
-    let Some(judged) = input::read(&explain.input)? else { return Ok(Answer::BadInput) };
-    let pod = find(&judged.snapshot, &explain.pod)?;
+pub(crate) fn pod(explain: &ExplainPod) -> Result<Answer, Failure> {
+    let Some(judged) = input::read(&explain.input, DisruptionPolicy::default())? else {
+        return Ok(Answer::BadInput);
+    };
+    let pod = find_pod(&judged.snapshot, &explain.pod)?;
     let text = progress::during("Planning", |_| {
         let plan = provision::plan(&judged.snapshot, &judged.policy);
         let story = explain::pod(&judged.snapshot, &judged.policy, pod);
@@ -20,7 +24,32 @@ pub(crate) fn run(explain: &ExplainPod) -> Result<Answer, Failure> {
     Ok(if judged.incomplete { Answer::BadInput } else { Answer::Done })
 }
 
-fn find(snapshot: &Snapshot, wanted: &PodName) -> Result<usize, Failure> {
+pub(crate) fn node(wanted: &ExplainNode) -> Result<Answer, Failure> {
+    let Some(judged) = input::read(&wanted.input, wanted.worth.policy())? else {
+        return Ok(Answer::BadInput);
+    };
+    let Judged { snapshot, policy, incomplete, .. } = &judged;
+    let node = find_node(snapshot, &wanted.node)?;
+    if !judged.may_remove() {
+        return Ok(Answer::BadInput);
+    }
+    let text = progress::during("Planning", |_| {
+        let removal = explain::node(snapshot, policy, node);
+        node_text(node, &removal, snapshot, &policy.disruption, Style::of_stdout())
+    });
+    out::text(&text)?;
+    Ok(if *incomplete { Answer::BadInput } else { Answer::Done })
+}
+
+fn find_node(snapshot: &Snapshot, wanted: &str) -> Result<usize, Failure> {
+    let found = snapshot.nodes.iter().position(|node| *node.name == *wanted);
+    found.ok_or_else(|| {
+        let known = shorten(snapshot.nodes.iter().map(|node| node.name.to_string()).collect());
+        Failure::NoSuchNode { node: wanted.to_owned(), known }
+    })
+}
+
+fn find_pod(snapshot: &Snapshot, wanted: &PodName) -> Result<usize, Failure> {
     let found =
         snapshot.pods.iter().position(|pod| pod.namespace == wanted.namespace && pod.name == wanted.name);
     found.ok_or_else(|| {

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use berth_api::{ClassKind, Source};
+use berth_api::{Assembled, ClassKind, Problem, Source};
 use berth_cloud::LoadError;
 use berth_core::catalog::Catalog;
+use berth_core::disruption::DisruptionPolicy;
 use berth_core::plan::Skipped;
 use berth_core::snapshot::{Policy, Snapshot};
 
@@ -21,18 +22,35 @@ pub(crate) struct Judged {
     pub(crate) snapshot: Snapshot,
     pub(crate) policy: Policy,
     pub(crate) skipped: Vec<Skipped>,
-    /// Something else could not be read, and has been reported.
+    /// Something is wrong with the input, and has been reported.
     pub(crate) incomplete: bool,
+    /// Objects were left out, so nothing may be removed.
+    pub(crate) is_partial: bool,
+    /// What is hardly meant that way; of interest to who wants to remove nodes.
+    remarks: Vec<Problem>,
+}
+
+impl Judged {
+    /// Tells what has to be known before nodes are removed, and whether they may be.
+    pub(crate) fn may_remove(&self) -> bool {
+        for remark in &self.remarks {
+            out::problem(&format_args!("{remark} (a remark, not an error)"));
+        }
+        if self.is_partial {
+            out::problem(&"berth: objects were left out, and they may need the nodes: none is taken away");
+        }
+        !self.is_partial
+    }
 }
 
 /// Reads all that was named and reports what is wrong with it. `None` if that leaves nothing to judge:
 /// a plan for half of the input is only made for who asked for it.
-pub(crate) fn read(input: &Input) -> Result<Option<Judged>, Failure> {
+pub(crate) fn read(input: &Input, worth: DisruptionPolicy) -> Result<Option<Judged>, Failure> {
     let mut catalogs = catalogs(&input.catalog)?;
     let assembled = progress::during("Reading manifests", |counter| {
         let sources: Vec<Source> = input.paths.iter().map(|path| source(path)).collect();
         let manifests = berth_api::read(&sources, &mut |_bytes, objects| counter.set(objects));
-        berth_api::assemble(manifests, &mut catalogs)
+        berth_api::assemble(manifests, &input.context(), &mut catalogs)
     });
     for problem in &assembled.problems {
         out::problem(problem);
@@ -43,9 +61,10 @@ pub(crate) fn read(input: &Input) -> Result<Option<Judged>, Failure> {
         out::problem(&format_args!("berth: {problems}; nothing was judged (--keep-going judges the rest)"));
         return Ok(None);
     }
-    let mut policy = input.policy();
-    policy.unavailable.extend(assembled.unavailable);
-    Ok(Some(Judged { snapshot: assembled.snapshot, policy, skipped: assembled.skipped, incomplete }))
+    let mut policy = input.policy(worth);
+    let Assembled { snapshot, is_partial, unavailable, skipped, remarks, .. } = assembled;
+    policy.unavailable.extend(unavailable);
+    Ok(Some(Judged { snapshot, policy, skipped, incomplete, is_partial, remarks }))
 }
 
 fn source(path: &Path) -> Source {

@@ -39,6 +39,8 @@ pub(crate) enum Failure {
     File { path: PathBuf, error: io::Error },
     #[error("there is no pod {pod}; {}", if near.is_empty() { "its namespace has none".to_owned() } else { format!("its namespace has {near}") })]
     NoSuchPod { pod: String, near: String },
+    #[error("there is no node {node}; {}", if known.is_empty() { "the input has none".to_owned() } else { format!("the input has {known}") })]
+    NoSuchNode { node: String, known: String },
     #[error(transparent)]
     Catalog(#[from] berth_cloud::LoadError),
     #[error(transparent)]

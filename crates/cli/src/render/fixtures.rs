@@ -1,19 +1,27 @@
 //! Plans made by hand, and the check against their golden renderings.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, Catalog, InstanceType, Offering};
-use berth_core::disruption::{NodeDisruption, PodDisruption};
+use berth_core::disruption::{
+    DisruptionCost, DisruptionPolicy, DisruptionReason, NodeDisruption, PodDisruption, PoolDisruption,
+    Protection,
+};
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
-use berth_core::plan::{Bind, Host, Launch, Plan, PoolRefusal, Skipped, Unplaced};
+use berth_core::plan::{Bind, DisruptionStep, Host, Kept, Launch, Plan, PoolRefusal, Skipped, Unplaced};
 use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec};
+use berth_core::pool::{Limits, Pool};
 use berth_core::reason::Reason;
+use berth_core::requirement::Requirements;
 use berth_core::resources::{CPU, MEMORY, PODS, Resources};
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
+
+use super::view::View;
 
 #[derive(Debug)]
 pub(crate) struct Scene {
@@ -21,11 +29,18 @@ pub(crate) struct Scene {
     pub(crate) snapshot: Snapshot,
     pub(crate) plan: Plan,
     pub(crate) skipped: Vec<Skipped>,
+    pub(crate) removing: Option<DisruptionPolicy>,
+}
+
+impl Scene {
+    pub(crate) fn view(&self) -> View {
+        View::of(&self.plan, &self.snapshot, &self.skipped, self.removing.as_ref())
+    }
 }
 
 /// Every kind of content at least once, and nothing at all.
 pub(crate) fn scenes() -> Vec<Scene> {
-    vec![empty(), shop(), estimated(), hostile()]
+    vec![empty(), shop(), estimated(), hostile(), settled(), scattered()]
 }
 
 /// Compares with `tests/golden/NAME`; `BERTH_UPDATE=1 cargo test -p berth-cli` writes it anew.
@@ -41,7 +56,13 @@ pub(crate) fn assert_golden(name: &str, actual: &str) {
 }
 
 fn empty() -> Scene {
-    Scene { name: "empty", snapshot: Snapshot::default(), plan: Plan::default(), skipped: vec![] }
+    Scene {
+        name: "empty",
+        snapshot: Snapshot::default(),
+        plan: Plan::default(),
+        skipped: vec![],
+        removing: None,
+    }
 }
 
 /// Pods on new nodes and on an existing one, pods left out, a node without a price, kinds skipped.
@@ -96,11 +117,12 @@ fn shop() -> Scene {
         cost_after: Price::from_micro_usd(351_540),
         lower_bound: Price::from_micro_usd(343_000),
         rounds: 1,
+        ..Plan::default()
     };
     let skipped = [("ConfigMap", 2), ("Service", 1)]
         .map(|(kind, count)| Skipped { kind: kind.to_owned(), count })
         .to_vec();
-    Scene { name: "shop", snapshot, plan, skipped }
+    Scene { name: "shop", snapshot, plan, skipped, removing: None }
 }
 
 /// Spot at an assumed discount, an extended resource, minValues given up.
@@ -127,7 +149,7 @@ fn estimated() -> Scene {
         ..Plan::default()
     };
     let snapshot = Snapshot { pods: vec![wants_gpu], ..Snapshot::default() };
-    Scene { name: "estimated", snapshot, plan, skipped: vec![] }
+    Scene { name: "estimated", snapshot, plan, skipped: vec![], removing: None }
 }
 
 /// Text that would do harm if it were written as it is.
@@ -138,7 +160,75 @@ fn hostile() -> Scene {
     };
     let plan = Plan { unplaced: vec![Unplaced { pod: 0, refusals: vec![refusal] }], ..Plan::default() };
     let snapshot = Snapshot { pods: vec![pod("x", "\"><img src=x>", 100, 1 << 20)], ..Snapshot::default() };
-    Scene { name: "hostile", snapshot, plan, skipped: vec![] }
+    Scene { name: "hostile", snapshot, plan, skipped: vec![], removing: None }
+}
+
+/// Removals were looked for, and there is no node to remove.
+fn settled() -> Scene {
+    Scene { name: "settled", removing: Some(DisruptionPolicy::default()), ..empty() }
+}
+
+/// An empty node, two that merge into one, one that drifted and one that stays; a pod that waits.
+fn scattered() -> Scene {
+    let disruption = PodDisruption { has_controller: true, ..PodDisruption::default() };
+    let on =
+        |node: &str, pod: Pod| Pod { node: Some(node.into()), phase: PodPhase::Running, disruption, ..pod };
+    let mut pods = vec![pod("shop", "waiting", 500, 1 << 30)];
+    pods.extend((0..2).map(|i| on("spare-1", pod("shop", &format!("web-{i}"), 500, 1 << 30))));
+    pods.extend((2..5).map(|i| on("spare-2", pod("shop", &format!("web-{i}"), 400, 1 << 30))));
+    pods.push(on("old-1", pod("shop", "api-0", 1000, 2 << 30)));
+    pods.push(on("busy-1", pod("shop", "db-0", 1500, 2 << 30)));
+    let mut nodes = ["busy-1", "empty-1", "locked-1", "locked-2", "old-1", "spare-1", "spare-2"]
+        .map(|name| node(name, Some("default"), Some(117_180), NodeState::Running))
+        .to_vec();
+    nodes[2].disruption.protection = Protection::Always;
+    nodes[3].disruption.protection = Protection::For { secs: 3600 };
+    nodes[4].disruption.drifted = Some("AMIDrift: ami-1 is old".into());
+    let snapshot = Snapshot { pods, nodes, pools: vec![pool("default")], ..Snapshot::default() };
+    let unit = DisruptionCost::NODE;
+    let step =
+        |reason, nodes: &[usize], replacements: &[usize], moved: Range<usize>, saves, cost| DisruptionStep {
+            reason,
+            first_bind: moved.start,
+            pods_moved: moved.len(),
+            nodes: nodes.to_vec(),
+            replacements: replacements.to_vec(),
+            saves: Price::from_micro_usd(saves),
+            cost,
+        };
+    let merged = (0..6).fold(unit, |sum, _| sum.plus(unit));
+    let kept = |node, reason: Reason, message: &str| Kept { node, refusal: reason.because(message) };
+    let plan = Plan {
+        launches: vec![launch("default-1", "zone-a", 58_590), launch("default-2", "zone-a", 117_180)],
+        binds: (0..7)
+            .map(|pod| Bind {
+                pod,
+                host: match pod {
+                    0 => Host::Node(0),
+                    1..6 => Host::Launch(0),
+                    _ => Host::Launch(1),
+                },
+            })
+            .collect(),
+        disruptions: vec![
+            step(DisruptionReason::Empty, &[1], &[], 1..1, 117_180, unit),
+            step(DisruptionReason::Underutilized, &[5, 6], &[0], 1..6, 175_770, merged),
+            step(DisruptionReason::Drifted, &[4], &[1], 6..7, 0, unit.plus(unit)),
+        ],
+        kept: vec![
+            kept(0, Reason::NodeTakesPods, "the plan puts a pod on it"),
+            kept(2, Reason::NodeProtected, "karpenter.sh/do-not-disrupt: \"true\""),
+            kept(3, Reason::NodeProtected, "karpenter.sh/do-not-disrupt for 3600 seconds yet"),
+        ],
+        cost_before: Price::from_micro_usd(820_260),
+        cost_after: Price::from_micro_usd(527_310),
+        lower_bound: Price::from_micro_usd(500_000),
+        rounds: 3,
+        may_strand: None,
+        ..Plan::default()
+    };
+    let removing = Some(DisruptionPolicy::default());
+    Scene { name: "scattered", snapshot, plan, skipped: vec![], removing }
 }
 
 /// Three types in two zones, on demand and as spot.
@@ -199,6 +289,24 @@ pub(crate) fn pod(namespace: &str, name: &str, milli_cpu: i64, memory_bytes: i64
         mirror: false,
         volumes: Box::default(),
         disruption: PodDisruption::default(),
+    }
+}
+
+fn pool(name: &str) -> Pool {
+    Pool {
+        name: name.into(),
+        requirements: Requirements::new(),
+        labels: Labels::new(),
+        taints: vec![],
+        startup_taints: vec![],
+        limits: Limits::default(),
+        weight: 0,
+        replicas: None,
+        nodes_min: 0,
+        types: Arc::from([]),
+        blocked: None,
+        disruption: PoolDisruption::default(),
+        node_cost: Price::ZERO,
     }
 }
 

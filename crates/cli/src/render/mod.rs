@@ -2,11 +2,13 @@
 
 pub(crate) mod catalog;
 pub(crate) mod explain;
+pub(crate) mod explain_node;
 pub(crate) mod fill;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub(crate) mod html;
 pub(crate) mod money;
+mod removals;
 pub(crate) mod shorten;
 pub(crate) mod style;
 pub(crate) mod table;

@@ -46,6 +46,24 @@ impl Style {
         if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 
+    /// Running text, indented by two and no wider than the window.
+    pub(crate) fn paragraph(self, text: &str) -> String {
+        let width = self.width.map_or(usize::MAX, usize::from);
+        let (mut text_so_far, mut column) = (String::new(), usize::MAX);
+        for word in text.split(' ') {
+            let after = column.saturating_add(1 + word.chars().count());
+            if after > width || text_so_far.is_empty() {
+                text_so_far.push_str(if text_so_far.is_empty() { "  " } else { "\n  " });
+                column = 2 + word.chars().count();
+            } else {
+                text_so_far.push(' ');
+                column = after;
+            }
+            text_so_far.push_str(word);
+        }
+        text_so_far
+    }
+
     /// An empty table without borders, indented by two.
     pub(crate) fn table<const N: usize>(self, header: [&str; N], alignments: [CellAlignment; N]) -> Table {
         let mut table = Table::new();
@@ -89,5 +107,22 @@ pub(crate) fn toned_cell(text: &str, tone: Tone) -> Cell {
         Tone::Good => cell(text).fg(Color::Green),
         Tone::Bad => cell(text).fg(Color::Red),
         Tone::Quiet => cell(text).add_attribute(Attribute::Dim),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_fit_the_window() {
+        for (width, expected) in [
+            (None, "  one two three"),
+            (Some(15), "  one two three"),
+            (Some(14), "  one two\n  three"),
+            (Some(3), "  one\n  two\n  three"),
+        ] {
+            assert_eq!(Style { colour: false, width }.paragraph("one two three"), expected, "{width:?}");
+        }
     }
 }

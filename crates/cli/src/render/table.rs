@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, ColumnConstraint};
 
 use super::fill::Fill;
 use super::money::{hourly, monthly, signed};
+use super::removals::{Removals, Staying};
 use super::style::{Style, Tone, cell, lines, printable, toned_cell};
 use super::view::{Cost, LeftOut, Placement, PoolsRefusal, Purchase, View, counted};
 
@@ -26,6 +27,10 @@ pub(crate) fn plan_text(view: &View, style: Style) -> String {
         text.push_str(body);
         text.push('\n');
     };
+    if let Some(removals) = view.removals.as_ref().filter(|removals| !removals.steps.is_empty()) {
+        let heading = format!("Take away {}", counted(removals.nodes_removed, "node"));
+        section(&heading, &steps(removals, style));
+    }
     if !view.purchases.is_empty() {
         let heading = format!("Buy {}", counted(view.nodes_new, "node"));
         section(&heading, &purchases(&view.purchases, style));
@@ -35,6 +40,9 @@ pub(crate) fn plan_text(view: &View, style: Style) -> String {
     }
     if !view.left_out.is_empty() {
         section("Left out", &left_out(&view.left_out, style));
+    }
+    if let Some(removals) = view.removals.as_ref().filter(|removals| !removals.staying.is_empty()) {
+        section("Why the other nodes stay", &staying(&removals.staying, style));
     }
     section("Cost", &costs(&view.cost, style));
     if !view.skipped.is_empty() {
@@ -135,6 +143,70 @@ fn price(price: Price, estimated: bool) -> String {
     format!("{}{mark}", hourly(price))
 }
 
+/// Step by step what goes: each may be the last that is done.
+fn steps(removals: &Removals, style: Style) -> String {
+    use CellAlignment::{Left, Right};
+    let is_narrow = style.width.is_some_and(|width| width < WIDE);
+    let mut table = if is_narrow {
+        style.table(["STEP", "WHAT", "SAVES", "WHY"], [Right, Left, Right, Left])
+    } else {
+        style.table(
+            ["STEP", "ACTION", "REASON", "NODES", "INSTEAD", "PODS MOVED", "SAVES/H", "PER MONTH", "WHY"],
+            [Right, Left, Left, Left, Left, Right, Right, Right, Left],
+        )
+    };
+    for step in &removals.steps {
+        let (number, moved) = (step.number.to_string(), step.pods_moved.to_string());
+        let (per_hour, per_month) = (hourly(step.saves), monthly(step.saves));
+        table.add_row(if is_narrow {
+            let mut what = vec![format!("{} {}", step.action, step.reason.name()), step.nodes.clone()];
+            what.extend((!step.replacements.is_empty()).then(|| format!("for {}", step.replacements)));
+            what.push(format!("{} moved", counted(step.pods_moved, "pod")));
+            vec![
+                cell(&number),
+                lines(what.iter().map(String::as_str)),
+                lines([&*format!("{per_hour}/h"), &format!("{per_month}/month")]),
+                cell(&step.why),
+            ]
+        } else {
+            let instead = if step.replacements.is_empty() { "-" } else { &step.replacements };
+            [
+                number.as_str(),
+                step.action,
+                step.reason.name(),
+                &step.nodes,
+                instead,
+                &moved,
+                &per_hour,
+                &per_month,
+                &step.why,
+            ]
+            .map(cell)
+            .to_vec()
+        });
+    }
+    let mut paragraphs = vec![table.trim_fmt()];
+    paragraphs.extend(removals.further.map(|(count, saves)| {
+        format!("  {} more save {} an hour; -o json lists all.", counted(count, "step"), hourly(saves))
+    }));
+    paragraphs.push(style.paragraph(&removals.terms));
+    paragraphs.join("\n")
+}
+
+fn staying(groups: &[Staying], style: Style) -> String {
+    use CellAlignment::{Left, Right};
+    let mut table = style.table(["NODES", "REASON", "WHICH", "BECAUSE"], [Right, Left, Left, Left]);
+    for group in groups {
+        table.add_row([
+            cell(&group.count.to_string()),
+            cell(group.reason.name()),
+            cell(&group.nodes),
+            cell(&group.message),
+        ]);
+    }
+    table.trim_fmt()
+}
+
 fn placements(placements: &[Placement], style: Style) -> String {
     use CellAlignment::{Left, Right};
     let mut table = style.table(["NODE", "PODS", "WHICH"], [Left, Right, Left]);
@@ -189,6 +261,7 @@ fn costs(cost: &Cost, style: Style) -> String {
         let nodes = counted(cost.unpriced_nodes, "existing node");
         paragraphs.push(format!("  Without {nodes} of unknown price."));
     }
+    paragraphs.extend(cost.warning.as_ref().map(|warning| format!("  {warning}")));
     paragraphs.join("\n")
 }
 
@@ -200,7 +273,7 @@ mod tests {
     #[test]
     fn plans_as_text() {
         for scene in scenes() {
-            let view = View::of(&scene.plan, &scene.snapshot, &scene.skipped);
+            let view = scene.view();
             let text = plan_text(&view, Style::PLAIN);
             assert_golden(&format!("{}.txt", scene.name), &text);
             assert!(!text.contains('\u{1b}'), "{} has colour or worse", scene.name);
@@ -212,7 +285,7 @@ mod tests {
     #[test]
     fn lines_fit_the_window() {
         for scene in scenes() {
-            let view = View::of(&scene.plan, &scene.snapshot, &scene.skipped);
+            let view = scene.view();
             let text = plan_text(&view, Style { colour: false, width: Some(100) });
             let tables = text.lines().skip(1).filter(|line| !line.starts_with("Skipped"));
             for line in tables {
@@ -224,7 +297,7 @@ mod tests {
     #[test]
     fn colour_only_repeats_the_words() {
         for scene in scenes() {
-            let view = View::of(&scene.plan, &scene.snapshot, &scene.skipped);
+            let view = scene.view();
             let coloured = plan_text(&view, Style { colour: true, width: None });
             let plain = plan_text(&view, Style::PLAIN);
             assert!(coloured.contains('\u{1b}'), "{} has no colour", scene.name);

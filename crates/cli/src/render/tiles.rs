@@ -44,7 +44,7 @@ pub(crate) struct Tile {
     /// Of all its nodes together.
     pub(crate) fills: Vec<Fill>,
     pub(crate) names: String,
-    /// The pods that the plan puts there.
+    /// The pods that the plan puts there, or moves away where it takes the node away.
     pub(crate) pod_count: usize,
     pub(crate) pods: String,
 }
@@ -55,15 +55,26 @@ pub(crate) enum Standing {
     Running,
     Starting,
     Deleting,
+    /// The plan takes it away.
+    Removed,
 }
 
 impl Standing {
+    fn of(state: NodeState) -> Self {
+        match state {
+            NodeState::Running => Self::Running,
+            NodeState::Starting => Self::Starting,
+            NodeState::Deleting => Self::Deleting,
+        }
+    }
+
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::New => "new",
             Self::Running => "existing",
             Self::Starting => "starting",
             Self::Deleting => "going away",
+            Self::Removed => "take away",
         }
     }
 
@@ -74,11 +85,12 @@ impl Standing {
             Self::Running => "existing",
             Self::Starting => "starting",
             Self::Deleting => "deleting",
+            Self::Removed => "removed",
         }
     }
 }
 
-/// All nodes as they will be, by pool and zone.
+/// All nodes as they will be, those that go as they are, by pool and zone.
 pub(crate) fn picture(plan: &Plan, snapshot: &Snapshot) -> Vec<PoolPicture> {
     let nodes = drawn_nodes(plan, snapshot);
     let grain = GRAINS.into_iter().find(|grain| tile_count(&nodes, *grain) <= TILES_MAX).unwrap_or(1000);
@@ -185,23 +197,31 @@ fn tile(key: &TileKey<'_>, nodes: &[&DrawnNode], snapshot: &Snapshot) -> Tile {
 fn drawn_nodes(plan: &Plan, snapshot: &Snapshot) -> Vec<DrawnNode> {
     let mut running = running_requests(plan, snapshot);
     let mut added: HashMap<usize, Vec<usize>> = plan.pods_by_node().into_iter().collect();
+    let mut leaving = leaving_pods(plan, snapshot);
     let existing = snapshot.nodes.iter().enumerate().map(|(index, node)| {
-        let pods = added.remove(&index).unwrap_or_default();
+        let staying = running.remove(&*node.name).unwrap_or_default();
+        let (standing, pods, held, added) = match leaving.remove(&index) {
+            Some(pods) => {
+                let before = staying.plus(&requests_of(snapshot, &pods));
+                (Standing::Removed, pods, before, Resources::new())
+            }
+            None => {
+                let pods = added.remove(&index).unwrap_or_default();
+                let requests = requests_of(snapshot, &pods);
+                (Standing::of(node.state), pods, staying, requests)
+            }
+        };
         DrawnNode {
             name: node.name.clone(),
             pool: node.pool.clone(),
             zone: node.labels.get(names::ZONE).cloned(),
-            standing: match node.state {
-                NodeState::Running => Standing::Running,
-                NodeState::Starting => Standing::Starting,
-                NodeState::Deleting => Standing::Deleting,
-            },
+            standing,
             instance_type: node.labels.get(names::INSTANCE_TYPE).cloned(),
             capacity_type: node.labels.get(names::CAPACITY_TYPE).cloned(),
             price: node.price,
             estimated: false,
-            held: running.remove(&*node.name).unwrap_or_default(),
-            added: requests_of(snapshot, &pods),
+            held,
+            added,
             allocatable: node.allocatable.clone(),
             pods,
         }
@@ -224,6 +244,24 @@ fn drawn_nodes(plan: &Plan, snapshot: &Snapshot) -> Vec<DrawnNode> {
         }
     });
     existing.chain(new).collect()
+}
+
+/// The pods that move off each node that the plan takes away.
+fn leaving_pods(plan: &Plan, snapshot: &Snapshot) -> HashMap<usize, Vec<usize>> {
+    let removed = plan.disruptions.iter().flat_map(|step| &step.nodes);
+    let mut pods: HashMap<usize, Vec<usize>> = removed.map(|node| (*node, Vec::new())).collect();
+    let by_name: HashMap<&str, usize> =
+        pods.keys().map(|node| (&*snapshot.nodes[*node].name, *node)).collect();
+    for bind in &plan.binds {
+        let node = snapshot.pods[bind.pod].node.as_deref().and_then(|name| by_name.get(name));
+        if let Some(leaving) = node.and_then(|node| pods.get_mut(node)) {
+            leaving.push(bind.pod);
+        }
+    }
+    for pods in pods.values_mut() {
+        pods.sort_unstable();
+    }
+    pods
 }
 
 /// What the pods that stay where they are ask for, by node.

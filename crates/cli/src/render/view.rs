@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::catalog::CapacityType;
+use berth_core::disruption::DisruptionPolicy;
 use berth_core::names::Text;
 use berth_core::plan::{Host, Launch, Plan, PoolRefusal, Skipped};
 use berth_core::reason::{Reason, Refusal};
@@ -11,6 +12,7 @@ use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
 
 use super::fill::{Fill, fills};
+use super::removals::Removals;
 use super::shorten::shorten;
 
 /// What both the text and the page show.
@@ -23,6 +25,8 @@ pub(crate) struct View {
     pub(crate) purchases: Vec<Purchase>,
     pub(crate) placements: Vec<Placement>,
     pub(crate) left_out: Vec<LeftOut>,
+    /// Where removals were looked for.
+    pub(crate) removals: Option<Removals>,
     pub(crate) cost: Cost,
     /// `2 ConfigMap, 1 Service`; empty where nothing was skipped.
     pub(crate) skipped: String,
@@ -78,6 +82,8 @@ pub(crate) struct Cost {
     pub(crate) estimated: bool,
     /// Nodes whose price is not known, and which the sums therefore leave out.
     pub(crate) unpriced_nodes: usize,
+    /// What kube-scheduler could make of the plan, if it is worth a warning.
+    pub(crate) warning: Option<String>,
 }
 
 impl Cost {
@@ -92,11 +98,18 @@ impl Cost {
 }
 
 impl View {
-    pub(crate) fn of(plan: &Plan, snapshot: &Snapshot, skipped: &[Skipped]) -> Self {
+    /// `removing` is on which terms nodes could be taken away, if they could.
+    pub(crate) fn of(
+        plan: &Plan,
+        snapshot: &Snapshot,
+        skipped: &[Skipped],
+        removing: Option<&DisruptionPolicy>,
+    ) -> Self {
+        let removals = removing.map(|policy| Removals::of(plan, snapshot, policy));
         Self {
-            verdict: verdict(plan),
+            verdict: verdict(plan, removals.as_ref()),
             nodes_new: plan.launches.len(),
-            pods_placed: plan.binds.len(),
+            pods_placed: plan.binds.len() - plan.pods_moved(),
             pods_left_out: plan.unplaced.len(),
             purchases: purchases(plan, snapshot),
             placements: plan
@@ -109,6 +122,7 @@ impl View {
                 })
                 .collect(),
             left_out: left_out(plan, snapshot),
+            removals,
             cost: Cost {
                 before: plan.cost_before,
                 after: plan.cost_after,
@@ -116,6 +130,7 @@ impl View {
                 gap_basis_points: plan.gap_basis_points(),
                 estimated: plan.launches.iter().any(|launch| launch.estimated),
                 unpriced_nodes: snapshot.nodes.iter().filter(|node| node.price.is_none()).count(),
+                warning: scheduler_warning(plan, snapshot),
             },
             skipped: skipped
                 .iter()
@@ -152,20 +167,36 @@ pub(crate) fn added_and_held(launch: &Launch, snapshot: &Snapshot, pods: &[usize
     (added, held)
 }
 
-fn verdict(plan: &Plan) -> String {
-    let pending = plan.binds.len() + plan.unplaced.len();
-    let on_new = plan.binds.iter().filter(|bind| matches!(bind.host, Host::Launch(_))).count();
-    let on_existing = plan.binds.len() - on_new;
-    match (pending, plan.launches.len()) {
-        (0, 0) => "No pods are pending: nothing to buy.".to_owned(),
-        (0, nodes) => format!("No pods are pending; {} to buy.", counted(nodes, "node")),
-        _ => format!(
-            "{} pending: {} placed ({on_new} on new nodes, {on_existing} on existing), {} left out",
+/// The scheduler prefers empty nodes, and a tight plan may then lack room for the last pods.
+fn scheduler_warning(plan: &Plan, snapshot: &Snapshot) -> Option<String> {
+    let pods = plan.may_strand.as_ref().filter(|pods| !pods.is_empty())?;
+    Some(format!(
+        "There is a place for each, but kube-scheduler prefers empty nodes and could leave {} waiting ({}) until \
+         another node comes.",
+        counted(pods.len(), "pod"),
+        pod_names(snapshot, pods),
+    ))
+}
+
+fn verdict(plan: &Plan, removals: Option<&Removals>) -> String {
+    // Pods that wait are bound before any is moved.
+    let placed = plan.binds.len() - plan.pods_moved();
+    let pending = placed + plan.unplaced.len();
+    let on_new = plan.binds[..placed].iter().filter(|bind| matches!(bind.host, Host::Launch(_))).count();
+    let on_existing = placed - on_new;
+    let nodes = plan.launches.len() - removals.map_or(0, |removals| removals.nodes_bought);
+    let of_pending = match (pending, nodes) {
+        (0, 0) if removals.is_some() => None,
+        (0, 0) => Some("No pods are pending: nothing to buy.".to_owned()),
+        (0, nodes) => Some(format!("No pods are pending; {} to buy.", counted(nodes, "node"))),
+        _ => Some(format!(
+            "{} pending: {placed} placed ({on_new} on new nodes, {on_existing} on existing), {} left out{}",
             counted(pending, "pod"),
-            plan.binds.len(),
             plan.unplaced.len(),
-        ),
-    }
+            if removals.is_some() { "." } else { "" },
+        )),
+    };
+    of_pending.into_iter().chain(removals.map(Removals::verdict)).collect::<Vec<_>>().join(" ")
 }
 
 fn purchases(plan: &Plan, snapshot: &Snapshot) -> Vec<Purchase> {

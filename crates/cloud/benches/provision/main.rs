@@ -99,7 +99,7 @@ impl Workload {
 fn measure(snapshot: &Snapshot) {
     let option = |name: &str| std::env::args().find_map(|argument| argument.strip_prefix(name)?.parse().ok());
     let effort = Effort {
-        rounds: option("--rounds=").unwrap_or(Effort::ROUNDS_DEFAULT),
+        rounds: option("--rounds="),
         threads: std::thread::available_parallelism().map_or(1, usize::from),
     };
     let policy = Policy { effort, ..Policy::default() };

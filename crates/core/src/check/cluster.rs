@@ -1,7 +1,7 @@
 //! All nodes and the pods on them, and the rules that look at more than one node.
 //!
 //! Counts are kept per selector and domain as pods come, so that judging a bind never walks over the
-//! other pods. Pods never leave: what goes away is gone before the first bind.
+//! other pods. Pods leave only with their node.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +29,8 @@ pub(super) struct Cluster<'a> {
     spreads: Vec<SpreadCount<'a>>,
     /// How many pods use a claim, by `namespace/name`.
     claim_users: FxHashMap<Text, u32>,
+    /// The running pods of each node of the snapshot.
+    residents: Vec<Vec<usize>>,
 }
 
 /// Pods with equal specs in one namespace.
@@ -64,8 +66,10 @@ struct SpreadCount<'a> {
     scope: SpreadScope<'a>,
     counted_places: FixedBitSet,
     domains: FxHashMap<Text, u32>,
+    /// How many nodes each domain has.
+    nodes: FxHashMap<Text, u32>,
     /// How many domains have so many pods.
-    domains_with: BTreeMap<u32, usize>,
+    domains_with: BTreeMap<u32, u32>,
 }
 
 /// What decides which pods on which nodes a constraint counts.
@@ -122,15 +126,43 @@ impl SpreadCount<'_> {
 
     fn add_pod(&mut self, domain: &Text) {
         self.open_domain(domain);
-        let Some(count) = self.domains.get_mut(domain) else { return };
-        if let Some(domains) = self.domains_with.get_mut(count) {
+        if let Some(count) = self.domains.get(domain).copied() {
+            self.recount(domain, Some(count + 1));
+        }
+    }
+
+    fn remove_pod(&mut self, domain: &Text) {
+        if let Some(count) = self.domains.get(domain).copied() {
+            self.recount(domain, Some(count.saturating_sub(1)));
+        }
+    }
+
+    fn open_node(&mut self, domain: &Text) {
+        self.open_domain(domain);
+        *self.nodes.entry(domain.clone()).or_insert(0) += 1;
+    }
+
+    /// A domain without nodes is none.
+    fn close_node(&mut self, domain: &Text) {
+        decrement(&mut self.nodes, domain);
+        if !self.nodes.contains_key(domain) {
+            self.recount(domain, None);
+        }
+    }
+
+    /// The domain has so many pods now, or is gone.
+    fn recount(&mut self, domain: &Text, count: Option<u32>) {
+        let Some(before) = self.domains.remove(domain) else { return };
+        if let Some(domains) = self.domains_with.get_mut(&before) {
             *domains -= 1;
             if *domains == 0 {
-                self.domains_with.remove(count);
+                self.domains_with.remove(&before);
             }
         }
-        *count += 1;
-        *self.domains_with.entry(*count).or_insert(0) += 1;
+        if let Some(count) = count {
+            self.domains.insert(domain.clone(), count);
+            *self.domains_with.entry(count).or_insert(0) += 1;
+        }
     }
 
     /// The pods of the emptiest domain; none where there are too few domains.
@@ -154,6 +186,7 @@ impl<'a> Cluster<'a> {
             neighbours: Vec::new(),
             spreads: Vec::new(),
             claim_users: FxHashMap::default(),
+            residents: vec![Vec::new(); snapshot.nodes.len()],
         };
         cluster.classify();
 
@@ -195,11 +228,77 @@ impl<'a> Cluster<'a> {
             }
         }
         for (pod, node) in running {
-            let class = cluster.class_of_pod[pod];
-            let pod = &snapshot.pods[pod];
-            cluster.add(&Incoming { pod, class, demands: Ok(snapshot.storage.holdings(pod)) }, node);
+            if let Some(resident) = cluster.resident(pod) {
+                cluster.add(&resident, node);
+                cluster.residents[node].push(pod);
+            }
         }
         cluster
+    }
+
+    /// The node is gone, with the pods that were on it from the start.
+    pub(super) fn remove_node(&mut self, index: usize) {
+        let Some(residents) = self.residents.get_mut(index).map(std::mem::take) else { return };
+        for pod in residents {
+            if let Some(resident) = self.resident(pod) {
+                self.forget(&resident, index);
+            }
+        }
+        if std::mem::replace(&mut self.places[index].deleting, true) {
+            return;
+        }
+        let labels = &self.places[index].labels;
+        for spread in &mut self.spreads {
+            if spread.counted_places.contains(index)
+                && let Some(domain) = labels.get(spread.scope.topology_key)
+            {
+                spread.counted_places.set(index, false);
+                spread.close_node(domain);
+            }
+        }
+    }
+
+    /// The pod no longer counts for others. What it took of its node is of no interest any more.
+    fn forget(&mut self, incoming: &Incoming<'_>, index: usize) {
+        for demand in incoming.demands.iter().flatten() {
+            decrement(&mut self.claim_users, &demand.claim);
+        }
+        let labels = &self.places[index].labels;
+        let class = &self.classes[incoming.class];
+        let kind = &self.kinds[class.kind];
+        for &group in &kind.neighbours {
+            let group = &mut self.neighbours[group];
+            for term in group.terms {
+                if let Some(domain) = labels.get(&term.topology_key) {
+                    decrement(&mut group.matching, &(term.topology_key.clone(), domain.clone()));
+                }
+            }
+        }
+        for &group in &class.anti_affinity {
+            let group = &mut self.neighbours[group];
+            for term in group.terms {
+                if let Some(domain) = labels.get(&term.topology_key) {
+                    decrement(&mut group.averse, domain);
+                }
+            }
+        }
+        if incoming.pod.deleting {
+            return;
+        }
+        for &spread in &kind.spreads {
+            let spread = &mut self.spreads[spread];
+            if spread.counted_places.contains(index)
+                && let Some(domain) = labels.get(spread.scope.topology_key)
+            {
+                spread.remove_pod(domain);
+            }
+        }
+    }
+
+    /// A pod that runs, with the volumes that it holds.
+    fn resident(&self, pod: usize) -> Option<Incoming<'a>> {
+        let incoming = self.incoming(pod)?;
+        Some(Incoming { demands: Ok(self.snapshot.storage.holdings(incoming.pod)), ..incoming })
     }
 
     pub(super) fn incoming(&self, pod: usize) -> Option<Incoming<'a>> {
@@ -220,7 +319,7 @@ impl<'a> Cluster<'a> {
                 && let Some(domain) = place.labels.get(spread.scope.topology_key)
             {
                 spread.counted_places.insert(index);
-                spread.open_domain(domain);
+                spread.open_node(domain);
             }
         }
     }
@@ -412,6 +511,7 @@ impl<'a> Cluster<'a> {
                         scope,
                         counted_places: FixedBitSet::new(),
                         domains: FxHashMap::default(),
+                        nodes: FxHashMap::default(),
                         domains_with: BTreeMap::new(),
                     });
                 }
@@ -438,6 +538,16 @@ impl<'a> Cluster<'a> {
             term.selector.as_ref().is_some_and(|selector| selector.matches(labels))
                 && term.covers_namespace(group.namespace, namespace, namespace_labels)
         })
+    }
+}
+
+/// One less; what is at none is not kept.
+fn decrement<K: Eq + std::hash::Hash>(counts: &mut FxHashMap<K, u32>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(key);
+        }
     }
 }
 

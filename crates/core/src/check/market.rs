@@ -5,6 +5,7 @@ use std::collections::btree_map::Entry;
 
 use rustc_hash::FxHashMap;
 
+use super::disruption::Moving;
 use super::violation::Violation;
 use crate::catalog::{CapacityType, InstanceType, Offering};
 use crate::names::{self, Labels, Text};
@@ -119,7 +120,7 @@ pub(super) fn unmet_requirement<'p>(pool: &'p Pool, labels: &Labels) -> Option<&
         .map(|(key, _)| key)
 }
 
-/// What the pools have once the plan is done.
+/// What the pools have once the plan is done: nodes that go count until the end, replacements come first.
 #[derive(Default)]
 pub(super) struct Holdings<'a> {
     by_pool: BTreeMap<&'a str, Holding>,
@@ -151,12 +152,13 @@ fn reservation<'a>(instance_type: &'a InstanceType, offering: &'a Offering) -> R
 impl<'a> Holdings<'a> {
     pub(super) fn after(market: &Market<'a>, plan: &'a Plan) -> Self {
         let mut holdings = Self::default();
-        for node in &market.snapshot.nodes {
+        let moving = Moving::of(market.snapshot, plan);
+        for (node, step) in market.snapshot.nodes.iter().zip(&moving.step_of_node) {
             if let Some(pool) = &node.pool {
                 let holding = holdings.by_pool.entry(pool).or_default();
                 holding.capacity.add(&node.capacity);
                 holding.nodes += 1;
-                holding.staying += usize::from(node.state != NodeState::Deleting);
+                holding.staying += usize::from(node.state != NodeState::Deleting && step.is_none());
             }
         }
         for launch in &plan.launches {

@@ -6,6 +6,7 @@
 //! Assumes nothing of the plan: any indices, names and amounts are judged, and nothing panics.
 
 mod cluster;
+mod disruption;
 mod launch;
 mod left_out;
 mod market;
@@ -17,19 +18,21 @@ mod violation;
 use std::collections::BTreeMap;
 
 pub use left_out::left_out;
-pub use violation::{AlternativeFault, LaunchFault, Misfit, Spot, Violation};
+pub use violation::{AlternativeFault, Bar, DisruptionFault, LaunchFault, Misfit, Spot, Violation};
 
-use crate::plan::{Host, Plan};
+use crate::plan::{Host, Launch, Plan};
 use crate::snapshot::{Policy, Snapshot};
 use crate::units::Price;
 use cluster::{Cluster, pending};
+use disruption::Moving;
 use market::{Holdings, Market};
 use place::{Incoming, Place};
 
 /// Every rule that the plan breaks; none if it may be carried out.
 pub fn check(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Vec<Violation> {
     let market = Market::new(snapshot, policy);
-    let mut violations = check_accounts(snapshot, plan);
+    let moving = Moving::of(snapshot, plan);
+    let mut violations = check_accounts(snapshot, plan, &moving);
     let cluster = replay(&market, plan, |cluster, incoming, host| {
         let place = &cluster.places[host];
         violations.extend(cluster.misfits(incoming, place).map(|misfit| Violation::Misfit {
@@ -40,12 +43,14 @@ pub fn check(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Vec<Violation
     });
     violations.extend(launch::check_launches(&market, policy, &cluster, plan));
     violations.extend(Holdings::after(&market, plan).overruns(snapshot));
+    violations.extend(disruption::check_disruptions(snapshot, plan, &moving));
     violations.extend(check_costs(snapshot, plan));
     violations
 }
 
-/// Each pending pod is placed or unplaced, once, and nothing else is.
-fn check_accounts(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
+/// Each pending pod is placed or unplaced, once; each pod of a node that goes is placed, once; and nothing
+/// else is.
+fn check_accounts(snapshot: &Snapshot, plan: &Plan, moving: &Moving) -> Vec<Violation> {
     let pending = pending(snapshot);
     let mut violations = Vec::new();
     let mut mentions = vec![0_usize; snapshot.pods.len()];
@@ -57,7 +62,8 @@ fn check_accounts(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
             continue;
         };
         mentions[index] += 1;
-        if !pending[index] {
+        let moves = host.is_some() && moving.step_of_pod[index].is_some();
+        if !pending[index] && !moves {
             violations.push(Violation::NotPending { pod: pod.id() });
         }
         if !explained {
@@ -72,10 +78,12 @@ fn check_accounts(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
             }
         }
     }
-    for ((pod, pending), mentions) in snapshot.pods.iter().zip(pending).zip(mentions) {
+    for (((pod, pending), mentions), step) in
+        snapshot.pods.iter().zip(pending).zip(mentions).zip(&moving.step_of_pod)
+    {
         if mentions > 1 {
             violations.push(Violation::PodTwice { pod: pod.id() });
-        } else if pending && mentions == 0 {
+        } else if (pending || step.is_some()) && mentions == 0 {
             violations.push(Violation::PodMissing { pod: pod.id() });
         }
     }
@@ -83,8 +91,13 @@ fn check_accounts(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
 }
 
 fn check_costs(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
-    let before = snapshot.nodes.iter().filter_map(|node| node.price).fold(Price::ZERO, Price::plus);
-    let after = plan.launches.iter().map(|launch| launch.price).fold(before, Price::plus);
+    let before =
+        snapshot.nodes.iter().filter_map(|node| snapshot.cost_of(node)).fold(Price::ZERO, Price::plus);
+    let launched = |launch: &Launch| launch.price.plus(snapshot.cost_beyond_price(Some(&launch.pool)));
+    let bought = plan.launches.iter().map(launched).fold(before, Price::plus);
+    let moving = Moving::of(snapshot, plan);
+    let going = snapshot.nodes.iter().zip(&moving.step_of_node).filter(|(_, step)| step.is_some());
+    let after = going.filter_map(|(node, _)| snapshot.cost_of(node)).fold(bought, Price::minus);
     let mut violations = Vec::new();
     if plan.cost_before != before {
         violations.push(Violation::WrongCostBefore { said: plan.cost_before, actual: before });
@@ -98,7 +111,8 @@ fn check_costs(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
     violations
 }
 
-/// Binds the pods in the plan's order. `judge` sees each pod and the index of its place just before the
+/// Binds the pods in the plan's order. When a step begins its nodes are gone, and all that was on them.
+/// `judge` sees each pod and the index of its place just before the
 /// pod is added there; binds that make no sense at all are passed over.
 fn replay<'a>(
     market: &Market<'a>,
@@ -126,8 +140,16 @@ fn replay<'a>(
         cluster.join(snapshot.nodes.len() + launch);
     }
 
+    let moving = Moving::of(snapshot, plan);
     let mut waiting = pending(snapshot);
-    for bind in &plan.binds {
+    for (waits, step) in waiting.iter_mut().zip(&moving.step_of_pod) {
+        *waits |= step.is_some();
+    }
+    let mut steps = plan.disruptions.iter().peekable();
+    for (index, bind) in plan.binds.iter().enumerate() {
+        while let Some(step) = steps.next_if(|step| step.first_bind <= index) {
+            step.nodes.iter().for_each(|node| cluster.remove_node(*node));
+        }
         let Some(host) = place_index(snapshot, plan, bind.host) else { continue };
         if !cluster.places[host].deleting {
             cluster.join(host);
@@ -138,6 +160,9 @@ fn replay<'a>(
         if !cluster.places[host].deleting {
             cluster.add(&incoming, host);
         }
+    }
+    for step in steps {
+        step.nodes.iter().for_each(|node| cluster.remove_node(*node));
     }
     cluster
 }

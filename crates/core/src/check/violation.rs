@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::catalog::CapacityType;
+use crate::disruption::{DisruptionCost, DisruptionReason};
 use crate::names::Text;
 use crate::plan::{Alternative, Host};
 use crate::pod::{HostPort, Taint};
@@ -53,6 +54,16 @@ pub enum Violation {
         remaining: u32,
         launches: usize,
     },
+    #[error("step {step}: {fault}")]
+    Disruption { step: usize, fault: DisruptionFault },
+    #[error("{pods} pods of PodDisruptionBudget {budget} would be moved, and it allows {allowed}")]
+    PodBudgetOverdrawn { budget: String, allowed: u32, pods: usize },
+    #[error("pool {pool} would have {nodes} nodes away, and its budget for {reason:?} allows {allowed}")]
+    PoolBudgetOverdrawn { pool: Text, reason: DisruptionReason, allowed: u32, nodes: usize },
+    #[error("pool {pool} would have {nodes} nodes, below the {least} that it must have")]
+    BelowMinimum { pool: Text, least: u32, nodes: usize },
+    #[error("pod {pod} is not bound in the turn of the step that moves it")]
+    OutOfTurn { pod: String },
     #[error("the cost before is said to be {said} but is {actual}")]
     WrongCostBefore { said: Price, actual: Price },
     #[error("the cost after is said to be {said} but is {actual}")]
@@ -142,6 +153,62 @@ pub enum LaunchFault {
     MinValues { key: Text, wanted: u32, found: usize },
     #[error("minValues were given up although the policy is strict")]
     MinValuesRelaxed,
+}
+
+/// What is wrong with a step that takes nodes away.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DisruptionFault {
+    #[error("it names no node")]
+    NoNodes,
+    #[error("it names node number {index}, which does not exist")]
+    NoSuchNode { index: usize },
+    #[error("node {node} is taken away twice")]
+    NodeTwice { node: Text },
+    #[error("node {node} may not go: {bar}")]
+    Barred { node: Text, bar: Bar },
+    #[error("its reason is said to be {said:?} but is {actual:?}")]
+    WrongReason { said: DisruptionReason, actual: DisruptionReason },
+    #[error("it names launch number {index}, which does not exist")]
+    NoSuchReplacement { index: usize },
+    #[error("launch {launch} replaces more than once")]
+    ReplacementTwice { launch: Text },
+    #[error("launch {launch} replaces its nodes, but other pods are on it")]
+    ReplacementShared { launch: Text },
+    #[error("launch {launch} is bought for its pods alone and is not among its replacements")]
+    ReplacementMissing { launch: Text },
+    #[error("its binds begin with number {first_bind}, after those of the next step or of the plan")]
+    Overlap { first_bind: usize },
+    #[error("it is said to move {said} pods but moves {actual}")]
+    WrongPodsMoved { said: usize, actual: usize },
+    #[error("it is said to save {said} but saves {actual}")]
+    WrongSaving { said: Price, actual: Price },
+    #[error("its disruption is said to be {said} but is {actual}")]
+    WrongCost { said: DisruptionCost, actual: DisruptionCost },
+}
+
+/// Why a node may not be taken away.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Bar {
+    #[error("it is of no pool")]
+    NotOfPool,
+    #[error("it is not running")]
+    NotRunning,
+    #[error("it is marked do-not-disrupt")]
+    NodeProtected,
+    #[error("its price is not known")]
+    PriceUnknown,
+    #[error("its pool has a fixed number of nodes")]
+    StaticPool,
+    #[error("its pool never consolidates")]
+    NeverConsolidated,
+    #[error("its pods have not been the same for long enough")]
+    NotQuiet,
+    #[error("it is not empty, and its pool gives up only empty nodes")]
+    NotEmpty,
+    #[error("pod {pod} is marked do-not-disrupt")]
+    PodProtected { pod: String },
+    #[error("pod {pod} would not come back")]
+    PodWithoutController { pod: String },
 }
 
 /// Why an alternative could not be bought in a launch's stead. Read after the alternative's name.

@@ -1,28 +1,35 @@
 //! Pods of one spec in one namespace: the raw material of classes.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use fixedbitset::FixedBitSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::fit::{self, NodeDemand};
 use crate::market::LabelLooks;
 use crate::names::{Labels, Text};
-use crate::node::{Node, NodeState};
+use crate::node::NodeState;
 use crate::pod::{Pod, PodSpec};
 use crate::snapshot::Snapshot;
 use crate::volume::VolumeDemand;
 
-/// Whether a pod waits for a place: unbound, or on a node that is going away.
-pub(crate) fn is_pending(pod: &Pod, deleting_nodes: &BTreeSet<&str>) -> bool {
-    pod.is_active()
-        && !pod.deleting
-        && !pod.belongs_to_node()
-        && pod.node.as_ref().is_none_or(|node| deleting_nodes.contains(&**node))
-}
-
-pub(crate) fn deleting_nodes(nodes: &[Node]) -> BTreeSet<&str> {
-    nodes.iter().filter(|node| node.state == NodeState::Deleting).map(|node| &*node.name).collect()
+/// The pods that wait for a place: unbound, or on a node that is going away.
+pub(crate) fn pending(snapshot: &Snapshot) -> FixedBitSet {
+    let deleting: FxHashSet<&str> = snapshot
+        .nodes
+        .iter()
+        .filter(|node| node.state == NodeState::Deleting)
+        .map(|node| &*node.name)
+        .collect();
+    let waits = |pod: &Pod| {
+        pod.is_active()
+            && !pod.deleting
+            && !pod.belongs_to_node()
+            && pod.node.as_ref().is_none_or(|node| deleting.contains(&**node))
+    };
+    let mut pending = FixedBitSet::with_capacity(snapshot.pods.len());
+    pending.extend(snapshot.pods.iter().enumerate().filter(|(_, pod)| waits(pod)).map(|(index, _)| index));
+    pending
 }
 
 /// Pods of one spec in one namespace.
@@ -30,8 +37,9 @@ pub(crate) fn deleting_nodes(nodes: &[Node]) -> BTreeSet<&str> {
 pub(crate) struct Kind {
     pub(super) spec: Arc<PodSpec>,
     pub(super) namespace: Text,
-    pub(super) pending: Vec<usize>,
-    /// Bound to hosts that stay: host and whether terminating.
+    /// To be placed: they wait for a place, or could have another.
+    pub(super) to_place: Vec<usize>,
+    /// Bound to hosts, and not to be moved: host and whether terminating.
     pub(super) running: Vec<(usize, bool)>,
 }
 
@@ -42,15 +50,18 @@ impl Kind {
 }
 
 /// The snapshot's pods sorted into kinds; `host_of` gives the host of a node's name.
-pub(crate) fn kinds(snapshot: &Snapshot, host_of: &FxHashMap<&str, usize>) -> Vec<Kind> {
-    let deleting = deleting_nodes(&snapshot.nodes);
+pub(crate) fn kinds(
+    snapshot: &Snapshot,
+    host_of: &FxHashMap<&str, usize>,
+    to_place: &FixedBitSet,
+) -> Vec<Kind> {
     let mut by_pointer: FxHashMap<(*const PodSpec, &str), usize> = FxHashMap::default();
     let mut by_value: FxHashMap<(&PodSpec, &str), usize> = FxHashMap::default();
     let mut kinds: Vec<Kind> = Vec::new();
     for (index, pod) in snapshot.pods.iter().enumerate() {
-        let pending = is_pending(pod, &deleting);
+        let placed_anew = to_place.contains(index);
         let host = pod.node.as_ref().and_then(|node| host_of.get(&**node)).copied();
-        if !pending && (host.is_none() || !pod.is_active()) {
+        if !placed_anew && (host.is_none() || !pod.is_active()) {
             continue;
         }
         // Most pods share their spec's memory with their siblings: look there before comparing specs.
@@ -59,14 +70,14 @@ pub(crate) fn kinds(snapshot: &Snapshot, host_of: &FxHashMap<&str, usize>) -> Ve
                 kinds.push(Kind {
                     spec: pod.spec.clone(),
                     namespace: pod.namespace.clone(),
-                    pending: Vec::new(),
+                    to_place: Vec::new(),
                     running: Vec::new(),
                 });
                 kinds.len() - 1
             })
         });
         match host {
-            _ if pending => kinds[kind].pending.push(index),
+            _ if placed_anew => kinds[kind].to_place.push(index),
             Some(host) => kinds[kind].running.push((host, pod.deleting)),
             None => {}
         }
@@ -74,7 +85,7 @@ pub(crate) fn kinds(snapshot: &Snapshot, host_of: &FxHashMap<&str, usize>) -> Ve
     kinds
 }
 
-/// The label keys that decide about any pending pod or DaemonSet.
+/// The label keys that decide about any pod to be placed or DaemonSet.
 pub(crate) fn label_looks(snapshot: &Snapshot, kinds: &[Kind], volumes: &[Vec<VolumeDemand>]) -> LabelLooks {
     let mut looks = LabelLooks::default();
     for set in &snapshot.daemon_sets {
@@ -85,7 +96,7 @@ pub(crate) fn label_looks(snapshot: &Snapshot, kinds: &[Kind], volumes: &[Vec<Vo
         for term in &spec.anti_affinity {
             looks.add_key(&term.topology_key);
         }
-        if kind.pending.is_empty() {
+        if kind.to_place.is_empty() {
             continue;
         }
         looks.add_demand(&NodeDemand::required(spec, &[]));

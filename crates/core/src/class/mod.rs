@@ -20,7 +20,7 @@ use crate::topology::{AffinityRule, Appearance, GroupId, HostId, PodRules, Sprea
 use crate::volume::VolumeDemand;
 use volumes::{claim_sharers, class_volumes};
 
-pub(crate) use kind::{Kind, deleting_nodes, is_pending, kinds, label_looks};
+pub(crate) use kind::{Kind, kinds, label_looks, pending};
 pub(crate) use volumes::{ClassVolumes, volume_demands};
 
 /// Pods that may go to the same places and weigh the same on them.
@@ -59,6 +59,16 @@ pub(crate) struct Classes {
     pub(crate) demands: Vec<NodeDemand>,
     /// Pods that no place could take, with the reason.
     pub(crate) refused: Vec<(usize, Refusal)>,
+    /// Pods that stay with their host and that others look at.
+    pub(crate) residents: Vec<Resident>,
+}
+
+/// A running pod that is not to be moved, as others see it.
+#[derive(Debug)]
+pub(crate) struct Resident {
+    pub(crate) host: HostId,
+    pub(crate) appearance: Appearance,
+    pub(crate) terminating: bool,
 }
 
 /// What a group counts: equal ones are one group.
@@ -166,7 +176,7 @@ impl<'a> ClassBuilder<'a> {
             .iter()
             .zip(&rules)
             .map(|(kind, rules)| {
-                if kind.pending.is_empty() {
+                if kind.to_place.is_empty() {
                     self.running_anti_affinity(kind)
                 } else {
                     rules.anti_affinity.clone()
@@ -184,19 +194,26 @@ impl<'a> ClassBuilder<'a> {
                 owns: owns.clone(),
             })
             .collect();
+        let mut residents = Vec::new();
         for (kind, appearance) in self.kinds.iter().zip(&appearances) {
             for (host, terminating) in &kind.running {
                 self.topology.add_running(appearance, *host, *terminating);
+                if !appearance.counted_by.is_empty() || !appearance.owns.is_empty() {
+                    let appearance = appearance.clone();
+                    residents.push(Resident { host: *host, appearance, terminating: *terminating });
+                }
             }
         }
-        let classes = self.classes(&rules, appearances, volumes, refused);
+        residents.sort_by_key(|resident| resident.host);
+        let mut classes = self.classes(&rules, appearances, volumes, refused);
+        classes.residents = residents;
         (classes, self.topology)
     }
 
     fn kind_rules(&mut self, kind: &Kind) -> KindRules {
         let spec = &kind.spec;
         let mut rules = KindRules { spread: vec![], affinity: vec![], anti_affinity: vec![], soft: vec![] };
-        if kind.pending.is_empty() {
+        if kind.to_place.is_empty() {
             return rules;
         }
         if !spec.affinity.is_empty() {
@@ -397,7 +414,7 @@ impl<'a> ClassBuilder<'a> {
         let mut class_of: FxHashMap<ClassKey<'_>, usize> = FxHashMap::default();
         for (kind_index, (kind, appearance)) in self.kinds.iter().zip(appearances).enumerate() {
             let mut class_of_volumes: BTreeMap<(ClassVolumes, bool, Option<HostId>), usize> = BTreeMap::new();
-            for pod in kind.pending.iter().copied().filter(|pod| !refused_pods.contains(pod)) {
+            for pod in kind.to_place.iter().copied().filter(|pod| !refused_pods.contains(pod)) {
                 let pod_volumes = class_volumes(&volumes[pod], &sharers);
                 let is_buffer = self.snapshot.pods[pod].origin == PodOrigin::Buffer;
                 let nominated = self.nominated_host(&self.snapshot.pods[pod]);
@@ -439,7 +456,7 @@ impl<'a> ClassBuilder<'a> {
         for class in &mut classes {
             class.pods.sort_unstable();
         }
-        Classes { all: classes, demands, refused }
+        Classes { all: classes, demands, refused, residents: Vec::new() }
     }
 }
 

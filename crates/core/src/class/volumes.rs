@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fixedbitset::FixedBitSet;
+
 use crate::names::Text;
 use crate::pod::Pod;
 use crate::reason::{Reason, Refusal};
 use crate::requirement::NodeTerm;
 use crate::snapshot::Snapshot;
 use crate::volume::VolumeDemand;
-
-use super::kind::{deleting_nodes, is_pending};
 
 /// What the volumes of a class's pods take of a node's attach limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,8 +70,10 @@ pub(super) fn class_volumes(demands: &[VolumeDemand], shared: &BTreeSet<Text>) -
 }
 
 /// What each pod's volumes demand, and the pods that nothing could help.
-pub(crate) fn volume_demands(snapshot: &Snapshot) -> (Vec<Vec<VolumeDemand>>, Vec<(usize, Refusal)>) {
-    let deleting = deleting_nodes(&snapshot.nodes);
+pub(crate) fn volume_demands(
+    snapshot: &Snapshot,
+    to_place: &FixedBitSet,
+) -> (Vec<Vec<VolumeDemand>>, Vec<(usize, Refusal)>) {
     let mut refused = Vec::new();
     let demands = snapshot
         .pods
@@ -81,7 +83,7 @@ pub(crate) fn volume_demands(snapshot: &Snapshot) -> (Vec<Vec<VolumeDemand>>, Ve
             if !pod.is_active() {
                 return Vec::new();
             }
-            if !is_pending(pod, &deleting) {
+            if !to_place.contains(index) {
                 return snapshot.storage.holdings(pod);
             }
             let refusal = match (refusal_everywhere(pod), snapshot.storage.demands(pod)) {

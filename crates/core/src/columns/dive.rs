@@ -16,6 +16,8 @@ const PIVOTS: usize = 20_000;
 const ROUNDS_PER_FIXING: usize = 2;
 /// A pattern that the program wants at least so much of is taken once more.
 const NEARLY_ONE: f64 = 0.75;
+/// When the rounds are over the program is solved so often yet; the packer places what is left.
+const SOLVED_UNASKED: u32 = 3;
 /// How many machines are taken up again at once.
 const MENDED_MAX: usize = 24;
 /// After so many attempts in vain the mending ends.
@@ -31,11 +33,15 @@ pub(super) fn search(
 ) {
     let demand: Vec<u32> = model.items.iter().map(|item| item.pods).collect();
     let everything = Stock::of(model);
-    let Some(mut best) = round(model, pool, &demand, everything, work) else { return };
+    let rounded = round(model, pool, &demand, everything, work);
+    offer(&rounded.machines);
+    if rounded.pods_left > 0 {
+        return;
+    }
+    let mut best = rounded.machines;
     if model.cost(&best) > model.cost(&model.start) {
         best.clone_from(&model.start);
     }
-    offer(&best);
     let before = model.cost(&best);
     mend(model, pool, prices, &mut best, work);
     if model.cost(&best) < before {
@@ -73,17 +79,25 @@ impl Stock {
     }
 }
 
-/// Solves, takes what the program is sure of, and solves again for the rest.
+/// Machines for a demand, or for a part of it.
+struct Rounded {
+    machines: Vec<Pattern>,
+    pods_left: u32,
+}
+
+/// Solves, takes what the program is sure of, and solves again for the rest, as long as there are rounds.
 fn round(
     model: &Model,
     pool: &mut Pool<'_>,
     demand: &[u32],
     mut stock: Stock,
     work: &mut Work<'_>,
-) -> Option<Vec<Pattern>> {
+) -> Rounded {
     let mut left = demand.to_vec();
     let mut chosen: Vec<Pattern> = Vec::new();
-    while left.iter().any(|pods| *pods > 0) {
+    let mut solved = 0;
+    while left.iter().any(|pods| *pods > 0) && !(work.is_over() && solved >= SOLVED_UNASKED) {
+        solved += 1;
         let mut program = Program::new(model, &left, &stock.limits, &stock.free_sites);
         program.takes_larger = work.is_over();
         program.take(pool);
@@ -121,10 +135,10 @@ fn round(
             }
         }
         if chosen.len() == before {
-            return None;
+            break;
         }
     }
-    Some(chosen)
+    Rounded { machines: chosen, pods_left: left.iter().sum() }
 }
 
 /// Takes a part of the machines up again, the most wasteful among them, and makes them anew.
@@ -147,16 +161,16 @@ fn mend(model: &Model, pool: &mut Pool<'_>, prices: &[f64], best: &mut Vec<Patte
                 stock.take(model, pattern.site);
             }
         }
-        let anew = round(model, pool, &demand, stock, work).filter(|anew| model.cost(anew) < cost);
+        let anew = round(model, pool, &demand, stock, work);
         vain += 1;
-        if let Some(anew) = anew {
+        if anew.pods_left == 0 && model.cost(&anew.machines) < cost {
             vain = 0;
             let mut index = 0;
             best.retain(|_| {
                 index += 1;
                 !part.contains(&(index - 1))
             });
-            best.extend(anew);
+            best.extend(anew.machines);
         }
     }
 }
@@ -227,7 +241,7 @@ impl Model {
 }
 
 impl super::model::Limit {
-    fn use_of(&self, site: usize) -> i64 {
+    pub(super) fn use_of(&self, site: usize) -> i64 {
         self.uses.binary_search_by_key(&site, |(site, _)| *site).map_or(0, |position| self.uses[position].1)
     }
 }

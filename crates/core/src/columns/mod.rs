@@ -9,6 +9,7 @@
 //! the same answer, on any number of threads.
 
 mod dive;
+mod exact;
 mod generate;
 mod knapsack;
 mod master;
@@ -17,15 +18,17 @@ mod prove;
 mod replay;
 
 use crate::pack::Packer;
+use crate::snapshot::Effort;
 
 use generate::Pool;
-use model::Model;
+use model::{Model, Pattern};
 
 pub(crate) use prove::lower_bound;
 
 /// How much work may be done.
 pub(crate) struct Work<'a> {
-    rounds_left: u64,
+    /// `None` until the size of the problem is known.
+    rounds_left: Option<u64>,
     rounds_done: u64,
     threads: usize,
     /// Asked once a round: whether there is time for another.
@@ -33,34 +36,55 @@ pub(crate) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    pub(crate) fn new(rounds: u64, threads: usize, keep_going: &'a mut dyn FnMut(u64) -> bool) -> Self {
-        Self { rounds_left: rounds, rounds_done: 0, threads: threads.max(1), keep_going }
+    pub(crate) fn new(effort: Effort, keep_going: &'a mut dyn FnMut(u64) -> bool) -> Self {
+        Self { rounds_left: effort.rounds, rounds_done: 0, threads: effort.threads.max(1), keep_going }
     }
 
     pub(crate) fn rounds_done(&self) -> u64 {
         self.rounds_done
     }
 
+    /// Without a number of rounds given, as many as take about as long whatever the size.
+    fn suit(&mut self, items: usize, sites: usize) {
+        let (items, sites) = (items as u64, sites as u64);
+        let round = sites * (items * ENTRY_NANOS + SITE_NANOS) + items.pow(3) * PIVOT_NANOS;
+        self.rounds_left.get_or_insert((SUITABLE_NANOS / round.max(1)).clamp(1, Effort::ROUNDS_MAX_UNASKED));
+    }
+
     fn is_over(&self) -> bool {
-        self.rounds_left == 0
+        self.rounds_left == Some(0)
     }
 
     /// Takes one round, if there is one left.
     fn round(&mut self) -> bool {
-        if self.rounds_left == 0 || !(self.keep_going)(self.rounds_done) {
-            self.rounds_left = 0;
+        let left = self.rounds_left.unwrap_or(0);
+        if left == 0 || !(self.keep_going)(self.rounds_done) {
+            self.rounds_left = Some(0);
             return false;
         }
-        self.rounds_left -= 1;
+        self.rounds_left = Some(left - 1);
         self.rounds_done += 1;
         true
     }
 }
 
-/// What came of it: a better arrangement, if there is one, and what a pod of each class costs at the margin.
+/// Rough times of the parts of a round, to compare sizes by: they decide how many rounds suit, and are the
+/// same on every machine.
+const ENTRY_NANOS: u64 = 250;
+const SITE_NANOS: u64 = 120_000;
+const PIVOT_NANOS: u64 = 1;
+/// What the rounds that suit take together: about half a second of one processor.
+const SUITABLE_NANOS: u64 = 600_000_000;
+
+/// What came of it.
+#[derive(Default)]
 pub(crate) struct Improved<'a> {
+    /// A better arrangement, if there is one.
     pub(crate) packer: Option<Packer<'a>>,
+    /// What a pod of each class costs at the margin.
     pub(crate) class_prices: Vec<f64>,
+    /// What the planned hosts cost at least, where all arrangements were looked at.
+    pub(crate) least_cost: Option<i64>,
 }
 
 /// More rows than this make the program too slow to be worth it.
@@ -72,29 +96,31 @@ pub(crate) fn improve<'a>(
     fresh: impl Fn() -> Packer<'a>,
     work: &mut Work<'_>,
 ) -> Improved<'a> {
-    let nothing = Improved { packer: None, class_prices: Vec::new() };
-    if work.rounds_left == 0 || packer.steps.is_empty() {
-        return nothing;
+    if work.is_over() || packer.steps.is_empty() {
+        return Improved::default();
     }
     let model = Model::of(packer);
     if model.items.is_empty() || model.items.len() > ROWS_MAX {
-        return nothing;
+        return Improved::default();
+    }
+    work.suit(model.items.len(), model.sites.len());
+    let mut best: Option<Packer<'a>> = None;
+    let mut least = packer.spent();
+    let mut offer = |patterns: &[Pattern]| {
+        let better = replay::replay(packer, fresh(), &model, patterns);
+        if better.left == packer.left && better.spent() < least {
+            least = better.spent();
+            best = Some(better);
+        }
+    };
+    if let Some(patterns) = exact::cheapest(&model, work) {
+        offer(&patterns);
+        let least_cost = model.is_whole.then(|| model.cost(&patterns));
+        return Improved { packer: best, class_prices: Vec::new(), least_cost };
     }
     let mut pool = Pool::new(&model);
     let prices = pool.generate(work);
     let class_prices = model.class_prices(packer.classes.all.len(), &prices);
-    let mut best: Option<Packer<'a>> = None;
-    let mut least = packer.spent();
-    dive::search(&model, &mut pool, &prices, work, &mut |patterns| {
-        if model.cost(patterns) + model.kept_cost(packer) >= least {
-            return;
-        }
-        if let Some(better) = replay::replay(packer, fresh(), &model, patterns)
-            && better.spent() < least
-        {
-            least = better.spent();
-            best = Some(better);
-        }
-    });
-    Improved { packer: best, class_prices }
+    dive::search(&model, &mut pool, &prices, work, &mut offer);
+    Improved { packer: best, class_prices, least_cost: None }
 }

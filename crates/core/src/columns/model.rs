@@ -30,6 +30,8 @@ pub(super) struct Model {
     pub(super) kept: BTreeSet<HostId>,
     /// The packer's own answer.
     pub(super) start: Vec<Pattern>,
+    /// Every legal plan is an arrangement of the model: nothing was kept or restricted.
+    pub(super) is_whole: bool,
 }
 
 #[derive(Debug)]
@@ -127,16 +129,12 @@ impl Model {
         let (items, item_of) = items(packer, &rules, homes, &sites);
         let start = start(packer, &kept, &movable, &item_of, &sites);
         let limits = limits(packer, &kept, &sites);
-        Self { items, sites, limits, fixed, kept, start }
-    }
-
-    /// What the planned hosts that stay cost.
-    pub(super) fn kept_cost(&self, packer: &Packer<'_>) -> i64 {
-        let price = |host: &HostId| match packer.hosts[*host].origin {
-            HostOrigin::Planned { cell, candidate } => packer.market.cells[cell].candidates[candidate].price,
-            HostOrigin::Node(_) => 0,
-        };
-        self.kept.iter().map(price).sum()
+        let is_whole = packer.existing() <= HOST_SITES_MAX
+            && fixed.is_empty()
+            && kept.is_empty()
+            && movable.iter().flatten().all(|(home, _)| rules.leave_free(packer, home))
+            && packer.buying_weights() <= 1;
+        Self { items, sites, limits, fixed, kept, start, is_whole }
     }
 
     /// What a pod of each class costs by the prices of the items that its pods are in, on average.
@@ -209,6 +207,15 @@ impl Rules {
             .map(|key| (key, packer.topology.domain_name(Place::Host(host), key).cloned()))
             .collect();
         Some(Home { class: part.class, level: part.level, weight, domains })
+    }
+
+    /// Whether the model lets these pods go wherever a legal plan may put them.
+    fn leave_free(&self, packer: &Packer<'_>, home: &Home) -> bool {
+        let class = &packer.classes.all[home.class];
+        let spread = class.levels.iter().flat_map(|level| &level.rules.spread);
+        let on_nodes = packer.existing() == 0
+            || class.levels.iter().all(|level| self.may_share_nodes(packer, class, level));
+        home.domains.is_empty() && class.levels.len() == 1 && spread.count() == 0 && on_nodes
     }
 
     /// Whether pods that run on the nodes have no say in how many of the class may be on one of them.

@@ -18,7 +18,10 @@ use super::generate::in_parallel;
 use super::knapsack::{Entry, best_mix, relaxed_value};
 
 /// Steps of the search on each machine; the bound is the tighter the more there are.
-const PROOF_STEPS: u32 = 200_000;
+const PROOF_STEPS: u32 = 2_000;
+const PROOF_STEPS_MORE: u32 = 8;
+const PROOF_STEPS_MAX: u32 = 1_100_000;
+const PROOF_REFINEMENTS: usize = 60;
 /// So many rooms are searched; what more there are is bounded without.
 const ROOMS_SEARCHED_MAX: usize = 64;
 
@@ -55,17 +58,7 @@ pub(crate) fn lower_bound(packer: &Packer<'_>, rooms: &[&Amounts], prices: &[f64
             && a.1.reservation.is_none()
             && b.1.reservation.is_none()
     });
-    // How much of the prices each machine bears.
-    let shares = in_parallel(threads, &machines, |(cell, candidate)| {
-        let entries = entries(&classes, |class| class.cells.contains(*cell));
-        let price = float(candidate.price) * STEPS_PER_MICRO;
-        if candidate.reservation.is_some() || relaxed_value(&candidate.free, &entries) <= price {
-            return 1.0;
-        }
-        let most = best_mix(&candidate.free, &entries, PROOF_STEPS).upper;
-        if most > price { price / most } else { 1.0 }
-    });
-    let share = shares.into_iter().fold(1.0, f64::min);
+    let share = share_borne(&classes, &machines, threads);
     let reserved: f64 = reserved_gain(packer, &classes, share);
     let given = room_value(packer, rooms, &classes, threads);
     // A little less than the floats say, so that rounding cannot make it a little more than is true.
@@ -73,6 +66,33 @@ pub(crate) fn lower_bound(packer: &Packer<'_>, rooms: &[&Amounts], prices: &[f64
     #[expect(clippy::cast_possible_truncation, reason = "rounded down, and far below the limit")]
     let bound = bound.max(0.0).floor() as i64;
     bound
+}
+
+/// The part of the prices that every machine bears: none holds more of it than it costs.
+///
+/// All are searched a little; then the one that bears least again and longer, as long as that helps.
+fn share_borne(classes: &[Priced<'_>], machines: &[(usize, &Candidate)], threads: usize) -> f64 {
+    let borne = |(cell, candidate): &(usize, &Candidate), steps: u32| {
+        let entries = entries(classes, |class| class.cells.contains(*cell));
+        let price = float(candidate.price) * STEPS_PER_MICRO;
+        if candidate.reservation.is_some() || relaxed_value(&candidate.free, &entries) <= price {
+            return 1.0;
+        }
+        let most = best_mix(&candidate.free, &entries, steps).upper;
+        if most > price { price / most } else { 1.0 }
+    };
+    let mut shares: Vec<(f64, u32)> =
+        in_parallel(threads, machines, |machine| (borne(machine, PROOF_STEPS), PROOF_STEPS));
+    for _ in 0..PROOF_REFINEMENTS {
+        let least = (0..shares.len()).min_by(|a, b| shares[*a].0.total_cmp(&shares[*b].0));
+        let Some(least) = least.filter(|index| shares[*index].0 < 1.0) else { break };
+        let steps = shares[least].1.saturating_mul(PROOF_STEPS_MORE);
+        if steps > PROOF_STEPS_MAX {
+            break;
+        }
+        shares[least] = (borne(&machines[least], steps), steps);
+    }
+    shares.into_iter().map(|(share, _)| share).fold(1.0, f64::min)
 }
 
 /// A class with placed pods and a price.
@@ -159,7 +179,7 @@ fn room_value(packer: &Packer<'_>, rooms: &[&Amounts], classes: &[Priced<'_>], t
     let values = in_parallel(threads, &hosts, |host| {
         let entries = entries(classes, |class| packer.host_admits(&class.class.levels[class.level], *host));
         if *host < ROOMS_SEARCHED_MAX {
-            best_mix(rooms[*host], &entries, PROOF_STEPS / 20).upper
+            best_mix(rooms[*host], &entries, PROOF_STEPS).upper
         } else {
             relaxed_value(rooms[*host], &entries)
         }

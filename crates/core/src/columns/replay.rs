@@ -20,14 +20,14 @@ enum Machine {
     Wanted { cell: usize, candidate: usize },
 }
 
-/// Does with `fresh` what `patterns` say, and with the pods that stay what `packer` did. `None` where no order
-/// was found that keeps every rule.
+/// Does with `fresh` what `patterns` say, and with the pods that stay what `packer` did. Pods of which the
+/// patterns say nothing, or that no order of steps brings there, are packed as usual.
 pub(super) fn replay<'a>(
     packer: &Packer<'a>,
     mut fresh: Packer<'a>,
     model: &Model,
     patterns: &[Pattern],
-) -> Option<Packer<'a>> {
+) -> Packer<'a> {
     let mut machines: Vec<Machine> = (0..packer.existing()).map(Machine::Bought).collect();
     let mut machine_of: BTreeMap<HostId, usize> = (0..packer.existing()).map(|host| (host, host)).collect();
     let fixed_nodes: Vec<HostId> = packer.fixed_nodes().collect();
@@ -61,7 +61,7 @@ pub(super) fn replay<'a>(
             }
         }
     }
-    let order = packer.order().to_vec();
+    let order = packer.order.clone();
     loop {
         let mut progress = false;
         for class in &order {
@@ -70,13 +70,14 @@ pub(super) fn replay<'a>(
             }
         }
         moves.retain(|_, moves| !moves.is_empty());
-        if moves.is_empty() {
-            return (fresh.left == packer.left).then_some(fresh);
-        }
-        if !progress {
-            return None;
+        if moves.is_empty() || !progress {
+            break;
         }
     }
+    if fresh.left != packer.left {
+        fresh.pack();
+    }
+    fresh
 }
 
 /// So many pods of an item, from whichever classes have any left.

@@ -5,6 +5,7 @@
 //! gives more worth of useful room for the money. Every step is legal under kube-scheduler's rules given the
 //! steps before, so the order of the steps is an order in which the pods can be bound.
 
+mod moves;
 mod purchase;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +22,8 @@ use crate::pattern::Pattern;
 use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
 use crate::topology::{HostId, KeyId, Place, Topology, TopologyRefusal};
 
+use moves::Change;
+pub(crate) use moves::Mark;
 use purchase::{Purchase, Shopping, per_host_cap};
 
 /// Larger than any worth: sorts existing nodes before planned ones, and a chosen domain before the others.
@@ -52,11 +55,11 @@ pub(crate) struct Packer<'a> {
     /// Pods of each class still to be placed.
     pub(crate) left: Vec<u32>,
     /// The order in which classes are placed.
-    order: Vec<usize>,
+    pub(crate) order: Vec<usize>,
     /// What the pods still to be placed ask for, less the room on planned hosts.
     wanted: Amounts,
-    /// Exclusive claims that a pod holds.
-    claims_held: BTreeSet<Text>,
+    /// Exclusive claims that pods hold, with how many.
+    claims_held: BTreeMap<Text, u32>,
     /// Where the search for a host to grow goes on, so that hosts grow evenly.
     growth_cursor: HostId,
     existing: usize,
@@ -69,6 +72,10 @@ pub(crate) struct Packer<'a> {
     /// The weight of the heaviest pool that could serve each class.
     heaviest_pool: Vec<i32>,
     pub(crate) steps: Vec<Step>,
+    journal: Vec<Change>,
+    may_buy: bool,
+    /// What the pods ask for of each resource altogether: the measure in which resources are compared.
+    typical: Vec<f64>,
 }
 
 /// Everything that is judged before packing begins.
@@ -83,7 +90,7 @@ pub(crate) struct Start<'a> {
     pub(crate) hosts: Vec<Host>,
     pub(crate) admitted_nodes: Vec<FixedBitSet>,
     pub(crate) admitted_cells: Vec<FixedBitSet>,
-    pub(crate) claims_held: BTreeSet<Text>,
+    pub(crate) claims_held: BTreeMap<Text, u32>,
 }
 
 impl<'a> Packer<'a> {
@@ -99,6 +106,7 @@ impl<'a> Packer<'a> {
             wanted.resize(class.requests.len(), 0);
             add_times(&mut wanted, &class.requests, i64::from(*left));
         }
+        let typical = wanted.iter().map(|amount| crate::bound::float((*amount).max(1))).collect();
         let serving_weight = |class: &Class| {
             let cells = class.levels.first().map(|level| start.admitted_cells[level.demand].ones());
             let pools =
@@ -131,6 +139,9 @@ impl<'a> Packer<'a> {
             hosts_in_cell: vec![0; start.market.cells.len()],
             heaviest_pool,
             steps: Vec::new(),
+            journal: Vec::new(),
+            may_buy: true,
+            typical,
         }
     }
 
@@ -207,6 +218,10 @@ impl<'a> Packer<'a> {
         let classes = self.classes;
         let class = &classes.all[class_index];
         let level = &class.levels[level_index];
+        if !self.may_buy && level.rules.affinity.is_empty() {
+            self.fill_evenly(class_index, level);
+            return;
+        }
         let mut open = self.hosts_with_room(class, level);
         let mut openness = None;
         let mut shopping: Option<Shopping> = None;
@@ -217,6 +232,9 @@ impl<'a> Packer<'a> {
                 if self.left[class_index] == 0 {
                     break;
                 }
+            }
+            if !self.may_buy {
+                break;
             }
             let mut plans = shopping.take().unwrap_or_else(|| self.shopping(class_index, level));
             let Some(purchase) = self.best_purchase(class_index, level, &mut plans) else { break };
@@ -296,7 +314,7 @@ impl<'a> Packer<'a> {
                 HostOrigin::Node(_) => (nodes.contains(index), false),
                 HostOrigin::Planned { cell, .. } => (cells.contains(cell), true),
             };
-            if admitted && times_fitting(&class.requests, &host.free) > 0 {
+            if admitted && !host.closed && times_fitting(&class.requests, &host.free) > 0 {
                 let tightness = self.worth.value(&host.free);
                 entries.push((if planned { tightness } else { tightness - EXISTING_FIRST }, index));
             }
@@ -385,7 +403,15 @@ impl<'a> Packer<'a> {
         placed
     }
 
-    fn bind(&mut self, class_index: usize, level: usize, host_id: HostId, pods: u32) {
+    fn bind(&mut self, class: usize, level: usize, host: HostId, pods: u32) {
+        self.put_on(class, host, pods);
+        self.left[class] -= pods;
+        self.hosts[host].arrivals += pods;
+        self.steps.push(Step { class, host, pods, level });
+        self.journal.push(Change::Bound { class, host, pods });
+    }
+
+    fn put_on(&mut self, class_index: usize, host_id: HostId, pods: u32) {
         let class = &self.classes.all[class_index];
         let host = &mut self.hosts[host_id];
         let times = -i64::from(pods);
@@ -400,10 +426,43 @@ impl<'a> Packer<'a> {
             Some((_, count)) => *count += pods,
             None => host.placed.push((class_index, pods)),
         }
-        self.claims_held.extend(class.volumes.exclusive.iter().cloned());
+        for claim in &class.volumes.exclusive {
+            *self.claims_held.entry(claim.clone()).or_insert(0) += pods;
+        }
         self.topology.add(&class.appearance, host_id, pods);
-        self.left[class_index] -= pods;
-        self.steps.push(Step { class: class_index, host: host_id, pods, level });
+    }
+
+    fn take_off(&mut self, class_index: usize, host_id: HostId, pods: u32) {
+        let class = &self.classes.all[class_index];
+        let host = &mut self.hosts[host_id];
+        let times = i64::from(pods);
+        add_times(&mut host.free, &class.requests, times);
+        if let HostOrigin::Node(_) = host.origin {
+            add_times(&mut self.wanted, &class.requests, times);
+        }
+        // The ports of one pod were added in one go, for however many: where pods share a host port no
+        // more than one of them is on a host, unless they run there against the rules.
+        for port in &class.ports {
+            if let Some(index) = host.ports.iter().rposition(|taken| taken == port) {
+                host.ports.remove(index);
+            }
+        }
+        host.volumes.detach(class, pods);
+        if let Some(index) = host.placed.iter().position(|(class, _)| *class == class_index) {
+            host.placed[index].1 -= pods;
+            if host.placed[index].1 == 0 {
+                host.placed.swap_remove(index);
+            }
+        }
+        for claim in &class.volumes.exclusive {
+            if let Some(users) = self.claims_held.get_mut(claim) {
+                *users -= pods;
+                if *users == 0 {
+                    self.claims_held.remove(claim);
+                }
+            }
+        }
+        self.topology.remove(&class.appearance, host_id, pods);
     }
 
     fn claim_is_held(&self, class: &Class) -> bool {
@@ -412,7 +471,7 @@ impl<'a> Packer<'a> {
 
     /// A claim of the class that only one pod may use and another pod has.
     pub(crate) fn held_claim<'b>(&self, class: &'b Class) -> Option<&'b Text> {
-        class.volumes.exclusive.iter().find(|claim| self.claims_held.contains(*claim))
+        class.volumes.exclusive.iter().find(|claim| self.claims_held.contains_key(*claim))
     }
 
     pub(crate) fn buy(&mut self, cell_index: usize, candidate: usize) -> HostId {
@@ -424,10 +483,18 @@ impl<'a> Packer<'a> {
         self.hosts_in_cell[cell_index] += 1;
         self.hosts.push(Host::planned(cell_index, cell, candidate, limits));
         self.topology.join(cell_index);
+        self.journal.push(Change::Bought);
         self.hosts.len() - 1
     }
 
-    fn grow(&mut self, host_id: HostId, to: usize) {
+    fn grow(&mut self, host: HostId, to: usize) {
+        if let HostOrigin::Planned { candidate: from, .. } = self.hosts[host].origin {
+            self.journal.push(Change::Grown { host, from });
+            self.exchange(host, to);
+        }
+    }
+
+    fn exchange(&mut self, host_id: HostId, to: usize) {
         let HostOrigin::Planned { cell, candidate } = self.hosts[host_id].origin else { return };
         let cell_ref = &self.market.cells[cell];
         let (from_candidate, to_candidate) = (&cell_ref.candidates[candidate], &cell_ref.candidates[to]);
@@ -599,17 +666,21 @@ impl Packer<'_> {
         self.fixed_nodes.iter().copied()
     }
 
-    /// The order in which classes are placed.
-    pub(crate) fn order(&self) -> &[usize] {
-        &self.order
-    }
-
     pub(crate) fn heaviest_pool(&self, class: usize) -> i32 {
         self.heaviest_pool[class]
     }
 
     pub(crate) fn pool_weight(&self, pool: usize) -> i32 {
         self.snapshot.pools[pool].weight
+    }
+
+    /// How many different weights the pools have that buy for pods without further conditions.
+    pub(crate) fn buying_weights(&self) -> usize {
+        let pools = self.snapshot.pools.iter().enumerate();
+        let buying = pools.map(|(pool, _)| pool).filter(|pool| self.buys_for_pods(*pool));
+        let weights: BTreeSet<(i32, bool)> =
+            buying.map(|pool| (self.pool_weight(pool), self.min_values_matter(pool))).collect();
+        weights.len()
     }
 
     pub(crate) fn buys_for_pods(&self, pool: usize) -> bool {

@@ -1,6 +1,8 @@
 //! Random clusters over all the rules, from a seed.
 #![expect(clippy::unwrap_used, reason = "a scenario that cannot be built is a mistake in the test")]
 
+mod busy;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,6 +23,8 @@ use berth_core::snapshot::{
 };
 use berth_core::units::Price;
 use berth_core::volume::{Storage, StorageClass, Volume, VolumeClaim};
+
+pub(crate) use busy::{Freedom, busy_cluster};
 
 const GIB: i64 = 1 << 30;
 const ZONES: [&str; 3] = ["a", "b", "c"];
@@ -117,7 +121,11 @@ pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
         } else {
             Vec::new()
         },
-        effort: Effort { rounds: [0, 3, 40][dice.below(3)], threads: 1 + dice.below(3) },
+        effort: Effort {
+            rounds: [Some(0), Some(3), Some(40), None][dice.below(4)],
+            threads: 1 + dice.below(3),
+        },
+        ..Policy::default()
     };
     (snapshot, policy)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering, OfferingPattern};
-use berth_core::disruption::{NodeDisruption, PodDisruption, PoolDisruption};
+use berth_core::disruption::{DisruptionPolicy, NodeDisruption, PodBudget, PodDisruption, PoolDisruption};
 use berth_core::names::{self, HOSTNAME, Labels, NODEPOOL, Text, ZONE};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{
@@ -121,6 +121,29 @@ impl Cluster {
         self
     }
 
+    /// A PodDisruptionBudget of the default namespace over pods with `app=<app>`.
+    pub(crate) fn pod_budget(self, app: &str, disruptions_allowed: u32) -> Self {
+        let selector = Selector::new(vec![Expression::equals("app", app)]);
+        self.pod_budget_over("default", Some(selector), disruptions_allowed)
+    }
+
+    pub(crate) fn pod_budget_over(
+        mut self,
+        namespace: &str,
+        selector: Option<Selector>,
+        disruptions_allowed: u32,
+    ) -> Self {
+        let name = format!("budget-{}", self.snapshot.pod_budgets.len()).into();
+        let namespace = namespace.into();
+        self.snapshot.pod_budgets.push(PodBudget { namespace, name, selector, disruptions_allowed });
+        self
+    }
+
+    pub(crate) fn disrupts(mut self, change: impl FnOnce(&mut DisruptionPolicy)) -> Self {
+        change(&mut self.policy.disruption);
+        self
+    }
+
     pub(crate) fn finish(self) -> (Snapshot, Policy) {
         (self.snapshot.in_order(), self.policy)
     }
@@ -153,6 +176,7 @@ pub(crate) trait PodWords: Sized {
     fn with(self, change: impl FnOnce(&mut PodSpec)) -> Pod;
     fn running_on(self, node: &str) -> Pod;
     fn uses(self, claims: &[&str]) -> Pod;
+    fn disrupted(self, change: impl FnOnce(&mut PodDisruption)) -> Pod;
 
     fn cpu(self, milli: i64) -> Pod {
         self.asks(CPU, milli)
@@ -217,6 +241,11 @@ impl PodWords for Pod {
         Pod { node: Some(node.into()), phase: PodPhase::Running, ..self }
     }
 
+    fn disrupted(mut self, change: impl FnOnce(&mut PodDisruption)) -> Pod {
+        change(&mut self.disruption);
+        self
+    }
+
     fn uses(self, claims: &[&str]) -> Pod {
         Pod { volumes: claims.iter().map(|claim| VolumeRef::Claim((*claim).into())).collect(), ..self }
     }
@@ -274,6 +303,8 @@ pub(crate) trait NodeWords {
     fn of_pool(self, pool: &str) -> Node;
     fn in_state(self, state: NodeState) -> Node;
     fn attaches(self, volumes_max: u32) -> Node;
+    fn costs(self, micro_usd: i64) -> Node;
+    fn worn(self, change: impl FnOnce(&mut NodeDisruption)) -> Node;
 }
 
 impl NodeWords for Node {
@@ -305,6 +336,15 @@ impl NodeWords for Node {
         self.volume_limits.insert(DRIVER.into(), volumes_max);
         self
     }
+
+    fn costs(self, micro_usd: i64) -> Node {
+        Node { price: Some(Price::from_micro_usd(micro_usd)), ..self }
+    }
+
+    fn worn(mut self, change: impl FnOnce(&mut NodeDisruption)) -> Node {
+        change(&mut self.disruption);
+        self
+    }
 }
 
 /// Sells [`small`] and [`large`].
@@ -334,6 +374,7 @@ pub(crate) trait PoolWords {
     fn taints(self, key: &str, effect: TaintEffect) -> Pool;
     fn limits(self, resource: &str, amount: i64) -> Pool;
     fn nodes_max(self, nodes: u32) -> Pool;
+    fn disrupts(self, change: impl FnOnce(&mut PoolDisruption)) -> Pool;
 }
 
 impl PoolWords for Pool {
@@ -368,6 +409,11 @@ impl PoolWords for Pool {
 
     fn nodes_max(mut self, nodes: u32) -> Pool {
         self.limits.nodes = Some(nodes);
+        self
+    }
+
+    fn disrupts(mut self, change: impl FnOnce(&mut PoolDisruption)) -> Pool {
+        change(&mut self.disruption);
         self
     }
 }

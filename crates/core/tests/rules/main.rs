@@ -5,6 +5,7 @@
 mod cluster;
 
 mod buying;
+mod disruption;
 mod labels;
 mod nearness;
 mod ports_volumes;

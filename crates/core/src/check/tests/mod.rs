@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use super::Violation;
 use crate::catalog::{CapacityType, InstanceType, Offering};
-use crate::disruption::{NodeDisruption, PodDisruption, PoolDisruption};
+use crate::disruption::{DisruptionCost, DisruptionReason, NodeDisruption, PodDisruption, PoolDisruption};
 use crate::names::{self, Labels, Text};
 use crate::node::{Node, NodeState};
-use crate::plan::{Alternative, Bind, Host, Launch, Plan, PoolRefusal, Unplaced};
+use crate::plan::{Alternative, Bind, DisruptionStep, Host, Launch, Plan, PoolRefusal, Unplaced};
 use crate::pod::{
     HostPort, Pod, PodOrigin, PodPhase, PodSpec, PodTerm, Protocol, Spread, Taint, TaintEffect, Toleration,
     VolumeRef,
@@ -79,6 +79,33 @@ impl Scene {
         let pod = self.pending(spec);
         self.plan.binds.push(Bind { pod, host });
         pod
+    }
+
+    /// A running pod of a workload, which the plan moves.
+    fn moved(&mut self, node: &str, host: Host, spec: PodSpec) -> usize {
+        let pod = self.running(node, spec);
+        self.snapshot.pods[pod].disruption.has_controller = true;
+        self.plan.binds.push(Bind { pod, host });
+        pod
+    }
+
+    /// A step of its own for a node of the pool, with the pods that are bound from `first_bind` on.
+    fn removes(&mut self, node: usize, first_bind: usize, replacements: &[usize]) {
+        self.snapshot.nodes[node].pool = Some("default".into());
+        let name = &self.snapshot.nodes[node].name;
+        let moved: Vec<&Pod> =
+            self.snapshot.pods.iter().filter(|pod| pod.node.as_ref() == Some(name)).collect();
+        let bought = replacements.iter().map(|launch| self.plan.launches[*launch].price);
+        let cost = moved.iter().map(|pod| DisruptionCost::of_pod(pod));
+        self.plan.disruptions.push(DisruptionStep {
+            reason: if moved.is_empty() { DisruptionReason::Empty } else { DisruptionReason::Underutilized },
+            nodes: vec![node],
+            replacements: replacements.to_vec(),
+            first_bind,
+            pods_moved: moved.len(),
+            saves: bought.fold(self.snapshot.nodes[node].price.unwrap_or(Price::ZERO), Price::minus),
+            cost: cost.fold(DisruptionCost::NODE, DisruptionCost::plus),
+        });
     }
 
     /// A pending pod that the plan leaves out.
@@ -186,8 +213,11 @@ impl Scene {
         let prices = self.snapshot.nodes.iter().filter_map(|node| node.price);
         self.plan.cost_before = prices.fold(Price::ZERO, Price::plus);
         let launches = self.plan.launches.iter().map(|launch| launch.price);
-        self.plan.cost_after = launches.fold(self.plan.cost_before, Price::plus);
-        self.plan.lower_bound = self.plan.cost_before;
+        let bought = launches.fold(self.plan.cost_before, Price::plus);
+        let removed = self.plan.disruptions.iter().flat_map(|step| &step.nodes);
+        let price = |node: &usize| self.snapshot.nodes[*node].price.unwrap_or(Price::ZERO);
+        self.plan.cost_after = removed.map(price).fold(bought, Price::minus);
+        self.plan.lower_bound = self.plan.cost_before.min(self.plan.cost_after);
     }
 }
 
@@ -204,6 +234,10 @@ fn kinds(violations: &[Violation]) -> Vec<String> {
                 format!("Alternative.{}", variant(fault))
             }
             Violation::Launch { fault, .. } => format!("Launch.{}", variant(fault)),
+            Violation::Disruption { fault: super::DisruptionFault::Barred { bar, .. }, .. } => {
+                format!("Barred.{}", variant(bar))
+            }
+            Violation::Disruption { fault, .. } => format!("Disruption.{}", variant(fault)),
             other => variant(other),
         })
         .collect()

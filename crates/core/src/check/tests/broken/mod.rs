@@ -1,5 +1,6 @@
 //! Legal plans, and what becomes of them when one thing is changed.
 
+mod disruptions;
 mod nodes;
 mod pods;
 mod purchases;
@@ -182,6 +183,18 @@ proptest! {
         scene.launch("small", "a");
         scene.launch("large", "b");
         scene.plan.launches[1].pool = "nowhere".into();
+        scene.plan.disruptions = unplaced
+            .iter()
+            .map(|node| DisruptionStep {
+                reason: DisruptionReason::Empty,
+                nodes: vec![*node, 1],
+                replacements: vec![*node],
+                first_bind: *node,
+                pods_moved: *node,
+                saves: Price::ZERO,
+                cost: DisruptionCost::NODE,
+            })
+            .collect();
         scene.plan.binds = binds
             .into_iter()
             .map(|(pod, host, new)| Bind { pod, host: if new { Host::Launch(host) } else { Host::Node(host) } })

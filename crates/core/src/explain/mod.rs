@@ -1,4 +1,6 @@
-//! Why a pod has no place: per pool, per rule, how many offerings each rule removed.
+//! Why a pod has no place: per pool, per rule, how many offerings each rule removed. And why a node stays.
+
+mod node;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +17,8 @@ use crate::reason::{Reason, Refusal};
 use crate::resources::{self, format_amount};
 use crate::snapshot::{Policy, Snapshot};
 use crate::topology::{Place, TopologyRefusal};
+
+pub use node::{Move, Removal, Way, node};
 
 /// What became of one pool's offerings for one pod, rule by rule.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,360 @@
+//! Whether the nodes that a plan takes away may go, judged from the rules anew.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::FxHashMap;
+
+use super::violation::{Bar, DisruptionFault, Violation};
+use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection};
+use crate::names::Text;
+use crate::node::{Node, NodeState};
+use crate::plan::{DisruptionStep, Host, Launch, Plan};
+use crate::pod::Pod;
+use crate::pool::Pool;
+use crate::snapshot::Snapshot;
+use crate::units::Price;
+
+/// Which step takes away which node and moves which pod.
+pub(super) struct Moving {
+    /// For each node of the snapshot.
+    pub(super) step_of_node: Vec<Option<usize>>,
+    /// For each pod that needs another place because its node goes.
+    pub(super) step_of_pod: Vec<Option<usize>>,
+}
+
+impl Moving {
+    pub(super) fn of(snapshot: &Snapshot, plan: &Plan) -> Self {
+        let mut step_of_node = vec![None; snapshot.nodes.len()];
+        for (index, step) in plan.disruptions.iter().enumerate() {
+            for node in &step.nodes {
+                if let Some(slot) = step_of_node.get_mut(*node) {
+                    slot.get_or_insert(index);
+                }
+            }
+        }
+        let steps: FxHashMap<&str, usize> = snapshot
+            .nodes
+            .iter()
+            .zip(&step_of_node)
+            .filter_map(|(node, step)| Some((&*node.name, (*step)?)))
+            .collect();
+        let step_of = |pod: &Pod| steps.get(&**pod.node.as_ref()?).copied();
+        let step_of_pod = snapshot.pods.iter().map(|pod| step_of(pod).filter(|_| needs_place(pod))).collect();
+        Self { step_of_node, step_of_pod }
+    }
+}
+
+/// Whether the pod has to be somewhere else once its node is gone.
+fn needs_place(pod: &Pod) -> bool {
+    pod.is_active() && !pod.deleting && !pod.belongs_to_node()
+}
+
+pub(super) fn check_disruptions(snapshot: &Snapshot, plan: &Plan, moving: &Moving) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (index, step) in plan.disruptions.iter().enumerate() {
+        let faults = StepCheck { snapshot, plan, moving, index, step }.faults();
+        violations.extend(faults.into_iter().map(|fault| Violation::Disruption { step: index, fault }));
+    }
+    violations.extend(check_pod_budgets(snapshot, moving));
+    violations.extend(check_pool_budgets(snapshot, moving));
+    violations.extend(check_minima(snapshot, plan, moving));
+    violations.extend(check_order(snapshot, plan, moving));
+    violations
+}
+
+struct StepCheck<'a> {
+    snapshot: &'a Snapshot,
+    plan: &'a Plan,
+    moving: &'a Moving,
+    index: usize,
+    step: &'a DisruptionStep,
+}
+
+impl StepCheck<'_> {
+    fn faults(&self) -> Vec<DisruptionFault> {
+        let mut faults = Vec::new();
+        if self.step.nodes.is_empty() {
+            faults.push(DisruptionFault::NoNodes);
+        }
+        let mut nodes = Vec::new();
+        for index in &self.step.nodes {
+            let Some(node) = self.snapshot.nodes.get(*index) else {
+                faults.push(DisruptionFault::NoSuchNode { index: *index });
+                continue;
+            };
+            if self.moving.step_of_node[*index] != Some(self.index) || nodes.contains(index) {
+                faults.push(DisruptionFault::NodeTwice { node: node.name.clone() });
+                continue;
+            }
+            nodes.push(*index);
+            if let Some(bar) = bar(self.snapshot, node) {
+                faults.push(DisruptionFault::Barred { node: node.name.clone(), bar });
+            }
+        }
+        let reasons = nodes.iter().map(|node| reason(self.snapshot, &self.snapshot.nodes[*node]));
+        if let Some(actual) = reasons.max()
+            && actual != self.step.reason
+        {
+            faults.push(DisruptionFault::WrongReason { said: self.step.reason, actual });
+        }
+        self.check_replacements(&mut faults);
+        self.check_numbers(&nodes, &mut faults);
+        faults
+    }
+
+    /// What the step's pods are bound to is bought for it alone, or is there anyway.
+    fn check_replacements(&self, faults: &mut Vec<DisruptionFault>) {
+        for (position, launch) in self.step.replacements.iter().enumerate() {
+            let Some(bought) = self.plan.launches.get(*launch) else {
+                faults.push(DisruptionFault::NoSuchReplacement { index: *launch });
+                continue;
+            };
+            let elsewhere = self
+                .plan
+                .disruptions
+                .iter()
+                .enumerate()
+                .any(|(other, step)| other != self.index && step.replacements.contains(launch));
+            if elsewhere || self.step.replacements[..position].contains(launch) {
+                faults.push(DisruptionFault::ReplacementTwice { launch: bought.name.clone() });
+            }
+        }
+        let mut used = BTreeMap::<usize, bool>::new();
+        for bind in &self.plan.binds {
+            let Host::Launch(launch) = bind.host else { continue };
+            let Some(bought) = self.plan.launches.get(launch) else { continue };
+            let step = self.moving.step_of_pod.get(bind.pod).copied().flatten();
+            if self.step.replacements.contains(&launch) && step != Some(self.index) {
+                faults.push(DisruptionFault::ReplacementShared { launch: bought.name.clone() });
+            }
+            if step == Some(self.index) {
+                used.entry(launch).or_insert(false);
+            }
+            if step.is_none() {
+                used.insert(launch, true);
+            }
+        }
+        for (launch, by_waiting) in used {
+            if !by_waiting && !self.step.replacements.contains(&launch) {
+                let launch = self.plan.launches[launch].name.clone();
+                faults.push(DisruptionFault::ReplacementMissing { launch });
+            }
+        }
+    }
+
+    fn check_numbers(&self, nodes: &[usize], faults: &mut Vec<DisruptionFault>) {
+        let moved = self.moving.step_of_pod.iter().filter(|step| **step == Some(self.index)).count();
+        if moved != self.step.pods_moved {
+            faults.push(DisruptionFault::WrongPodsMoved { said: self.step.pods_moved, actual: moved });
+        }
+        let snapshot = self.snapshot;
+        let cost = |node: &usize| snapshot.cost_of(&snapshot.nodes[*node]).unwrap_or(Price::ZERO);
+        let before = nodes.iter().map(cost).fold(Price::ZERO, Price::plus);
+        let bought = self.step.replacements.iter().filter_map(|launch| self.plan.launches.get(*launch));
+        let launched = |launch: &Launch| launch.price.plus(snapshot.cost_beyond_price(Some(&launch.pool)));
+        let saves = bought.map(launched).fold(before, Price::minus);
+        if saves != self.step.saves {
+            faults.push(DisruptionFault::WrongSaving { said: self.step.saves, actual: saves });
+        }
+        let of_nodes = nodes.iter().map(|_| DisruptionCost::NODE);
+        let of_pods = self
+            .snapshot
+            .pods
+            .iter()
+            .zip(&self.moving.step_of_pod)
+            .filter(|(_, step)| **step == Some(self.index))
+            .map(|(pod, _)| DisruptionCost::of_pod(pod));
+        let cost = of_nodes.chain(of_pods).fold(DisruptionCost::default(), DisruptionCost::plus);
+        if cost != self.step.cost {
+            faults.push(DisruptionFault::WrongCost { said: self.step.cost, actual: cost });
+        }
+    }
+}
+
+fn pods_on<'a>(snapshot: &'a Snapshot, node: &'a Node) -> impl Iterator<Item = &'a Pod> {
+    snapshot.pods.iter().filter(|pod| pod.is_active() && pod.node.as_ref() == Some(&node.name))
+}
+
+fn pool_of<'a>(snapshot: &'a Snapshot, node: &Node) -> Option<&'a Pool> {
+    snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref())
+}
+
+fn reason(snapshot: &Snapshot, node: &Node) -> DisruptionReason {
+    let wear = &node.disruption;
+    if wear.unhealthy.is_some() {
+        DisruptionReason::Unhealthy
+    } else if wear.expired {
+        DisruptionReason::Expired
+    } else if wear.drifted.is_some() {
+        DisruptionReason::Drifted
+    } else if pods_on(snapshot, node).any(needs_place) {
+        DisruptionReason::Underutilized
+    } else {
+        DisruptionReason::Empty
+    }
+}
+
+/// Whether protected pods do not hold the node back.
+fn goes_anyway(node: &Node, reason: DisruptionReason) -> bool {
+    match reason {
+        DisruptionReason::Unhealthy => true,
+        DisruptionReason::Expired | DisruptionReason::Drifted => {
+            node.disruption.termination_grace_secs.is_some()
+        }
+        DisruptionReason::Underutilized | DisruptionReason::Empty => false,
+    }
+}
+
+/// What forbids taking the node away, whatever else goes.
+fn bar(snapshot: &Snapshot, node: &Node) -> Option<Bar> {
+    let reason = reason(snapshot, node);
+    let Some(pool) = pool_of(snapshot, node) else { return Some(Bar::NotOfPool) };
+    if node.state != NodeState::Running {
+        return Some(Bar::NotRunning);
+    }
+    let for_money = matches!(reason, DisruptionReason::Empty | DisruptionReason::Underutilized);
+    if (for_money || reason == DisruptionReason::Drifted) && node.disruption.protection != Protection::None {
+        return Some(Bar::NodeProtected);
+    }
+    if for_money {
+        if node.price.is_none() {
+            return Some(Bar::PriceUnknown);
+        }
+        if pool.replicas.is_some() {
+            return Some(Bar::StaticPool);
+        }
+        let quiet = match (pool.disruption.consolidate_after_secs, node.disruption.quiet_secs) {
+            (None, _) => return Some(Bar::NeverConsolidated),
+            (Some(0), _) => true,
+            (Some(wanted), quiet) => quiet.is_some_and(|quiet| quiet >= wanted),
+        };
+        if !quiet {
+            return Some(Bar::NotQuiet);
+        }
+        let only_empty = pool.disruption.consolidation == Consolidation::WhenEmpty;
+        if only_empty && reason != DisruptionReason::Empty {
+            return Some(Bar::NotEmpty);
+        }
+    }
+    pods_on(snapshot, node).find_map(|pod| {
+        let protected = !pod.deleting && pod.disruption.protection != Protection::None;
+        if protected && !goes_anyway(node, reason) {
+            return Some(Bar::PodProtected { pod: pod.id() });
+        }
+        (needs_place(pod) && !pod.disruption.has_controller)
+            .then(|| Bar::PodWithoutController { pod: pod.id() })
+    })
+}
+
+fn check_pod_budgets(snapshot: &Snapshot, moving: &Moving) -> Vec<Violation> {
+    let mut heeding: FxHashMap<&str, bool> = FxHashMap::default();
+    for (node, step) in snapshot.nodes.iter().zip(&moving.step_of_node) {
+        if step.is_some() {
+            heeding.insert(&node.name, !goes_anyway(node, reason(snapshot, node)));
+        }
+    }
+    let moved: Vec<&Pod> = snapshot
+        .pods
+        .iter()
+        .zip(&moving.step_of_pod)
+        .filter(|(pod, step)| {
+            let heeds = |node: &Text| heeding.get(&**node).copied().unwrap_or(true);
+            step.is_some() && pod.node.as_ref().is_some_and(heeds)
+        })
+        .map(|(pod, _)| pod)
+        .collect();
+    snapshot
+        .pod_budgets
+        .iter()
+        .filter_map(|budget| {
+            let covered = |pod: &&&Pod| {
+                pod.namespace == budget.namespace
+                    && budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.spec.labels))
+            };
+            let pods = moved.iter().filter(covered).count();
+            let allowed = budget.disruptions_allowed;
+            (pods > usize::try_from(allowed).unwrap_or(usize::MAX)).then(|| Violation::PodBudgetOverdrawn {
+                budget: format!("{}/{}", budget.namespace, budget.name),
+                allowed,
+                pods,
+            })
+        })
+        .collect()
+}
+
+/// For each pool the reasons with the smaller budgets first: all that goes for them must be within each.
+fn check_pool_budgets(snapshot: &Snapshot, moving: &Moving) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for pool in &snapshot.pools {
+        let nodes = || {
+            snapshot.nodes.iter().zip(&moving.step_of_node).filter(|(node, _)| {
+                node.pool.as_ref() == Some(&pool.name) && node.state != NodeState::Starting
+            })
+        };
+        let total = u32::try_from(nodes().count()).unwrap_or(u32::MAX);
+        let away = nodes()
+            .filter(|(node, _)| node.state == NodeState::Deleting || node.disruption.unhealthy.is_some())
+            .count();
+        let mut reasons: Vec<(u32, DisruptionReason, usize)> = DisruptionReason::BUDGETED
+            .into_iter()
+            .filter_map(|budgeted| {
+                let shares = pool
+                    .disruption
+                    .budgets
+                    .iter()
+                    .filter(|budget| budget.reasons.is_empty() || budget.reasons.contains(&budgeted));
+                let share = shares.map(|budget| budget.nodes.of(total)).min()?;
+                let going = nodes()
+                    .filter(|(node, step)| step.is_some() && reason(snapshot, node) == budgeted)
+                    .count();
+                Some((share, budgeted, going))
+            })
+            .collect();
+        reasons.sort_unstable();
+        let mut gone = away;
+        for (allowed, reason, going) in reasons {
+            gone += going;
+            if going > 0 && gone > usize::try_from(allowed).unwrap_or(usize::MAX) {
+                let pool = pool.name.clone();
+                violations.push(Violation::PoolBudgetOverdrawn { pool, reason, allowed, nodes: gone });
+            }
+        }
+    }
+    violations
+}
+
+fn check_minima(snapshot: &Snapshot, plan: &Plan, moving: &Moving) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for pool in &snapshot.pools {
+        let staying = || {
+            snapshot.nodes.iter().zip(&moving.step_of_node).filter(|(node, _)| {
+                node.pool.as_ref() == Some(&pool.name) && node.state != NodeState::Deleting
+            })
+        };
+        let going = staying().filter(|(_, step)| step.is_some()).count();
+        let launched = plan.launches.iter().filter(|launch| launch.pool == pool.name).count();
+        let before = staying().count();
+        let after = before - going + launched;
+        let target = pool.replicas.unwrap_or(pool.nodes_min);
+        let least = usize::try_from(target).unwrap_or(usize::MAX).min(before);
+        if going > 0 && after < least {
+            violations.push(Violation::BelowMinimum { pool: pool.name.clone(), least: target, nodes: after });
+        }
+    }
+    violations
+}
+
+/// The binds of a step are all between its beginning and that of the next.
+fn check_order(snapshot: &Snapshot, plan: &Plan, moving: &Moving) -> Vec<Violation> {
+    let begins = |step: usize| plan.disruptions.get(step).map_or(plan.binds.len(), |step| step.first_bind);
+    let steps = 0..plan.disruptions.len();
+    let overlapping = steps.filter(|step| begins(*step) > begins(step + 1)).map(|step| {
+        Violation::Disruption { step, fault: DisruptionFault::Overlap { first_bind: begins(step) } }
+    });
+    let astray = plan.binds.iter().enumerate().filter_map(|(index, bind)| {
+        let step = moving.step_of_pod.get(bind.pod).copied().flatten()?;
+        let in_turn = (begins(step)..begins(step + 1)).contains(&index);
+        (!in_turn).then(|| Violation::OutOfTurn { pod: snapshot.pods[bind.pod].id() })
+    });
+    overlapping.chain(astray).collect()
+}

@@ -1,0 +1,78 @@
+//! The plan that also takes nodes away: `plan(&Snapshot, &Policy) -> Plan`.
+//!
+//! A kept node never loses pods. The pods of a node that goes move to room on kept nodes and on nodes that
+//! are bought, each once. Looks at the cluster follow each other, each at what the ones before have made of
+//! it, until one finds nothing: so planning again after the plan has been carried out changes nothing.
+
+mod draft;
+mod pass;
+mod steps;
+mod worthwhile;
+
+use crate::plan::Plan;
+use crate::reason::Refusal;
+use crate::snapshot::{Policy, Snapshot};
+use draft::Draft;
+use pass::Scope;
+
+/// Each look undoes nothing and saves money, so looks end; this many are enough for all that was ever seen.
+const LOOKS_MAX: usize = 24;
+/// After so many purchases tried there is no further look: the next plan goes on from there.
+const ROUNDS_MAX: u64 = 3000;
+
+/// What should be bought, what goes where and which nodes go, so that every pod has a place for less money.
+///
+/// The same snapshot and policy give the same plan, byte for byte.
+pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
+    let mut draft = Draft::new(snapshot);
+    let mut view = draft.view();
+    let mut outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
+    let mut rounds = 1;
+    let safety = outcome.safety.clone();
+    for _ in 1..LOOKS_MAX {
+        if !draft.merge(&view, &outcome) || rounds > ROUNDS_MAX {
+            break;
+        }
+        view = draft.view();
+        outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
+        rounds += 1;
+    }
+    steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, rounds)
+}
+
+/// The plan for what waits, and for this node alone to go, whether or not that pays; with what speaks against
+/// it.
+pub(crate) fn plan_without(snapshot: &Snapshot, policy: &Policy, node: usize) -> (Plan, Option<Refusal>) {
+    let mut draft = Draft::new(snapshot);
+    let view = draft.view();
+    let outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::Only(node));
+    let refusal = outcome.refusals[node].clone();
+    let safety = outcome.safety.clone();
+    draft.merge(&view, &outcome);
+    (steps::assemble(snapshot, policy, &safety, &draft, &view, &outcome, 1), refusal)
+}
+
+/// Disjoint sets of small numbers.
+struct Sets {
+    parents: Vec<usize>,
+}
+
+impl Sets {
+    fn new(count: usize) -> Self {
+        Self { parents: (0..count).collect() }
+    }
+
+    fn find(&mut self, mut item: usize) -> usize {
+        while self.parents[item] != item {
+            self.parents[item] = self.parents[self.parents[item]];
+            item = self.parents[item];
+        }
+        item
+    }
+
+    /// The lower number stands for both.
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.find(a), self.find(b));
+        self.parents[a.max(b)] = a.min(b);
+    }
+}

@@ -1,0 +1,99 @@
+//! Why a node is still here, or what takes it away.
+
+use crate::disrupt;
+use crate::disruption::{DisruptionCost, DisruptionReason};
+use crate::names::Text;
+use crate::plan::{DisruptionStep, Host, Launch, Plan};
+use crate::reason::Refusal;
+use crate::safety::{Safety, Verdict};
+use crate::snapshot::{Policy, Snapshot};
+
+/// What is said about taking one node away.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// Why it would go.
+    pub reason: DisruptionReason,
+    /// What that would cost its pods.
+    pub cost: DisruptionCost,
+    /// Each rule about the node alone, passed or not.
+    pub verdicts: Vec<Verdict>,
+    /// Whether the plan takes it away.
+    pub planned: bool,
+    /// What else stands in the way, where it stays although the rules would let it go.
+    pub refusal: Option<Refusal>,
+    /// How it goes: with the plan, or else what it would take to remove it alone. `None` where the rules
+    /// forbid it or its pods fit nowhere.
+    pub way: Option<Way>,
+}
+
+/// How a node goes.
+#[derive(Clone, Debug)]
+pub struct Way {
+    pub step: DisruptionStep,
+    /// What is bought for it.
+    pub replacements: Vec<Launch>,
+    /// Where its pods go, in the snapshot's order.
+    pub moves: Vec<Move>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// An index into the snapshot's pods.
+    pub pod: usize,
+    /// The name of a node or of a launch.
+    pub to: Text,
+}
+
+/// The story of one node, an index into the snapshot's nodes.
+pub fn node(snapshot: &Snapshot, policy: &Policy, node: usize) -> Removal {
+    let mut safety = Safety::judge(snapshot);
+    let judged = safety.nodes.swap_remove(node);
+    let plan = disrupt::plan(snapshot, policy);
+    let planned = way(snapshot, &plan, node);
+    let is_planned = planned.is_some();
+    let (alone, found) = match planned {
+        Some(way) => (Some(way), None),
+        None if judged.is_allowed() => {
+            let (plan, refusal) = disrupt::plan_without(snapshot, policy, node);
+            let kept = || plan.kept.iter().find(|kept| kept.node == node).map(|kept| kept.refusal.clone());
+            (way(snapshot, &plan, node), refusal.or_else(kept))
+        }
+        None => (None, None),
+    };
+    let refusal = if is_planned || !judged.is_allowed() {
+        None
+    } else {
+        // What the whole plan says comes first: alone it might go, but others go before it.
+        let kept = plan.kept.iter().find(|kept| kept.node == node).map(|kept| kept.refusal.clone());
+        found.or(kept)
+    };
+    Removal {
+        reason: judged.reason,
+        cost: judged.cost,
+        verdicts: judged.verdicts,
+        planned: is_planned,
+        refusal,
+        way: alone,
+    }
+}
+
+fn way(snapshot: &Snapshot, plan: &Plan, node: usize) -> Option<Way> {
+    let step = plan.disruptions.iter().find(|step| step.nodes.contains(&node))?;
+    let name = &snapshot.nodes[node].name;
+    let to = |host: Host| match host {
+        Host::Node(node) => snapshot.nodes[node].name.clone(),
+        Host::Launch(launch) => plan.launches[launch].name.clone(),
+    };
+    let mut moves: Vec<Move> = plan
+        .binds
+        .iter()
+        .filter(|bind| snapshot.pods[bind.pod].node.as_ref() == Some(name))
+        .map(|bind| Move { pod: bind.pod, to: to(bind.host) })
+        .collect();
+    moves.sort_by_key(|moved| moved.pod);
+    Some(Way {
+        step: step.clone(),
+        replacements: step.replacements.iter().map(|launch| plan.launches[*launch].clone()).collect(),
+        moves,
+    })
+}

@@ -1,0 +1,522 @@
+//! What may be evicted, and which nodes may be taken away at all.
+//!
+//! Only here can an [`Evictable`] be made, so nothing else in Berth can move a running pod that some rule
+//! protects. Every rule that applies to a node is judged, not only up to the first that refuses: whoever
+//! asks why a node is still here wants all of the answer.
+
+use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashMap;
+
+use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection};
+use crate::names::Text;
+use crate::node::{Node, NodeState};
+use crate::pod::{Pod, PodSpec};
+use crate::pool::Pool;
+use crate::reason::{Reason, Refusal};
+use crate::snapshot::Snapshot;
+
+/// A running pod that may be moved: all rules about its node and about itself let it go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Evictable {
+    pod: usize,
+}
+
+impl Evictable {
+    /// An index into the snapshot's pods.
+    pub fn pod(self) -> usize {
+        self.pod
+    }
+}
+
+/// What one rule says of a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The rule, by the reason it refuses with.
+    pub rule: Reason,
+    /// `None` where the node passes.
+    pub refusal: Option<Refusal>,
+}
+
+#[derive(Clone, Debug)]
+pub struct NodeSafety {
+    /// Why it would go: the most urgent reason that holds for it.
+    pub reason: DisruptionReason,
+    /// One for each rule that applies to it for that reason.
+    pub verdicts: Vec<Verdict>,
+    pub cost: DisruptionCost,
+    /// An index into the snapshot's pools.
+    pub pool: Option<usize>,
+    /// The pods that would have to move.
+    movers: Vec<usize>,
+    /// How many of them each PodDisruptionBudget counts.
+    budget_draws: Vec<(usize, u32)>,
+    /// Whether pool budgets count it.
+    budgeted: bool,
+}
+
+impl NodeSafety {
+    pub fn is_allowed(&self) -> bool {
+        self.verdicts.iter().all(|verdict| verdict.refusal.is_none())
+    }
+
+    pub fn refusals(&self) -> impl Iterator<Item = &Refusal> {
+        self.verdicts.iter().filter_map(|verdict| verdict.refusal.as_ref())
+    }
+
+    /// The pods that would have to move, if every rule lets the node go.
+    pub fn evictable(&self) -> Option<impl Iterator<Item = Evictable>> {
+        self.is_allowed().then(|| self.movers.iter().map(|pod| Evictable { pod: *pod }))
+    }
+}
+
+/// Every node of a snapshot judged, and how many may go together.
+#[derive(Clone, Debug)]
+pub struct Safety {
+    /// In the snapshot's order.
+    pub nodes: Vec<NodeSafety>,
+    pub allowances: Allowances,
+}
+
+/// How many more nodes and pods may go: budgets are spent by the plan as a whole.
+#[derive(Clone, Debug)]
+pub struct Allowances {
+    pools: Vec<PoolAllowance>,
+    /// What each PodDisruptionBudget still allows.
+    pods: Vec<u32>,
+}
+
+#[derive(Clone, Debug)]
+struct PoolAllowance {
+    /// How many nodes may be away for each of [`DisruptionReason::BUDGETED`].
+    budgets: [u32; 3],
+    taken: u32,
+    staying: u32,
+    nodes_min: u32,
+}
+
+/// Whether a node that goes leaves its pool with one less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    ForGood,
+    /// Something will be bought; the pool's minimum is looked at then.
+    Replaced,
+}
+
+impl Allowances {
+    /// Spends what the node takes, if that much is left.
+    pub fn take(&mut self, node: &NodeSafety, leaving: Leaving) -> Result<(), Reason> {
+        if node.budget_draws.iter().any(|(budget, pods)| self.pods[*budget] < *pods) {
+            return Err(Reason::PodDisruptionBudget);
+        }
+        let Some(pool) = node.pool.map(|pool| &mut self.pools[pool]) else {
+            return Err(Reason::NodeNotOfPool);
+        };
+        if node.budgeted
+            && let Some(budget) = budget_index(node.reason)
+            && pool.taken >= pool.budgets[budget]
+        {
+            return Err(Reason::DisruptionBudget);
+        }
+        if leaving == Leaving::ForGood && !is_forced(node.reason) && pool.staying <= pool.nodes_min {
+            return Err(Reason::PoolMinimum);
+        }
+        pool.taken += u32::from(node.budgeted);
+        pool.staying = pool.staying.saturating_sub(1);
+        for (budget, pods) in &node.budget_draws {
+            self.pods[*budget] = self.pods[*budget].saturating_sub(*pods);
+        }
+        Ok(())
+    }
+}
+
+/// Reasons that are acted on whatever it saves.
+pub fn is_forced(reason: DisruptionReason) -> bool {
+    match reason {
+        DisruptionReason::Empty | DisruptionReason::Underutilized => false,
+        DisruptionReason::Drifted | DisruptionReason::Expired | DisruptionReason::Unhealthy => true,
+    }
+}
+
+fn budget_index(reason: DisruptionReason) -> Option<usize> {
+    DisruptionReason::BUDGETED.iter().position(|budgeted| *budgeted == reason)
+}
+
+/// Whether the node goes even if its pods are protected. `grace`: its drain has an end.
+fn overrides_pods(reason: DisruptionReason, grace: bool) -> bool {
+    match reason {
+        DisruptionReason::Unhealthy => true,
+        DisruptionReason::Drifted | DisruptionReason::Expired => grace,
+        DisruptionReason::Empty | DisruptionReason::Underutilized => false,
+    }
+}
+
+impl Safety {
+    pub fn judge(snapshot: &Snapshot) -> Self {
+        Self::judge_beside(snapshot, &FixedBitSet::new())
+    }
+
+    /// The same, where the nodes in `unbudgeted` are only planned: no budget counts them.
+    pub(crate) fn judge_beside(snapshot: &Snapshot, unbudgeted: &FixedBitSet) -> Self {
+        let pools: FxHashMap<&str, usize> =
+            snapshot.pools.iter().enumerate().map(|(index, pool)| (&*pool.name, index)).collect();
+        let pool_of = |node: &Node| node.pool.as_ref().and_then(|name| pools.get(&**name)).copied();
+        let pods_on = pods_by_node(snapshot);
+        let mut budgets_of = BudgetsOfPod::new(snapshot);
+        let allowances = Allowances {
+            pools: pool_allowances(snapshot, &pool_of, unbudgeted),
+            pods: snapshot.pod_budgets.iter().map(|budget| budget.disruptions_allowed).collect(),
+        };
+        let nodes = snapshot
+            .nodes
+            .iter()
+            .zip(&pods_on)
+            .enumerate()
+            .map(|(index, (node, pods))| {
+                let movers: Vec<usize> =
+                    pods.iter().copied().filter(|pod| must_move(&snapshot.pods[*pod])).collect();
+                let cost = movers
+                    .iter()
+                    .map(|pod| DisruptionCost::of_pod(&snapshot.pods[*pod]))
+                    .fold(DisruptionCost::NODE, DisruptionCost::plus);
+                let mut draws: FxHashMap<usize, u32> = FxHashMap::default();
+                for pod in &movers {
+                    for budget in budgets_of.pod(&snapshot.pods[*pod]) {
+                        *draws.entry(*budget).or_insert(0) += 1;
+                    }
+                }
+                let mut budget_draws: Vec<(usize, u32)> = draws.into_iter().collect();
+                budget_draws.sort_unstable();
+                let reason = reason_of(node, &movers);
+                if overrides_pods(reason, node.disruption.termination_grace_secs.is_some()) {
+                    budget_draws.clear();
+                }
+                let pool = pool_of(node);
+                let mut safety = NodeSafety {
+                    reason,
+                    verdicts: Vec::new(),
+                    cost,
+                    pool,
+                    movers,
+                    budget_draws,
+                    budgeted: !unbudgeted.contains(index),
+                };
+                let judged = Judged {
+                    snapshot,
+                    node,
+                    pool: pool.map(|pool| &snapshot.pools[pool]),
+                    pods,
+                    safety: &safety,
+                };
+                safety.verdicts = judged.verdicts(&allowances);
+                safety
+            })
+            .collect();
+        Self { nodes, allowances }
+    }
+}
+
+/// The most urgent reason to take the node away.
+fn reason_of(node: &Node, movers: &[usize]) -> DisruptionReason {
+    if node.disruption.unhealthy.is_some() {
+        DisruptionReason::Unhealthy
+    } else if node.disruption.expired {
+        DisruptionReason::Expired
+    } else if node.disruption.drifted.is_some() {
+        DisruptionReason::Drifted
+    } else if movers.is_empty() {
+        DisruptionReason::Empty
+    } else {
+        DisruptionReason::Underutilized
+    }
+}
+
+/// Whether the pod needs another place when its node goes.
+fn must_move(pod: &Pod) -> bool {
+    !pod.deleting && !pod.belongs_to_node()
+}
+
+/// The active pods on each node.
+fn pods_by_node(snapshot: &Snapshot) -> Vec<Vec<usize>> {
+    let index_of: FxHashMap<&str, usize> =
+        snapshot.nodes.iter().enumerate().map(|(index, node)| (&*node.name, index)).collect();
+    let mut pods = vec![Vec::new(); snapshot.nodes.len()];
+    for (index, pod) in snapshot.pods.iter().enumerate().filter(|(_, pod)| pod.is_active()) {
+        if let Some(node) = pod.node.as_ref().and_then(|node| index_of.get(&**node)) {
+            pods[*node].push(index);
+        }
+    }
+    pods
+}
+
+fn pool_allowances(
+    snapshot: &Snapshot,
+    pool_of: &impl Fn(&Node) -> Option<usize>,
+    unbudgeted: &FixedBitSet,
+) -> Vec<PoolAllowance> {
+    let mut total = vec![0_u32; snapshot.pools.len()];
+    let mut away = total.clone();
+    let mut staying = total.clone();
+    for (index, node) in snapshot.nodes.iter().enumerate() {
+        let Some(pool) = pool_of(node) else { continue };
+        staying[pool] += u32::from(node.state != NodeState::Deleting);
+        if node.state != NodeState::Starting && !unbudgeted.contains(index) {
+            total[pool] += 1;
+            away[pool] += u32::from(node.state == NodeState::Deleting || node.disruption.unhealthy.is_some());
+        }
+    }
+    snapshot
+        .pools
+        .iter()
+        .enumerate()
+        .map(|(index, pool)| PoolAllowance {
+            budgets: DisruptionReason::BUDGETED.map(|reason| {
+                let covering = pool
+                    .disruption
+                    .budgets
+                    .iter()
+                    .filter(|budget| budget.reasons.is_empty() || budget.reasons.contains(&reason));
+                let least = covering.map(|budget| budget.nodes.of(total[index])).min();
+                least.map_or(u32::MAX, |least| least.saturating_sub(away[index]))
+            }),
+            taken: 0,
+            staying: staying[index],
+            nodes_min: pool.nodes_min,
+        })
+        .collect()
+}
+
+/// Which PodDisruptionBudgets cover a pod. Asked once for each spec: siblings share theirs.
+pub(crate) struct BudgetsOfPod<'a> {
+    snapshot: &'a Snapshot,
+    by_namespace: FxHashMap<&'a str, Vec<usize>>,
+    known: FxHashMap<(*const PodSpec, &'a str), Vec<usize>>,
+}
+
+impl<'a> BudgetsOfPod<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> Self {
+        let mut by_namespace: FxHashMap<&str, Vec<usize>> = FxHashMap::default();
+        for (index, budget) in snapshot.pod_budgets.iter().enumerate() {
+            by_namespace.entry(&budget.namespace).or_default().push(index);
+        }
+        Self { snapshot, by_namespace, known: FxHashMap::default() }
+    }
+
+    pub(crate) fn pod(&mut self, pod: &'a Pod) -> &[usize] {
+        let Some(candidates) = self.by_namespace.get(&*pod.namespace) else { return &[] };
+        let budgets = &self.snapshot.pod_budgets;
+        self.known.entry((std::sync::Arc::as_ptr(&pod.spec), &*pod.namespace)).or_insert_with(|| {
+            candidates.iter().copied().filter(|budget| budgets[*budget].covers(pod)).collect()
+        })
+    }
+}
+
+/// A node with all that its rules look at.
+struct Judged<'a> {
+    snapshot: &'a Snapshot,
+    node: &'a Node,
+    pool: Option<&'a Pool>,
+    pods: &'a [usize],
+    safety: &'a NodeSafety,
+}
+
+impl Judged<'_> {
+    /// The rules in the order in which people would ask: the node, its pool, its pods, how many at once.
+    fn verdicts(&self, allowances: &Allowances) -> Vec<Verdict> {
+        let reason = self.safety.reason;
+        let saves_money = !is_forced(reason);
+        let can_wait = saves_money || reason == DisruptionReason::Drifted;
+        let heeds_pods = !overrides_pods(reason, self.node.disruption.termination_grace_secs.is_some());
+        let mut verdicts = Vec::new();
+        let mut judge = |applies: bool, rule: Reason, refusal: &dyn Fn() -> Option<Refusal>| {
+            if applies {
+                verdicts.push(Verdict { rule, refusal: refusal() });
+            }
+        };
+        judge(true, Reason::NodeNotOfPool, &|| self.not_of_pool());
+        judge(true, Reason::NodeStarting, &|| self.in_state(NodeState::Starting));
+        judge(true, Reason::NodeDeleting, &|| self.in_state(NodeState::Deleting));
+        judge(can_wait, Reason::NodeProtected, &|| self.node_protected());
+        judge(saves_money, Reason::NodePriceUnknown, &|| self.price_unknown());
+        judge(saves_money, Reason::NodeOfStaticPool, &|| self.of_static_pool());
+        judge(saves_money, Reason::ConsolidationNever, &|| self.never_consolidated());
+        judge(saves_money, Reason::ConsolidateAfter, &|| self.not_quiet_yet());
+        judge(reason == DisruptionReason::Underutilized, Reason::NodeNotEmpty, &|| self.not_empty());
+        judge(reason == DisruptionReason::Empty, Reason::PoolMinimum, &|| self.at_minimum(allowances));
+        judge(heeds_pods, Reason::PodProtected, &|| self.pod_protected());
+        judge(heeds_pods, Reason::PodDisruptionBudget, &|| self.pod_budget(allowances));
+        judge(true, Reason::PodWithoutController, &|| self.pod_without_controller());
+        judge(true, Reason::PodsFitNowhere, &|| self.pod_unplaceable());
+        judge(budget_index(reason).is_some(), Reason::DisruptionBudget, &|| self.budget(allowances));
+        verdicts
+    }
+
+    fn movers(&self) -> impl Iterator<Item = &Pod> {
+        self.safety.movers.iter().map(|pod| &self.snapshot.pods[*pod])
+    }
+
+    fn not_of_pool(&self) -> Option<Refusal> {
+        let message = match (&self.node.pool, self.pool) {
+            (_, Some(_)) => return None,
+            (Some(name), None) => format!("the node is of pool {name}, which is not in the input"),
+            (None, None) => "the node was not bought by a pool".to_owned(),
+        };
+        Some(Reason::NodeNotOfPool.because(message))
+    }
+
+    fn in_state(&self, state: NodeState) -> Option<Refusal> {
+        (self.node.state == state).then(|| match state {
+            NodeState::Deleting => Reason::NodeDeleting.because("the node is going away already"),
+            _ => Reason::NodeStarting.because("the node is still starting"),
+        })
+    }
+
+    fn node_protected(&self) -> Option<Refusal> {
+        let how_long = protected(self.node.disruption.protection)?;
+        Some(Reason::NodeProtected.because(format!("the node is marked do-not-disrupt{how_long}")))
+    }
+
+    fn price_unknown(&self) -> Option<Refusal> {
+        self.node.price.is_none().then(|| {
+            Reason::NodePriceUnknown
+                .because("the catalog has no price for the node's type, zone and capacity type")
+        })
+    }
+
+    fn of_static_pool(&self) -> Option<Refusal> {
+        let replicas = self.pool?.replicas?;
+        Some(Reason::NodeOfStaticPool.because(format!("the pool always has {replicas} nodes")))
+    }
+
+    fn never_consolidated(&self) -> Option<Refusal> {
+        self.pool?
+            .disruption
+            .consolidate_after_secs
+            .is_none()
+            .then(|| Reason::ConsolidationNever.because("the pool's consolidateAfter is Never"))
+    }
+
+    fn not_quiet_yet(&self) -> Option<Refusal> {
+        let wanted = self.pool?.disruption.consolidate_after_secs?;
+        match self.node.disruption.quiet_secs {
+            Some(quiet) if quiet >= wanted => None,
+            None if wanted == 0 => None,
+            Some(quiet) => Some(Reason::ConsolidateAfter.because(format!(
+                "its pods have been the same for {}, and the pool waits for {}",
+                duration(quiet),
+                duration(wanted)
+            ))),
+            None => Some(Reason::ConsolidateAfter.because(format!(
+                "nothing says how long its pods have been the same, and the pool waits for {}",
+                duration(wanted)
+            ))),
+        }
+    }
+
+    fn not_empty(&self) -> Option<Refusal> {
+        (self.pool?.disruption.consolidation == Consolidation::WhenEmpty).then(|| {
+            Reason::NodeNotEmpty.because(format!(
+                "{} pods would have to move, and the pool's policy is WhenEmpty",
+                self.safety.movers.len()
+            ))
+        })
+    }
+
+    fn at_minimum(&self, allowances: &Allowances) -> Option<Refusal> {
+        let pool = &allowances.pools[self.safety.pool?];
+        (pool.staying <= pool.nodes_min).then(|| {
+            Reason::PoolMinimum
+                .because(format!("the pool has {} nodes and must have {}", pool.staying, pool.nodes_min))
+        })
+    }
+
+    fn pod_protected(&self) -> Option<Refusal> {
+        // A DaemonSet's pod dies with its node, but who marks it means the node too.
+        let pods = self.pods.iter().map(|pod| &self.snapshot.pods[*pod]).filter(|pod| !pod.deleting);
+        let mut protected = pods.filter_map(|pod| Some((pod, protected(pod.disruption.protection)?)));
+        let (pod, how_long) = protected.next()?;
+        let others = and_others(protected.count());
+        Some(
+            Reason::PodProtected
+                .because(format!("pod {}{others} is marked do-not-disrupt{how_long}", pod.id())),
+        )
+    }
+
+    fn pod_budget(&self, allowances: &Allowances) -> Option<Refusal> {
+        let (budget, pods) =
+            self.safety.budget_draws.iter().find(|(budget, pods)| allowances.pods[*budget] < *pods)?;
+        let budget = &self.snapshot.pod_budgets[*budget];
+        Some(Reason::PodDisruptionBudget.because(format!(
+            "{pods} of its pods count in PodDisruptionBudget {}/{}, which allows {} to be away",
+            budget.namespace, budget.name, budget.disruptions_allowed
+        )))
+    }
+
+    fn pod_without_controller(&self) -> Option<Refusal> {
+        let mut alone = self.movers().filter(|pod| !pod.disruption.has_controller);
+        let pod = alone.next()?;
+        let others = and_others(alone.count());
+        Some(
+            Reason::PodWithoutController
+                .because(format!("pod {}{others} has no controller and would not come back", pod.id())),
+        )
+    }
+
+    fn pod_unplaceable(&self) -> Option<Refusal> {
+        self.movers().find_map(|pod| {
+            if let [gate, ..] = &*pod.spec.scheduling_gates {
+                let message = format!("pod {} would wait for its scheduling gate {gate}", pod.id());
+                return Some(Reason::PodsFitNowhere.because(message));
+            }
+            let refusal = self.snapshot.storage.demands(pod).err()?;
+            Some(Reason::PodsFitNowhere.because(format!("pod {}: {}", pod.id(), refusal.message)))
+        })
+    }
+
+    fn budget(&self, allowances: &Allowances) -> Option<Refusal> {
+        let pool = &allowances.pools[self.safety.pool?];
+        let budget = pool.budgets[budget_index(self.safety.reason)?];
+        (self.safety.budgeted && budget == 0).then(|| {
+            Reason::DisruptionBudget.because(format!(
+                "the pool's budgets for {} let no node go now, with those that are away already",
+                self.safety.reason.name()
+            ))
+        })
+    }
+}
+
+/// How long yet, if at all.
+fn protected(protection: Protection) -> Option<String> {
+    match protection {
+        Protection::None => None,
+        Protection::Always => Some(String::new()),
+        Protection::For { secs } => Some(format!(" for another {}", duration(secs))),
+    }
+}
+
+fn and_others(others: usize) -> Text {
+    if others == 0 { "".into() } else { format!(" (and {others} more)").into() }
+}
+
+/// Seconds as people write them: the two largest units.
+fn duration(secs: u64) -> String {
+    let parts = [(secs / 86_400, "d"), (secs / 3600 % 24, "h"), (secs / 60 % 60, "m"), (secs % 60, "s")];
+    let written: Vec<String> = parts
+        .iter()
+        .filter(|(amount, _)| *amount > 0)
+        .take(2)
+        .map(|(amount, unit)| format!("{amount}{unit}"))
+        .collect();
+    if written.is_empty() { "0s".to_owned() } else { written.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_in_words() {
+        for (secs, text) in [(0, "0s"), (59, "59s"), (61, "1m 1s"), (7200, "2h"), (90_061, "1d 1h")] {
+            assert_eq!(duration(secs), text);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Random clusters in which much runs already.
+
+use berth_core::apply::apply;
+use berth_core::disruption::{
+    Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, Share,
+};
+use berth_core::provision;
+use berth_core::snapshot::{MinValuesPolicy, Policy, Snapshot};
+
+use super::{Dice, cluster, selector};
+
+/// How free the cluster is to change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Freedom {
+    /// Protections, budgets, limits and minima of all kinds.
+    Bounded,
+    /// Nothing but the rules of placement stands in the way.
+    Free,
+}
+
+/// A cluster with pods on its nodes: as they fell, or bought for and then thinned out.
+pub(crate) fn busy_cluster(seed: u64, freedom: Freedom) -> (Snapshot, Policy) {
+    let (mut snapshot, mut policy) = cluster(seed);
+    let mut dice = Dice::new(seed ^ 0xD15);
+    if freedom == Freedom::Free {
+        for pool in &mut snapshot.pools {
+            pool.limits = berth_core::pool::Limits::default();
+            pool.replicas = None;
+            pool.nodes_min = 0;
+        }
+        snapshot.shared_limits.clear();
+        // A node that is bought must keep its alternatives, one that runs need not: it takes further pods.
+        policy.min_values = MinValuesPolicy::BestEffort;
+    }
+    if dice.percent(75) {
+        let plan = provision::plan(&snapshot, &policy);
+        snapshot = apply(&snapshot, &plan);
+        let keep = 20 + dice.below(80);
+        snapshot.pods.retain(|pod| pod.node.is_none() || dice.percent(keep));
+    }
+    for pod in &mut snapshot.pods {
+        pod.disruption.has_controller = true;
+    }
+    for pool in &mut snapshot.pools {
+        pool.disruption.budgets.clear();
+    }
+    for node in &mut snapshot.nodes {
+        node.disruption.quiet_secs = Some(100);
+    }
+    wear(&mut dice, &mut snapshot);
+    if freedom == Freedom::Bounded {
+        bound(&mut dice, &mut snapshot);
+    }
+    (snapshot.in_order(), policy)
+}
+
+fn wear(dice: &mut Dice, snapshot: &mut Snapshot) {
+    for node in &mut snapshot.nodes {
+        let wear = &mut node.disruption;
+        match dice.below(20) {
+            0 => wear.drifted = Some("NodePoolDrifted".into()),
+            1 => wear.expired = true,
+            2 => wear.unhealthy = Some("Ready".into()),
+            _ => {}
+        }
+    }
+    for pod in &mut snapshot.pods {
+        if dice.percent(10) {
+            pod.disruption.deletion_cost = [-2_000_000_000, -100, 1_000_000_000][dice.below(3)];
+        }
+    }
+}
+
+fn bound(dice: &mut Dice, snapshot: &mut Snapshot) {
+    for pool in &mut snapshot.pools {
+        pool.disruption = PoolDisruption {
+            consolidation: [
+                Consolidation::WhenEmptyOrUnderutilized,
+                Consolidation::WhenEmptyOrUnderutilized,
+                Consolidation::WhenEmpty,
+                Consolidation::Balanced,
+            ][dice.below(4)],
+            consolidate_after_secs: [Some(0), Some(0), Some(60), None][dice.below(4)],
+            budgets: (0..dice.below(3))
+                .map(|_| Budget {
+                    reasons: DisruptionReason::BUDGETED.into_iter().filter(|_| dice.percent(40)).collect(),
+                    nodes: if dice.percent(50) {
+                        Share::Percent([0, 10, 50, 100][dice.below(4)])
+                    } else {
+                        Share::Count(u32::try_from(dice.below(4)).unwrap_or(0))
+                    },
+                })
+                .collect(),
+        };
+        if dice.percent(20) {
+            pool.nodes_min = u32::try_from(dice.below(3)).unwrap_or(0);
+        }
+    }
+    let protection = |dice: &mut Dice| match dice.below(20) {
+        0 => Protection::Always,
+        1 => Protection::For { secs: 60 },
+        _ => Protection::None,
+    };
+    for node in &mut snapshot.nodes {
+        let wear = &mut node.disruption;
+        wear.protection = protection(dice);
+        wear.quiet_secs = [None, Some(0), Some(59), Some(60), Some(1000)][dice.below(5)];
+        wear.termination_grace_secs = dice.percent(25).then_some(30);
+    }
+    for pod in &mut snapshot.pods {
+        pod.disruption.protection = protection(dice);
+        pod.disruption.has_controller = dice.percent(95);
+    }
+    for index in 0..dice.below(4) {
+        snapshot.pod_budgets.push(PodBudget {
+            namespace: dice.pick(&["x", "y"]).into(),
+            name: format!("budget{index}").into(),
+            selector: dice.percent(90).then(|| selector(dice)),
+            disruptions_allowed: u32::try_from(dice.below(4)).unwrap_or(0),
+        });
+    }
+}

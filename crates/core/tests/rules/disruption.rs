@@ -1,0 +1,490 @@
+//! Which nodes go and which stay, for every rule about disruption.
+//!
+//! In most cases node `a` is the one in question: `b` has room for its pod and is itself protected.
+
+use berth_core::catalog::CapacityType::{OnDemand, Spot};
+use berth_core::check;
+use berth_core::disrupt;
+use berth_core::disruption::DisruptionReason::{Drifted, Empty, Expired, Underutilized, Unhealthy};
+use berth_core::disruption::{
+    Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SavingMin, Share,
+};
+use berth_core::explain;
+use berth_core::names::CAPACITY_TYPE;
+use berth_core::node::{Node, NodeState};
+use berth_core::plan::Plan;
+use berth_core::pod::Pod;
+use berth_core::pool::Pool;
+use berth_core::reason::Reason;
+use berth_core::selector::Selector;
+use berth_core::snapshot::Snapshot;
+use berth_core::units::Price;
+
+use crate::cluster::{
+    Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, machine, node, pod, pool, small,
+};
+
+/// What becomes of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    /// It goes without anything being bought for it.
+    Deleted(DisruptionReason),
+    /// It goes, and so many nodes are bought for its step.
+    Replaced(DisruptionReason, usize),
+    Stays(Reason),
+}
+use Fate::{Deleted, Replaced, Stays};
+
+/// Plans each cluster and compares what becomes of some of its nodes; every plan goes through the checker.
+fn check(cases: Vec<(&str, Cluster, Vec<(&str, Fate)>)>) {
+    let mut faults = Vec::new();
+    for (case, cluster, expected) in cases {
+        let (snapshot, policy) = cluster.finish();
+        let plan = disrupt::plan(&snapshot, &policy);
+        let mut found: Vec<String> =
+            check::check(&snapshot, &policy, &plan).iter().map(ToString::to_string).collect();
+        for (name, fate) in expected {
+            let is = fate_of(&snapshot, &plan, name);
+            if is != Some(fate) {
+                found.push(format!("{name}: {is:?} instead of {fate:?}"));
+            }
+        }
+        if !found.is_empty() {
+            faults.push(format!("{case}:\n    {}", found.join("\n    ")));
+        }
+    }
+    assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+}
+
+fn fate_of(snapshot: &Snapshot, plan: &Plan, name: &str) -> Option<Fate> {
+    let node = snapshot.nodes.iter().position(|node| *node.name == *name)?;
+    let step = plan.disruptions.iter().find(|step| step.nodes.contains(&node));
+    let kept = plan.kept.iter().find(|kept| kept.node == node);
+    match step {
+        Some(step) if step.replacements.is_empty() => Some(Deleted(step.reason)),
+        Some(step) => Some(Replaced(step.reason, step.replacements.len())),
+        None => kept.map(|kept| Stays(kept.refusal.reason)),
+    }
+}
+
+/// Sells small and large nodes, without budgets.
+fn free_pool() -> Pool {
+    pool("pool").disrupts(|disruption| disruption.budgets.clear())
+}
+
+/// Four CPUs at 40 cents.
+fn owned(name: &str) -> Node {
+    node(name, "a").of_pool("pool").costs(400_000).worn(|wear| wear.quiet_secs = Some(60))
+}
+
+fn protected(name: &str) -> Node {
+    owned(name).worn(|wear| wear.protection = Protection::Always)
+}
+
+/// A pod of a workload, of one CPU.
+fn web(node: &str) -> Pod {
+    pod("web").running_on(node).disrupted(|pod| pod.has_controller = true)
+}
+
+/// `a` with a pod, and `b` with room for it.
+fn with(pool: Pool, a: Node, web: Pod) -> Cluster {
+    bare().pool(pool).node(a).node(protected("b")).pod(web)
+}
+
+fn with_pool(change: impl FnOnce(&mut PoolDisruption)) -> Cluster {
+    with(free_pool().disrupts(change), owned("a"), web("a"))
+}
+
+fn with_node(change: impl FnOnce(&mut NodeDisruption)) -> Cluster {
+    with(free_pool(), owned("a").worn(change), web("a"))
+}
+
+fn with_pod(change: impl FnOnce(Pod) -> Pod) -> Cluster {
+    with(free_pool(), owned("a"), change(web("a")))
+}
+
+fn a(fate: Fate) -> Vec<(&'static str, Fate)> {
+    vec![("a", fate)]
+}
+
+const GONE: Fate = Deleted(Underutilized);
+
+#[test]
+fn the_node_itself() {
+    let of_no_pool = |pool: Option<&str>| Node { pool: pool.map(Into::into), ..owned("a") };
+    let unpriced = Node { price: None, ..owned("a") };
+    check(vec![
+        ("nothing in the way", with_node(|_| ()), vec![("a", GONE), ("b", Stays(Reason::NodeProtected))]),
+        ("of no pool", with(free_pool(), of_no_pool(None), web("a")), a(Stays(Reason::NodeNotOfPool))),
+        (
+            "of a pool that is not there",
+            with(free_pool(), of_no_pool(Some("gone")), web("a")),
+            a(Stays(Reason::NodeNotOfPool)),
+        ),
+        (
+            "starting",
+            with(free_pool(), owned("a").in_state(NodeState::Starting), web("a")),
+            a(Stays(Reason::NodeStarting)),
+        ),
+        (
+            "deleting",
+            with(free_pool(), owned("a").in_state(NodeState::Deleting), web("a")),
+            a(Stays(Reason::NodeDeleting)),
+        ),
+        (
+            "protected",
+            with_node(|wear| wear.protection = Protection::Always),
+            a(Stays(Reason::NodeProtected)),
+        ),
+        (
+            "protected for a while",
+            with_node(|wear| wear.protection = Protection::For { secs: 5 }),
+            a(Stays(Reason::NodeProtected)),
+        ),
+        ("without a price", with(free_pool(), unpriced, web("a")), a(Stays(Reason::NodePriceUnknown))),
+        ("for nothing", with(free_pool(), owned("a").costs(0), web("a")), a(Stays(Reason::SavingTooSmall))),
+    ]);
+}
+
+#[test]
+fn the_pool() {
+    let set = |change: fn(&mut Pool)| {
+        let mut pool = free_pool();
+        change(&mut pool);
+        with(pool, owned("a"), web("a"))
+    };
+    let empty = |change: fn(&mut Pool)| {
+        let mut pool = free_pool();
+        change(&mut pool);
+        bare().pool(pool).node(owned("a")).node(protected("b"))
+    };
+    check(vec![
+        ("static", set(|pool| pool.replicas = Some(2)), a(Stays(Reason::NodeOfStaticPool))),
+        ("at its minimum", set(|pool| pool.nodes_min = 2), a(Replaced(Underutilized, 1))),
+        (
+            "at its minimum, with nothing cheaper",
+            with(Pool { nodes_min: 2, ..free_pool() }, owned("a").costs(200_000), web("a")),
+            a(Stays(Reason::SavingTooSmall)),
+        ),
+        ("at its minimum, empty", empty(|pool| pool.nodes_min = 2), a(Stays(Reason::PoolMinimum))),
+        ("above its minimum", set(|pool| pool.nodes_min = 1), a(GONE)),
+        (
+            "never consolidates",
+            with_pool(|pool| pool.consolidate_after_secs = None),
+            a(Stays(Reason::ConsolidationNever)),
+        ),
+        (
+            "not quiet for long enough",
+            with_pool(|pool| pool.consolidate_after_secs = Some(61)),
+            a(Stays(Reason::ConsolidateAfter)),
+        ),
+        ("quiet for just long enough", with_pool(|pool| pool.consolidate_after_secs = Some(60)), a(GONE)),
+        ("nothing known, nothing asked", with_node(|wear| wear.quiet_secs = None), a(GONE)),
+        (
+            "nothing known, a second asked",
+            with(
+                free_pool().disrupts(|pool| pool.consolidate_after_secs = Some(1)),
+                owned("a").worn(|wear| wear.quiet_secs = None),
+                web("a"),
+            ),
+            a(Stays(Reason::ConsolidateAfter)),
+        ),
+        (
+            "only empty nodes",
+            with_pool(|pool| pool.consolidation = Consolidation::WhenEmpty),
+            a(Stays(Reason::NodeNotEmpty)),
+        ),
+        (
+            "only empty nodes, and it is",
+            empty(|pool| pool.disruption.consolidation = Consolidation::WhenEmpty),
+            a(Deleted(Empty)),
+        ),
+        (
+            "balanced, and it is worth it",
+            with_pool(|pool| pool.consolidation = Consolidation::Balanced),
+            a(GONE),
+        ),
+        (
+            "balanced, and half of the disruption for a tenth of the money",
+            with(
+                free_pool().disrupts(|pool| pool.consolidation = Consolidation::Balanced),
+                owned("a").costs(40_000),
+                web("a"),
+            ),
+            a(Stays(Reason::Unbalanced)),
+        ),
+    ]);
+}
+
+#[test]
+fn pods() {
+    let protect = |protection| move |pod: Pod| pod.disrupted(|pod| pod.protection = protection);
+    let daemon = |pod: Pod| Pod { daemon_set: Some("agent".into()), ..pod };
+    check(vec![
+        ("protected", with_pod(protect(Protection::Always)), a(Stays(Reason::PodProtected))),
+        (
+            "protected for a while",
+            with_pod(protect(Protection::For { secs: 1 })),
+            a(Stays(Reason::PodProtected)),
+        ),
+        (
+            "protected and leaving anyway",
+            with_pod(|pod| Pod { deleting: true, ..protect(Protection::Always)(pod) }),
+            a(Deleted(Empty)),
+        ),
+        ("only a DaemonSet's", with_pod(daemon), a(Deleted(Empty))),
+        ("only a static pod", with_pod(|pod| Pod { mirror: true, ..pod }), a(Deleted(Empty))),
+        (
+            "only a DaemonSet's, protected",
+            with_pod(|pod| daemon(protect(Protection::Always)(pod))),
+            a(Stays(Reason::PodProtected)),
+        ),
+        (
+            "without a controller",
+            with_pod(|pod| pod.disrupted(|pod| pod.has_controller = false)),
+            a(Stays(Reason::PodWithoutController)),
+        ),
+        (
+            "with a claim that is lost",
+            with_pod(|pod| pod.uses(&["missing"])),
+            a(Stays(Reason::PodsFitNowhere)),
+        ),
+        ("too large for any other place", with_pod(|pod| pod.cpu(9000)), a(Stays(Reason::PodsFitNowhere))),
+    ]);
+}
+
+#[test]
+fn pod_budgets() {
+    let base = || with_node(|_| ());
+    let everything = || Some(Selector::default());
+    check(vec![
+        ("none allowed", base().pod_budget("web", 0), a(Stays(Reason::PodDisruptionBudget))),
+        ("one allowed", base().pod_budget("web", 1), a(GONE)),
+        (
+            "two budgets, one of them exhausted",
+            base().pod_budget("web", 1).pod_budget("web", 0),
+            a(Stays(Reason::PodDisruptionBudget)),
+        ),
+        ("over other pods", base().pod_budget("db", 0), a(GONE)),
+        ("in another namespace", base().pod_budget_over("other", everything(), 0), a(GONE)),
+        ("that selects nothing", base().pod_budget_over("default", None, 0), a(GONE)),
+        (
+            "that selects everything",
+            base().pod_budget_over("default", everything(), 0),
+            a(Stays(Reason::PodDisruptionBudget)),
+        ),
+        (
+            "one allowed, and two nodes have one each",
+            base().node(owned("c")).pod(Pod { name: "web-c".into(), ..web("c") }).pod_budget("web", 1),
+            vec![("a", GONE), ("c", Stays(Reason::PodDisruptionBudget))],
+        ),
+    ]);
+}
+
+#[test]
+fn pool_budgets() {
+    let budget = |reasons: &[DisruptionReason], nodes| Budget { reasons: reasons.to_vec(), nodes };
+    let budgets = |budgets: Vec<Budget>| with_pool(move |pool| pool.budgets = budgets);
+    let blocked = || a(Stays(Reason::DisruptionBudget));
+    check(vec![
+        ("none", budgets(vec![budget(&[], Share::Count(0))]), blocked()),
+        ("no percent", budgets(vec![budget(&[], Share::Percent(0))]), blocked()),
+        ("a percent is rounded up", budgets(vec![budget(&[], Share::Percent(1))]), a(GONE)),
+        ("for another reason", budgets(vec![budget(&[Empty, Drifted], Share::Count(0))]), a(GONE)),
+        (
+            "the least of several",
+            budgets(vec![budget(&[], Share::Count(5)), budget(&[Underutilized], Share::Count(0))]),
+            blocked(),
+        ),
+        (
+            "one that is going already counts",
+            budgets(vec![budget(&[], Share::Count(1))]).node(owned("c").in_state(NodeState::Deleting)),
+            blocked(),
+        ),
+        (
+            "one at a time",
+            budgets(vec![budget(&[], Share::Count(1))])
+                .node(owned("c"))
+                .pod(Pod { name: "web-c".into(), ..web("c") }),
+            vec![("a", GONE), ("c", Stays(Reason::DisruptionBudget))],
+        ),
+    ]);
+}
+
+#[test]
+fn worn_out() {
+    let drifted = |wear: &mut NodeDisruption| wear.drifted = Some("NodePoolDrifted".into());
+    let graceful = |wear: &mut NodeDisruption| wear.termination_grace_secs = Some(30);
+    let expired = |wear: &mut NodeDisruption| wear.expired = true;
+    let unhealthy = |wear: &mut NodeDisruption| wear.unhealthy = Some("Ready".into());
+    let worn = |changes: &[fn(&mut NodeDisruption)]| {
+        let node = changes.iter().fold(owned("a"), |node, change| node.worn(change));
+        with(free_pool(), node, web("a"))
+    };
+    let shield = |wear: &mut NodeDisruption| wear.protection = Protection::Always;
+    let no_budget = |node: Node| {
+        let nothing = Budget { reasons: Vec::new(), nodes: Share::Count(0) };
+        with(free_pool().disrupts(|pool| pool.budgets = vec![nothing]), node, web("a"))
+    };
+    check(vec![
+        ("drifted", worn(&[drifted]), a(Deleted(Drifted))),
+        ("drifted but protected", worn(&[drifted, shield]), a(Stays(Reason::NodeProtected))),
+        (
+            "drifted, and its pods may not go",
+            worn(&[drifted]).pod_budget("web", 0),
+            a(Stays(Reason::PodDisruptionBudget)),
+        ),
+        (
+            "drifted, with an end to its drain",
+            worn(&[drifted, graceful]).pod_budget("web", 0),
+            a(Deleted(Drifted)),
+        ),
+        (
+            "drifted, without a budget",
+            no_budget(owned("a").worn(drifted)),
+            a(Stays(Reason::DisruptionBudget)),
+        ),
+        ("expired, without a budget", no_budget(owned("a").worn(expired)), a(Deleted(Expired))),
+        ("expired though protected", worn(&[expired, shield]), a(Deleted(Expired))),
+        (
+            "expired, and its pods may not go",
+            worn(&[expired]).pod_budget("web", 0),
+            a(Stays(Reason::PodDisruptionBudget)),
+        ),
+        ("unhealthy, whatever its pods", worn(&[unhealthy]).pod_budget("web", 0), a(Deleted(Unhealthy))),
+        ("unhealthy, without a budget", no_budget(owned("a").worn(unhealthy)), a(Deleted(Unhealthy))),
+        ("the most urgent reason", worn(&[drifted, expired, unhealthy]), a(Deleted(Unhealthy))),
+        (
+            "without a price",
+            with(free_pool(), Node { price: None, ..owned("a").worn(drifted) }, web("a")),
+            a(Deleted(Drifted)),
+        ),
+        (
+            "replaced for more money where it must be",
+            bare().pool(free_pool()).node(owned("a").costs(1).worn(drifted)).pod(web("a")),
+            a(Replaced(Drifted, 1)),
+        ),
+        (
+            "stays where its pods fit nowhere",
+            bare().node(owned("a").worn(expired)).pool(free_pool().sells(&[])).pod(web("a")),
+            a(Stays(Reason::PodsFitNowhere)),
+        ),
+        (
+            "one of a static pool is replaced, pods or not",
+            bare().pool(Pool { replicas: Some(1), ..free_pool() }).node(owned("a").worn(drifted)),
+            a(Replaced(Drifted, 1)),
+        ),
+    ]);
+}
+
+#[test]
+fn replacing() {
+    let one = |price: i64| bare().pool(free_pool()).node(owned("a").costs(price)).pod(web("a"));
+    let named = |name: &str, node: &str, cpu: i64| Pod { name: name.into(), ..web(node).cpu(cpu) };
+    check(vec![
+        ("by a cheaper one", one(400_000), a(Replaced(Underutilized, 1))),
+        ("by one just cheap enough", one(210_527), a(Replaced(Underutilized, 1))),
+        ("not for less than a twentieth", one(210_500), a(Stays(Reason::SavingTooSmall))),
+        (
+            "for a hundredth, if that is wanted",
+            one(202_500).disrupts(|policy| policy.saving_min = SavingMin::Percent(1)),
+            a(Replaced(Underutilized, 1)),
+        ),
+        (
+            "not for less than a given amount",
+            one(400_000).disrupts(|policy| {
+                policy.saving_min = SavingMin::Amount(Price::from_micro_usd(200_001));
+            }),
+            a(Stays(Reason::SavingTooSmall)),
+        ),
+        (
+            "not where disruption is dear",
+            one(400_000).disrupts(|policy| policy.price = Price::from_micro_usd(100_000)),
+            a(Stays(Reason::DisruptionTooDear)),
+        ),
+        (
+            "split into two cheaper ones",
+            bare()
+                .pool(free_pool())
+                .node(owned("a").has("cpu", 8000).costs(1_000_000))
+                .pod(named("one", "a", 2000))
+                .pod(named("two", "a", 2000)),
+            a(Replaced(Underutilized, 2)),
+        ),
+        (
+            "two merged into one",
+            bare()
+                .pool(free_pool())
+                .node(owned("a").costs(600_000))
+                .node(owned("b").costs(600_000))
+                .pod(named("one", "a", 3000))
+                .pod(named("two", "b", 3000)),
+            vec![("a", Replaced(Underutilized, 1)), ("b", Replaced(Underutilized, 1))],
+        ),
+        (
+            "not over the pool's limit, which counts old and new",
+            bare().pool(free_pool().nodes_max(1)).node(owned("a")).pod(web("a")),
+            a(Stays(Reason::PodsFitNowhere)),
+        ),
+    ]);
+}
+
+#[test]
+fn spot_to_spot() {
+    let spot_pool = |types: i64| {
+        let sold: Vec<_> =
+            (0..types).map(|i| machine(&format!("type-{i:02}"), 2).nowhere().sold("a", Spot)).collect();
+        free_pool().sells(&sold)
+    };
+    let spot_node = || owned("a").labelled(CAPACITY_TYPE, "spot");
+    let cluster = |types| bare().pool(spot_pool(types)).node(spot_node()).pod(web("a"));
+    check(vec![
+        ("fourteen types", cluster(14), a(Stays(Reason::SpotAlternatives))),
+        ("fifteen types", cluster(15), a(Replaced(Underutilized, 1))),
+        (
+            "two types, if that is enough",
+            cluster(2).disrupts(|policy| policy.spot_types_min = 2),
+            a(Replaced(Underutilized, 1)),
+        ),
+        (
+            "on demand to spot needs no choice",
+            bare().pool(spot_pool(1)).node(owned("a")).pod(web("a")),
+            a(Replaced(Underutilized, 1)),
+        ),
+        (
+            "spot to on demand needs no choice",
+            bare()
+                .pool(free_pool().sells(&[small().nowhere().sold("a", OnDemand)]))
+                .node(spot_node())
+                .pod(web("a")),
+            a(Replaced(Underutilized, 1)),
+        ),
+    ]);
+}
+
+#[test]
+fn a_node_can_be_explained() {
+    let (snapshot, policy) = with_node(|_| ()).finish();
+    let goes = explain::node(&snapshot, &policy, 0);
+    assert!(goes.planned && goes.refusal.is_none());
+    assert!(goes.verdicts.len() > 10 && goes.verdicts.iter().all(|verdict| verdict.refusal.is_none()));
+    assert_eq!(goes.way.map(|way| way.moves[0].to.to_string()).as_deref(), Some("b"));
+    let stays = explain::node(&snapshot, &policy, 1);
+    assert!(!stays.planned && stays.way.is_none());
+    let failed: Vec<Reason> = stays
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.refusal.is_some())
+        .map(|verdict| verdict.rule)
+        .collect();
+    assert_eq!(failed, [Reason::NodeProtected]);
+
+    let (snapshot, policy) = bare().pool(free_pool()).node(owned("a").costs(205_000)).pod(web("a")).finish();
+    let dear = explain::node(&snapshot, &policy, 0);
+    assert_eq!(dear.refusal.map(|refusal| refusal.reason), Some(Reason::SavingTooSmall));
+    let way = dear.way.expect("its removal can be described");
+    assert_eq!(
+        (way.step.saves, way.replacements.len(), way.moves.len()),
+        (Price::from_micro_usd(5_000), 1, 1)
+    );
+}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::names::{self, Text};
+use berth_core::names::{self, Labels, Text};
 use berth_core::requirement::{Expression, NodeTerm, Operator};
 use berth_core::volume::{StorageClass, Volume, VolumeClaim};
 
@@ -37,7 +37,47 @@ pub(crate) fn read_volume(volume: &wire::Volume<'_>, to: &mut Converter<'_>) -> 
     let required = volume.spec.node_affinity.required.as_ref();
     let terms = required
         .and_then(|required| placement::node_terms(&required.node_selector_terms, &at.key("required"), to));
-    Volume { driver: driver(&volume.spec, to), node_affinity: terms.unwrap_or_default() }
+    let labels = to.node_labels(&volume.metadata.labels);
+    Volume {
+        driver: driver(&volume.spec, to),
+        node_affinity: within_labels(terms.unwrap_or_default(), &labels),
+    }
+}
+
+/// Labels are how volumes said where they are before they had an affinity. kube-scheduler still holds pods to
+/// them, except on nodes that do not say where they are.
+fn within_labels(terms: Vec<NodeTerm>, labels: &Labels) -> Vec<NodeTerm> {
+    let keys = [names::ZONE, names::REGION];
+    let is_there = |key: &str| {
+        let values: Vec<Text> = labels.get(key)?.split("__").map(|value| value.trim().into()).collect();
+        let expression = Expression::new(key, Operator::In, values).ok()?;
+        (!expression.values().iter().any(|value| value.is_empty())).then_some(expression)
+    };
+    let there: Vec<Expression> = keys.iter().filter_map(|key| is_there(key)).collect();
+    if there.is_empty() {
+        return terms;
+    }
+    let unsaid = keys
+        .iter()
+        .filter_map(|key| Expression::new(*key, Operator::DoesNotExist, Vec::new()).ok())
+        .collect();
+    let places: [Vec<Expression>; 2] = [there, unsaid];
+    if terms.is_empty() {
+        return places.map(NodeTerm::new).into();
+    }
+    let mut narrowed = Vec::new();
+    for term in terms {
+        if term == NodeTerm::default() {
+            // It matches nothing, and must not come to match the place.
+            narrowed.push(term);
+            continue;
+        }
+        for place in &places {
+            let expressions = term.expressions.iter().chain(place).cloned().collect();
+            narrowed.push(NodeTerm { expressions, fields: term.fields.clone() });
+        }
+    }
+    narrowed
 }
 
 /// The CSI driver that attaches the volume; volumes of the tree's old plugins have moved to CSI.
@@ -166,6 +206,42 @@ mod tests {
             let text = format!("spec: {spec}");
             let tree = Tree::parse(&text).unwrap();
             assert_eq!(shown(&tree, |w, to| read_volume(w, to).driver), driver, "{spec}");
+        }
+    }
+
+    #[test]
+    fn volumes_are_where_their_labels_say() {
+        let ssd = "{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}";
+        let (zone, region) = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region");
+        let unsaid = format!("{zone} DoesNotExist and {region} DoesNotExist");
+        for (labels, terms, expected) in [
+            ("{}", String::new(), String::new()),
+            ("{team: a}", ssd.to_owned(), "disk In [ssd]".to_owned()),
+            (
+                "{failure-domain.beta.kubernetes.io/zone: a}",
+                String::new(),
+                format!("{zone} In [a]; {unsaid}"),
+            ),
+            ("{topology.kubernetes.io/zone: b__a}", String::new(), format!("{zone} In [a, b]; {unsaid}")),
+            ("{topology.kubernetes.io/zone: a__}", String::new(), String::new()),
+            (
+                "{topology.kubernetes.io/zone: a, topology.kubernetes.io/region: r}",
+                format!("{ssd}, {{}}"),
+                format!("disk In [ssd] and {zone} In [a] and {region} In [r]; disk In [ssd] and {unsaid}; "),
+            ),
+        ] {
+            let affinity = if terms.is_empty() {
+                String::new()
+            } else {
+                format!("nodeAffinity: {{required: {{nodeSelectorTerms: [{terms}]}}}}")
+            };
+            let text = format!("metadata: {{labels: {labels}}}\nspec: {{{affinity}}}");
+            let tree = Tree::parse(&text).unwrap();
+            let actual = shown(&tree, |w, to| {
+                let terms = read_volume(w, to).node_affinity;
+                terms.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            });
+            assert_eq!(actual, format!("{expected:?}"), "{text}");
         }
     }
 

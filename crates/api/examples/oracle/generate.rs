@@ -238,6 +238,10 @@ fn containers(dice: &mut Dice, with: &Rules, spec: &mut Value) {
         spec["initContainers"] = inits.collect();
     }
     if with.resources && dice.percent(15) {
+        // For the pod as a whole, in place of what its containers ask for.
+        spec["resources"] = json!({"requests": {"cpu": "3", "memory": dice.pick(&["3Gi", "4G"])}});
+    }
+    if with.resources && dice.percent(15) {
         spec["overhead"] = json!({"cpu": "100m", "memory": "10Mi"});
     }
     if with.ports && dice.percent(15) {
@@ -520,6 +524,10 @@ fn claim(dice: &mut Dice, namespace: &str, name: &str, nodes: usize) -> Vec<Valu
                               "uid": format!("{namespace}/{name}")}},
         "status": {"phase": "Bound"},
     });
+    if dice.percent(20) {
+        // How volumes told their zones before they had an affinity; several are joined.
+        volume["metadata"]["labels"] = json!({ ZONE: dice.pick(&["a", "b", "a__c"]) });
+    }
     if dice.percent(60) {
         let terms = dice.list(2, |dice| match dice.below(3) {
             0 => json!({"matchExpressions": [

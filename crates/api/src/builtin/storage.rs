@@ -42,7 +42,8 @@ pub(crate) struct ClaimStatus<'a> {
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Volume<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, default)]
+    pub(crate) metadata: Metadata<'a>,
     pub(crate) spec: VolumeSpec<'a>,
 }
 

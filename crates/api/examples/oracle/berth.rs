@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::Source;
+use berth_api::{Context, Source, Timestamp};
 use berth_core::check::{self, Violation};
 use berth_core::plan::{Bind, Host, Plan};
 use berth_core::provision;
 use berth_core::snapshot::{Policy, Snapshot};
+use berth_core::units::Price;
 use serde_json::{Value, json};
 
 pub(crate) struct Judged {
@@ -20,7 +21,9 @@ pub(crate) fn judge(objects: &[Value]) -> Result<Judged, String> {
     let text = json!({"apiVersion": "v1", "kind": "List", "items": objects}).to_string();
     let source = Source::Text { name: "case".to_owned(), text };
     let manifests = berth_api::read(&[source], &mut |_, _| {});
-    let assembled = berth_api::assemble(manifests, &mut |_| Err("there is nothing to buy".to_owned()));
+    let context = Context { now: Timestamp::UNIX_EPOCH, node_cost: Price::ZERO };
+    let assembled =
+        berth_api::assemble(manifests, &context, &mut |_| Err("there is nothing to buy".to_owned()));
     if let Some(problem) = assembled.problems.first() {
         return Err(problem.to_string());
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use berth_api::Source;
+use berth_api::{Context, Source, Timestamp};
 use berth_cloud::CatalogOptions;
 use berth_core::catalog::Catalog;
 use berth_core::pod::{Pod, PodSpec, PodTerm, Spread};
@@ -14,6 +14,7 @@ use berth_core::requirement::Expression;
 use berth_core::resources::{PODS, Resources};
 use berth_core::selector::Selector;
 use berth_core::snapshot::Snapshot;
+use berth_core::units::Price;
 use serde_json::{Value, json};
 
 use super::Workload;
@@ -40,7 +41,8 @@ pub(super) fn read(dir: &Path) -> Result<Snapshot, String> {
         .map_err(|error| error.to_string())?;
     let sources = [PODS_FILE, CLUSTER_FILE].map(|name| Source::Path(dir.join(name)));
     let manifests = berth_api::read(&sources, &mut |_, _| {});
-    let assembled = berth_api::assemble(manifests, &mut |_| Ok(Arc::clone(&catalog)));
+    let context = Context { now: Timestamp::UNIX_EPOCH, node_cost: Price::ZERO };
+    let assembled = berth_api::assemble(manifests, &context, &mut |_| Ok(Arc::clone(&catalog)));
     match assembled.problems.first() {
         Some(problem) => Err(problem.to_string()),
         None => Ok(assembled.snapshot),

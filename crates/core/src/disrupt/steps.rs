@@ -499,7 +499,7 @@ impl<'a> Replay<'a> {
         let mut choices = Vec::new();
         let nodes = self.snapshot.nodes.iter().zip(&self.safety.nodes).zip(&self.homes.host_of);
         for ((node, judged), host) in nodes {
-            let price = node.price.unwrap_or(Price::ZERO);
+            let price = self.snapshot.cost_of(node).unwrap_or(Price::ZERO);
             match *host {
                 Some(host) if judged.is_allowed() => {
                     choices.push((price.micro_usd(), &*prepared.hosts[host].free));

@@ -48,6 +48,8 @@ pub(crate) struct Packer<'a> {
     pub(crate) topology: Topology,
     worth: &'a Worth,
     pub(crate) hosts: Vec<Host>,
+    /// Free CPU and memory of each host, side by side: most hosts are ruled out by a look at these.
+    leading: Vec<[i64; 2]>,
     pub(crate) ledger: Ledger,
     /// Which hosts (existing ones) and cells each demand admits.
     admitted_nodes: Vec<FixedBitSet>,
@@ -74,6 +76,8 @@ pub(crate) struct Packer<'a> {
     pub(crate) steps: Vec<Step>,
     journal: Vec<Change>,
     may_buy: bool,
+    /// Purchases that were weighed.
+    pub(crate) rounds: u64,
     /// What the pods ask for of each resource altogether: the measure in which resources are compared.
     typical: Vec<f64>,
 }
@@ -126,6 +130,7 @@ impl<'a> Packer<'a> {
             classes: start.classes,
             topology: start.topology,
             worth: start.worth,
+            leading: start.hosts.iter().map(leading).collect(),
             hosts: start.hosts,
             admitted_nodes: start.admitted_nodes,
             admitted_cells: start.admitted_cells,
@@ -311,7 +316,11 @@ impl<'a> Packer<'a> {
         let nodes = &self.admitted_nodes[level.demand];
         let cells = &self.admitted_cells[level.demand];
         let mut entries = Vec::new();
-        for (index, host) in self.hosts.iter().enumerate() {
+        let has_leading = |free: &[i64; 2]| {
+            free.iter().zip(&class.requests).all(|(free, request)| *request <= 0 || request <= free)
+        };
+        for (index, _) in self.leading.iter().enumerate().filter(|(_, free)| has_leading(free)) {
+            let host = &self.hosts[index];
             let (admitted, planned) = match host.origin {
                 HostOrigin::Node(_) => (nodes.contains(index), false),
                 HostOrigin::Planned { cell, .. } => (cells.contains(cell), true),
@@ -432,6 +441,7 @@ impl<'a> Packer<'a> {
             *self.claims_held.entry(claim.clone()).or_insert(0) += pods;
         }
         self.topology.add(&class.appearance, host_id, pods);
+        self.leading[host_id] = leading(&self.hosts[host_id]);
     }
 
     fn take_off(&mut self, class_index: usize, host_id: HostId, pods: u32) {
@@ -465,6 +475,7 @@ impl<'a> Packer<'a> {
             }
         }
         self.topology.remove(&class.appearance, host_id, pods);
+        self.leading[host_id] = leading(&self.hosts[host_id]);
     }
 
     fn claim_is_held(&self, class: &Class) -> bool {
@@ -484,6 +495,7 @@ impl<'a> Packer<'a> {
         self.ledger.buy(cell.pool, chosen);
         self.hosts_in_cell[cell_index] += 1;
         self.hosts.push(Host::planned(cell_index, cell, candidate, limits));
+        self.leading.extend(self.hosts.last().map(leading));
         self.topology.join(cell_index);
         self.journal.push(Change::Bought);
         self.hosts.len() - 1
@@ -510,6 +522,7 @@ impl<'a> Packer<'a> {
             *free += more;
             self.wanted[dimension] -= more;
         }
+        self.leading[host_id] = leading(&self.hosts[host_id]);
     }
 
     /// Gives every planned host the cheapest type that holds what is on it.
@@ -739,6 +752,10 @@ impl OpenHosts {
         }
         Some(self.entries[position].1)
     }
+}
+
+fn leading(host: &Host) -> [i64; 2] {
+    [host.free[0], host.free[1]]
 }
 
 pub(crate) fn add_times(sum: &mut Amounts, amounts: &[i64], times: i64) {

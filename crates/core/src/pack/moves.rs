@@ -286,6 +286,7 @@ impl<'a> Packer<'a> {
 
     fn unbuy(&mut self) {
         let Some(host) = self.hosts.pop() else { return };
+        self.leading.pop();
         let HostOrigin::Planned { cell, candidate } = host.origin else { return };
         let cell_ref = &self.market.cells[cell];
         let chosen = &cell_ref.candidates[candidate];

@@ -11,7 +11,6 @@ use super::Work;
 use super::generate::{Pool, Program, SEARCH_STEPS};
 use super::model::{Model, Pattern, SiteKind};
 
-const PIVOTS: usize = 20_000;
 /// Rounds of questions after each fixing of machines.
 const ROUNDS_PER_FIXING: usize = 2;
 /// A pattern that the program wants at least so much of is taken once more.
@@ -101,12 +100,12 @@ fn round(
         let mut program = Program::new(model, &left, &stock.limits, &stock.free_sites);
         program.takes_larger = work.is_over();
         program.take(pool);
-        program.master.optimize(PIVOTS);
+        program.master.optimize();
         for _ in 0..ROUNDS_PER_FIXING {
             if !work.round() || program.ask(pool, SEARCH_STEPS, work.threads) == 0 {
                 break;
             }
-            program.master.optimize(PIVOTS);
+            program.master.optimize();
         }
         let mut wanted: Vec<(f64, usize)> = program
             .master

@@ -16,8 +16,6 @@ pub(super) struct Pool<'a> {
     known: BTreeSet<(usize, Vec<(usize, u32)>)>,
 }
 
-/// Pivots of the program between two rounds of questions.
-const PIVOTS_PER_ROUND: usize = 4_000;
 /// Steps of the search for a pattern of one site: few at first, more once few find nothing.
 pub(super) const SEARCH_STEPS: u32 = 2_000;
 const SEARCH_STEPS_MORE: u32 = 8;
@@ -43,13 +41,13 @@ impl<'a> Pool<'a> {
         let free_hosts = vec![true; self.model.sites.len()];
         let mut program = Program::new(self.model, &demand, &limits, &free_hosts);
         program.take(self);
-        program.master.optimize(PIVOTS_PER_ROUND);
+        program.master.optimize();
         let mut steps = SEARCH_STEPS;
         while steps <= SEARCH_STEPS_MAX && work.round() {
             if program.ask(self, steps, work.threads) == 0 {
                 steps *= SEARCH_STEPS_MORE;
             } else {
-                program.master.optimize(PIVOTS_PER_ROUND);
+                program.master.optimize();
             }
         }
         program.item_prices()

@@ -50,6 +50,9 @@ const EPSILON: f64 = 1e-9;
 const WORTHWHILE: f64 = 1e-7;
 /// Rounding errors grow with every pivot; after so many the inverse is made anew.
 const PIVOTS_PER_INVERSE: usize = 200;
+/// A program settles within a few pivots for each row, or creeps.
+const PIVOTS_PER_ROW: usize = 6;
+const PIVOTS_MIN: usize = 200;
 /// Each row is moved by a little of its own, so that no pivot stands still and the work cannot cycle.
 const PERTURBATION: f64 = 1e-7;
 
@@ -106,9 +109,10 @@ impl Master {
         used
     }
 
-    /// Pivots until no column at hand improves the cost, or `pivots` are done.
-    pub(super) fn optimize(&mut self, pivots: usize) {
-        for _ in 0..pivots {
+    /// Pivots until no column at hand improves the cost, or for so long that it hardly does any more. What it
+    /// stops at is as good for rounding and, scaled down, for a bound.
+    pub(super) fn optimize(&mut self) {
+        for _ in 0..PIVOTS_PER_ROW * self.rows.len() + PIVOTS_MIN {
             let Some((kind, row)) = self.entering() else { return };
             let direction = self.direction(kind, row);
             let Some(leaving) = self.leaving(&direction) else { return };
@@ -403,7 +407,7 @@ mod tests {
                 for column in half {
                     master.add(column.clone());
                 }
-                master.optimize(10_000);
+                master.optimize();
             }
             let dual_value: f64 = rows
                 .iter()

@@ -44,11 +44,13 @@ impl<'a> Work<'a> {
         self.rounds_done
     }
 
-    /// Without a number of rounds given, as many as take about as long whatever the size.
+    /// Without a number of rounds given, as many as take about as long whatever the size; none where so few
+    /// would come of it that they are not worth beginning.
     fn suit(&mut self, items: usize, sites: usize) {
         let (items, sites) = (items as u64, sites as u64);
         let round = sites * (items * ENTRY_NANOS + SITE_NANOS) + items.pow(3) * PIVOT_NANOS;
-        self.rounds_left.get_or_insert((SUITABLE_NANOS / round.max(1)).clamp(1, Effort::ROUNDS_MAX_UNASKED));
+        let rounds = (SUITABLE_NANOS / round.max(1)).min(Effort::ROUNDS_MAX_UNASKED);
+        self.rounds_left.get_or_insert(if rounds < ROUNDS_WORTHWHILE { 0 } else { rounds });
     }
 
     fn is_over(&self) -> bool {
@@ -72,9 +74,10 @@ impl<'a> Work<'a> {
 /// same on every machine.
 const ENTRY_NANOS: u64 = 250;
 const SITE_NANOS: u64 = 120_000;
-const PIVOT_NANOS: u64 = 1;
-/// What the rounds that suit take together: about half a second of one processor.
-const SUITABLE_NANOS: u64 = 600_000_000;
+const PIVOT_NANOS: u64 = 6;
+/// What the rounds that suit take together: less than a second of one processor.
+const SUITABLE_NANOS: u64 = 900_000_000;
+const ROUNDS_WORTHWHILE: u64 = 10;
 
 /// What came of it.
 #[derive(Default)]
@@ -87,6 +90,9 @@ pub(crate) struct Improved<'a> {
     pub(crate) least_cost: Option<i64>,
 }
 
+/// So many classes hardly ever make few enough items, and looking takes as long as packing.
+const CLASSES_MAX_UNASKED: usize = 1_500;
+
 /// More rows than this make the program too slow to be worth it.
 const ROWS_MAX: usize = 640;
 
@@ -96,7 +102,8 @@ pub(crate) fn improve<'a>(
     fresh: impl Fn() -> Packer<'a>,
     work: &mut Work<'_>,
 ) -> Improved<'a> {
-    if work.is_over() || packer.steps.is_empty() {
+    let too_many = work.rounds_left.is_none() && packer.classes.all.len() > CLASSES_MAX_UNASKED;
+    if work.is_over() || too_many || packer.steps.is_empty() {
         return Improved::default();
     }
     let model = Model::of(packer);
@@ -104,6 +111,9 @@ pub(crate) fn improve<'a>(
         return Improved::default();
     }
     work.suit(model.items.len(), model.sites.len());
+    if work.is_over() {
+        return Improved::default();
+    }
     let mut best: Option<Packer<'a>> = None;
     let mut least = packer.spent();
     let mut offer = |patterns: &[Pattern]| {

@@ -45,7 +45,7 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
     loop {
         let Some((draft, unplaced)) = drafts.pop() else { return Plan::default() };
         let last = Last { view: &view, outcome: &outcome, unplaced, rounds };
-        let (plan, reached) = steps::assemble(snapshot, policy, &safety, &draft, last);
+        let (plan, reached) = steps::assemble(snapshot, policy, &safety, &draft, &last);
         if reached || drafts.is_empty() {
             return plan;
         }
@@ -71,7 +71,7 @@ pub(crate) fn plan_without(snapshot: &Snapshot, policy: &Policy, node: usize) ->
     draft.merge(&view, &outcome);
     let unplaced = outcome.unplaced.clone();
     let last = Last { view: &view, outcome: &outcome, unplaced, rounds };
-    (steps::assemble(snapshot, policy, &safety, &draft, last).0, refusal)
+    (steps::assemble(snapshot, policy, &safety, &draft, &last).0, refusal)
 }
 
 /// Disjoint sets of small numbers.

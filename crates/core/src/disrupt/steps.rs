@@ -3,9 +3,9 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use super::draft::{Draft, View};
+use super::draft::Draft;
 use super::homes::Homes;
-use super::pass::{NewNode, Outcome, Spot};
+use super::pass::{NewNode, Spot};
 use super::{Last, Sets};
 use crate::bound;
 use crate::class;
@@ -27,7 +27,7 @@ pub(super) fn assemble(
     policy: &Policy,
     safety: &Safety,
     draft: &Draft<'_>,
-    last: Last<'_>,
+    last: &Last<'_>,
 ) -> (Plan, bool) {
     let pending = class::pending(snapshot);
     let mut to_place = pending.clone();
@@ -68,10 +68,10 @@ pub(super) fn assemble(
     let price = |node: usize| snapshot.cost_of(&snapshot.nodes[node]).unwrap_or(Price::ZERO);
     let cost_before = (0..snapshot.nodes.len()).map(price).fold(Price::ZERO, Price::plus);
     let cost_after = removed.ones().map(price).fold(cost_before.plus(bought), Price::minus);
-    let unplaced = replay.unplaced(last.unplaced);
+    let unplaced = replay.unplaced(last.unplaced.clone());
     let lower_bound = replay.lower_bound(&unplaced).min(cost_after);
     let plan = Plan {
-        kept: kept(snapshot, safety, last.view, last.outcome, &removed),
+        kept: kept(snapshot, safety, draft, last, &removed),
         launches,
         binds,
         unplaced,
@@ -90,21 +90,26 @@ pub(super) fn assemble(
 fn kept(
     snapshot: &Snapshot,
     safety: &Safety,
-    view: &View,
-    outcome: &Outcome,
+    draft: &Draft<'_>,
+    last: &Last<'_>,
     removed: &FixedBitSet,
 ) -> Vec<Kept> {
     let mut found: Vec<Option<&Refusal>> = vec![None; snapshot.nodes.len()];
-    for (index, origin) in view.origins.iter().enumerate() {
+    for (index, origin) in last.view.origins.iter().enumerate() {
         if let Spot::Node(node) = origin {
-            let spent = outcome.safety.nodes[index].refusals().next();
-            found[*node] = spent.or(outcome.refusals[index].as_ref());
+            let spent = last.outcome.safety.nodes[index].refusals().next();
+            found[*node] = spent.or(last.outcome.refusals[index].as_ref());
         }
     }
     let stays = |node: &usize| !removed.contains(*node);
     (0..snapshot.nodes.len())
         .filter(stays)
         .map(|node| {
+            if draft.removed[node] {
+                let refusal = Reason::NoLegalOrder
+                    .because("its pods could go elsewhere, but no order of steps is legal all the way");
+                return Kept { node, refusal };
+            }
             let first = safety.nodes[node].refusals().next().or(found[node]);
             let refusal = first.cloned().unwrap_or_else(|| {
                 Reason::SavingTooSmall.because("its pods could not be had elsewhere for enough less")

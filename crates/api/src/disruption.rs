@@ -22,8 +22,8 @@ pub(crate) enum DoNotDisrupt {
     Always,
     /// For so long from the start of what carries it.
     For(GoDuration),
-    /// Somebody wants something, and nobody knows what.
-    Unclear(Text),
+    /// Somebody wants something, and nobody knows what. Boxed, because every pod has room for it.
+    Unclear(Box<Text>),
 }
 
 impl DoNotDisrupt {
@@ -34,7 +34,7 @@ impl DoNotDisrupt {
             Some(text) => match text.parse::<GoDuration>() {
                 Ok(GoDuration::ZERO) => Self::Unset,
                 Ok(duration) => Self::For(duration),
-                Err(_) => Self::Unclear(text.into()),
+                Err(_) => Self::Unclear(Box::new(text.into())),
             },
         }
     }
@@ -70,12 +70,28 @@ pub(crate) fn do_not_disrupt_field() -> String {
     annotations.key(names::DO_NOT_DISRUPT).path().to_string()
 }
 
+/// A time to the second, as kubelets write it, in a quarter of a `Timestamp`: there are very many pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Second(u32);
+
+impl Second {
+    /// Rounded up, so that nothing counts as older than it is; what lies outside 1970 to 2106 is at its edge.
+    pub(crate) fn new(time: Timestamp) -> Self {
+        let whole = time.as_second() + i64::from(time.subsec_nanosecond() > 0);
+        Self(u32::try_from(whole.max(0)).unwrap_or(u32::MAX))
+    }
+
+    pub(crate) fn timestamp(self) -> Timestamp {
+        Timestamp::constant(i64::from(self.0), 0)
+    }
+}
+
 /// What a pod says.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PodLife {
     pub(crate) do_not_disrupt: DoNotDisrupt,
     pub(crate) deletion_cost: i32,
-    pub(crate) started: Option<Timestamp>,
+    pub(crate) started: Option<Second>,
     /// Running, and its readiness, if it has one, says so too.
     pub(crate) healthy: bool,
 }
@@ -83,7 +99,7 @@ pub(crate) struct PodLife {
 impl PodLife {
     pub(crate) fn judged(&self, has_controller: bool, now: Timestamp) -> PodDisruption {
         PodDisruption {
-            protection: self.do_not_disrupt.judged(self.started, now),
+            protection: self.do_not_disrupt.judged(self.started.map(Second::timestamp), now),
             deletion_cost: self.deletion_cost,
             has_controller,
         }

@@ -16,7 +16,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::builtin::node as wire;
 use crate::convert::Converter;
-use crate::disruption::{self, NodeLife};
+use crate::disruption::{self, NodeLife, Second};
 use crate::manifests::Manifests;
 use crate::pods::PodObject;
 use crate::pools::karpenter::ClaimObject;
@@ -97,7 +97,7 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) ->
     for kept in &manifests.nodes {
         let volume_limits = manifests.volume_limits.get(&kept.object.name).cloned().unwrap_or_default();
         let claim = claims.get(&kept.object.name).copied();
-        let newest_pod = newest_pods.get(&kept.object.name).copied();
+        let newest_pod = newest_pods.get(&kept.object.name).map(|started| started.timestamp());
         nodes.push(Node {
             disruption: disruption::judged_node(
                 Some(&kept.object.life),
@@ -121,7 +121,7 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) ->
 }
 
 /// When the last of each node's pods started, those aside that live with their node.
-fn newest_pods(pods: &[PodObject]) -> HashMap<&Text, Timestamp, FxBuildHasher> {
+fn newest_pods(pods: &[PodObject]) -> HashMap<&Text, Second, FxBuildHasher> {
     let mut newest = HashMap::default();
     let is_daemon = |pod: &PodObject| pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet");
     for pod in pods.iter().filter(|pod| !pod.mirror && !is_daemon(pod)) {

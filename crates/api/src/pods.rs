@@ -17,7 +17,7 @@ use rustc_hash::FxBuildHasher;
 use crate::builtin::pod as wire;
 use crate::builtin::{Metadata, Str};
 use crate::convert::Converter;
-use crate::disruption::{self, DoNotDisrupt, PodLife};
+use crate::disruption::{self, DoNotDisrupt, PodLife, Second};
 use crate::pod_resources::{DefaultRequests, Demand};
 use crate::problem::At;
 use crate::{placement, policies::Policies};
@@ -123,7 +123,8 @@ pub(crate) fn read_pod(
     let life = PodLife {
         do_not_disrupt: DoNotDisrupt::read(pod.metadata.annotations.do_not_disrupt.as_deref()),
         deletion_cost: disruption::read_deletion_cost(&pod.metadata.annotations, to),
-        started: disruption::read_time(pod.status.start_time.as_ref(), &status.key("startTime"), to),
+        started: disruption::read_time(pod.status.start_time.as_ref(), &status.key("startTime"), to)
+            .map(Second::new),
         healthy: phase == PodPhase::Running
             && ready.is_none_or(|condition| condition.status.as_deref() == Some("True")),
     };

@@ -1,6 +1,6 @@
 //! What one host could hold: a mix of classes that uses all of its resources.
 
-use crate::bound::Worth;
+use crate::bound::{Worth, float};
 use crate::class::Class;
 use crate::host::{fits, times_fitting};
 use crate::market::Amounts;
@@ -21,33 +21,36 @@ pub(crate) struct Ingredient {
 impl Pattern {
     /// Fills `room`, starting with one pod of the first ingredient.
     ///
-    /// Each next class is the one whose requests, weighed by worth, lie best along what is still free: so
-    /// CPU-heavy and memory-heavy pods end up together, large ones before small ones.
+    /// Each next class is the one whose requests, weighed by worth, point most nearly where the free room
+    /// points, whatever their size: so CPU-heavy and memory-heavy pods end up together and all resources run
+    /// out at once.
     pub(crate) fn fill(room: &[i64], ingredients: &[Ingredient], classes: &[Class], worth: &Worth) -> Self {
         let mut free = Amounts::from_slice(room);
         let mut pattern = Self::default();
-        let mut open: Vec<Ingredient> = ingredients.to_vec();
-        if let Some(first) = open.first_mut() {
+        let mut open: Vec<(Ingredient, f64)> = ingredients
+            .iter()
+            .map(|ingredient| (*ingredient, worth.length(&classes[ingredient.class].requests, room)))
+            .collect();
+        if let Some((first, _)) = open.first_mut() {
             pattern.put(&classes[first.class], first, 1, &mut free);
         }
         loop {
-            open.retain(|ingredient| ingredient.pods > 0 && fits(&classes[ingredient.class].requests, &free));
+            open.retain(|(ingredient, _)| {
+                ingredient.pods > 0 && fits(&classes[ingredient.class].requests, &free)
+            });
             let scarcity = worth.weighted_by_share(&free, room);
-            let alignment = |ingredient: &Ingredient| {
-                let requests = &classes[ingredient.class].requests;
-                requests
-                    .iter()
-                    .zip(&scarcity)
-                    .map(|(request, weight)| crate::bound::float(*request) * weight)
-                    .sum::<f64>()
-            };
             let best = open
                 .iter()
                 .enumerate()
-                .map(|(index, ingredient)| (alignment(ingredient), index))
+                .map(|(index, (ingredient, length))| {
+                    let requests = &classes[ingredient.class].requests;
+                    let along =
+                        requests.iter().zip(&scarcity).map(|(request, weight)| float(*request) * weight);
+                    (along.sum::<f64>() / length, index)
+                })
                 .reduce(|best, next| if next.0 > best.0 { next } else { best });
             let Some((_, index)) = best else { return pattern };
-            let ingredient = &mut open[index];
+            let (ingredient, _) = &mut open[index];
             let class = &classes[ingredient.class];
             // Half of what fits: the rest of the room changes what fits best beside it.
             let pods = (times_fitting(&class.requests, &free) / 2).max(1).min(ingredient.pods);

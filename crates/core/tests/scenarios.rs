@@ -8,9 +8,11 @@ mod common;
 use berth_core::apply::apply;
 use berth_core::check;
 use berth_core::disrupt;
+use berth_core::node::Node;
 use berth_core::plan::Plan;
 use berth_core::provision;
 use berth_core::snapshot::{Effort, Policy, Snapshot};
+use berth_core::units::Price;
 use common::{Dice, Freedom, busy_cluster, cluster};
 
 #[expect(clippy::disallowed_methods, reason = "the number of scenarios is the tester's choice")]
@@ -55,20 +57,42 @@ fn every_consolidation_is_legal() {
 
 /// Planning again after a plan has been carried out takes nothing away and buys nothing.
 ///
-/// Very few clusters get further only once the first plan has been carried out: there is no legal way to the
-/// better place that moves each pod once. They come to an end all the same.
+/// Among many thousands of clusters a few get further only once the first plan has been carried out, because no
+/// legal way to the better place moves each pod once. Each further plan then has to be better than what it
+/// finds, so none undoes another, and there must be an end.
 #[test]
 fn consolidation_converges() {
+    let (clusters, mut continued) = (seeds().end - seeds().start, 0);
     report(seeds().filter_map(|seed| {
-        let (snapshot, policy) = busy_cluster(seed, Freedom::Free);
-        let carried_out = apply(&snapshot, &disrupt::plan(&snapshot, &policy));
-        let next = disrupt::plan(&carried_out, &policy);
-        let done = next.disruptions.is_empty() && next.launches.is_empty();
-        (!done).then(|| {
-            let (steps, bought) = (next.disruptions.len(), next.launches.len());
-            format!("BERTH_SEED={seed}: the next plan has {steps} steps and buys {bought}")
-        })
+        let (mut snapshot, policy) = busy_cluster(seed, Freedom::Free);
+        let mut before: Option<(usize, usize, Price)> = None;
+        for _ in 0..6 {
+            let plan = disrupt::plan(&snapshot, &policy);
+            let applied = apply(&snapshot, &plan);
+            let worn = applied.nodes.iter().filter(|node| is_worn(node)).count();
+            let after = (plan.unplaced.len(), worn, plan.cost_after);
+            if let Some(before) = before {
+                if plan.disruptions.is_empty() && plan.launches.is_empty() {
+                    return None;
+                }
+                if after >= before {
+                    return Some(format!("BERTH_SEED={seed}: after {before:?} a plan for {after:?}"));
+                }
+                continued += 1;
+            }
+            before = Some(after);
+            snapshot = applied;
+        }
+        Some(format!("BERTH_SEED={seed}: no end"))
     }));
+    let few = clusters.saturating_sub(1000) / 500;
+    assert!(continued <= few, "{continued} of {clusters} clusters needed a second plan");
+}
+
+/// Has to go whatever that costs.
+fn is_worn(node: &Node) -> bool {
+    let wear = &node.disruption;
+    wear.expired || wear.drifted.is_some() || wear.unhealthy.is_some()
 }
 
 /// Where budgets let only some nodes go at a time, carrying out plan after plan still comes to an end.

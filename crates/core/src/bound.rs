@@ -144,6 +144,11 @@ impl Worth {
         self.per_unit.iter().zip(amounts).map(|(worth, amount)| worth * float(*amount)).sum()
     }
 
+    /// The same, with what is below zero left out.
+    pub(crate) fn value_of_positive(&self, amounts: &[i64]) -> f64 {
+        self.per_unit.iter().zip(amounts).map(|(worth, amount)| worth * float((*amount).max(0))).sum()
+    }
+
     /// Worth per unit, weighed by how much of each resource is still free.
     pub(crate) fn weighted_by_share(&self, free: &[i64], all: &[i64]) -> Amounts64 {
         self.per_unit

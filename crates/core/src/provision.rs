@@ -493,7 +493,6 @@ fn existing_hosts(
             ports: Vec::new(),
             volumes: AttachedVolumes::limited_to(node.volume_limits.clone()),
             placed: Vec::new(),
-            may_grow: false,
             closed: false,
             arrivals: 0,
         })

@@ -6,6 +6,7 @@
 //! steps before, so the order of the steps is an order in which the pods can be bound.
 
 mod moves;
+mod open;
 mod purchase;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,15 +21,12 @@ use crate::market::{Amounts, Candidate, Market};
 use crate::names::Text;
 use crate::pattern::Pattern;
 use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
-use crate::topology::{HostId, KeyId, Place, Topology, TopologyRefusal};
+use crate::topology::{HostId, Place, Topology, TopologyRefusal};
 
 use moves::Change;
 pub(crate) use moves::Mark;
-use purchase::{Purchase, Shopping, per_host_cap};
-
-/// Larger than any worth: sorts existing nodes before planned ones, and a chosen domain before the others.
-const EXISTING_FIRST: f64 = 1e18;
-const OTHER_DOMAINS_LAST: f64 = 1e21;
+use open::{FillOrder, Leading, OpenHosts, leading};
+use purchase::{CappedClass, Purchase, Shopping, per_host_cap};
 
 /// `pods` of a class put on a host: the unit of the bind order.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +46,11 @@ pub(crate) struct Packer<'a> {
     pub(crate) topology: Topology,
     worth: &'a Worth,
     pub(crate) hosts: Vec<Host>,
-    /// Free CPU and memory of each host, side by side: most hosts are ruled out by a look at these.
-    leading: Vec<[i64; 2]>,
+    /// For each host, side by side.
+    leading: Vec<Leading>,
+    fill_order: FillOrder,
+    /// Hosts bought for pods that must be apart, with more to come: their types are not settled. Ascending.
+    growable: Vec<HostId>,
     pub(crate) ledger: Ledger,
     /// Which hosts (existing ones) and cells each demand admits.
     admitted_nodes: Vec<FixedBitSet>,
@@ -71,6 +72,8 @@ pub(crate) struct Packer<'a> {
     weights: Vec<i32>,
     /// How many hosts are planned in each cell.
     hosts_in_cell: Vec<u32>,
+    /// The classes of which a host takes only so many.
+    capped: Vec<CappedClass>,
     /// The weight of the heaviest pool that could serve each class.
     heaviest_pool: Vec<i32>,
     pub(crate) steps: Vec<Step>,
@@ -121,6 +124,8 @@ impl<'a> Packer<'a> {
         let mut weights: Vec<i32> = start.snapshot.pools.iter().map(|pool| pool.weight).collect();
         weights.sort_unstable_by(|a, b| b.cmp(a));
         weights.dedup();
+        let mut fill_order = FillOrder::default();
+        (0..start.hosts.len()).for_each(|host| fill_order.change(host));
         Self {
             ledger: Ledger::open(start.snapshot, start.market),
             existing: start.hosts.len(),
@@ -128,12 +133,15 @@ impl<'a> Packer<'a> {
             policy: start.policy,
             market: start.market,
             classes: start.classes,
-            topology: start.topology,
             worth: start.worth,
             leading: start.hosts.iter().map(leading).collect(),
+            fill_order,
+            growable: Vec::new(),
             hosts: start.hosts,
             admitted_nodes: start.admitted_nodes,
             admitted_cells: start.admitted_cells,
+            capped: CappedClass::among(&order, start.classes, &start.topology),
+            topology: start.topology,
             left,
             order,
             wanted,
@@ -228,9 +236,9 @@ impl<'a> Packer<'a> {
             self.fill_evenly(class_index, level);
             return;
         }
-        let mut open = self.hosts_with_room(class, level);
+        let mut open = self.open_hosts(class, level);
         let mut openness = None;
-        let mut shopping: Option<Shopping> = None;
+        let mut shopping = Shopping::default();
         while self.left[class_index] > 0 {
             if openness.as_ref() != Some(&self.topology.openness(&level.rules)) {
                 self.fill(class_index, level_index, &mut open);
@@ -243,20 +251,18 @@ impl<'a> Packer<'a> {
                 break;
             }
             self.rounds += 1;
-            let mut plans = shopping.take().unwrap_or_else(|| self.shopping(class_index, level));
-            let Some(purchase) = self.best_purchase(class_index, level, &mut plans) else { break };
-            shopping = Some(plans);
+            let Some(purchase) = self.best_purchase(class_index, level, &mut shopping) else { break };
             let first_new = self.hosts.len();
             match purchase {
                 Purchase::Grow { host, candidate } => {
                     self.grow(host, candidate);
                     self.place_on(class_index, level_index, host);
-                    open.entries.push((0.0, host));
+                    open.add(host);
                 }
                 Purchase::Mix { cell, candidate, pattern } => self.buy_mixes(cell, candidate, &pattern),
                 Purchase::New { choices } => self.buy_for(class_index, level_index, &choices),
             }
-            open.entries.extend((first_new..self.hosts.len()).map(|host| (0.0, host)));
+            (first_new..self.hosts.len()).for_each(|host| open.add(host));
         }
     }
 
@@ -270,7 +276,9 @@ impl<'a> Packer<'a> {
         let host = self.buy(cell, candidate);
         let placed = self.place_on(class_index, level_index, host);
         let alike = placed > 0 && per_host_cap(class, &level.rules, &self.topology) == Some(placed);
-        self.hosts[host].may_grow = alike;
+        if alike {
+            self.growable.push(host);
+        }
         let mut turn = 1;
         while alike && self.left[class_index] >= placed {
             let (cell, candidate) = choices[turn % choices.len()];
@@ -279,7 +287,7 @@ impl<'a> Packer<'a> {
                 return;
             }
             let host = self.buy(cell, candidate);
-            self.hosts[host].may_grow = true;
+            self.growable.push(host);
             self.place_on(class_index, level_index, host);
         }
     }
@@ -311,52 +319,6 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Hosts on which at least one pod of the class fits, existing ones first, the tightest first.
-    fn hosts_with_room(&self, class: &Class, level: &Level) -> OpenHosts {
-        let nodes = &self.admitted_nodes[level.demand];
-        let cells = &self.admitted_cells[level.demand];
-        let mut entries = Vec::new();
-        let has_leading = |free: &[i64; 2]| {
-            free.iter().zip(&class.requests).all(|(free, request)| *request <= 0 || request <= free)
-        };
-        for (index, _) in self.leading.iter().enumerate().filter(|(_, free)| has_leading(free)) {
-            let host = &self.hosts[index];
-            let (admitted, planned) = match host.origin {
-                HostOrigin::Node(_) => (nodes.contains(index), false),
-                HostOrigin::Planned { cell, .. } => (cells.contains(cell), true),
-            };
-            if admitted && !host.closed && times_fitting(&class.requests, &host.free) > 0 {
-                let tightness = self.worth.value(&host.free);
-                entries.push((if planned { tightness } else { tightness - EXISTING_FIRST }, index));
-            }
-        }
-        if let Some(nominated) = class.nominated
-            && let Some(entry) = entries.iter_mut().find(|(_, host)| *host == nominated)
-        {
-            entry.0 = f64::NEG_INFINITY;
-        }
-        if let Some(key) = self.topology.key_to_settle(&level.rules) {
-            self.prefer_roomiest_domain(key, &mut entries);
-        }
-        OpenHosts { entries, sorted: 0 }
-    }
-
-    /// Pods that want to be together settle where most of them find room.
-    fn prefer_roomiest_domain(&self, key: KeyId, entries: &mut [(f64, HostId)]) {
-        let mut room: BTreeMap<Option<&Text>, f64> = BTreeMap::new();
-        for (_, host) in entries.iter() {
-            let domain = self.topology.domain_name(Place::Host(*host), key);
-            *room.entry(domain).or_insert(0.0) += self.worth.value(&self.hosts[*host].free);
-        }
-        let roomiest = room.into_iter().reduce(|best, next| if next.1 > best.1 { next } else { best });
-        for (tightness, host) in entries.iter_mut() {
-            let domain = self.topology.domain_name(Place::Host(*host), key);
-            if roomiest.is_some_and(|(best, _)| best != domain) {
-                *tightness += OTHER_DOMAINS_LAST;
-            }
-        }
-    }
-
     /// Fills open hosts until no rule lets another pod in.
     fn fill(&mut self, class_index: usize, level_index: usize, open: &mut OpenHosts) {
         let classes = self.classes;
@@ -366,16 +328,14 @@ impl<'a> Packer<'a> {
             let before = self.topology.openness(&level.rules);
             let mut position = 0;
             while self.left[class_index] > 0 {
-                let wanted = self.left[class_index] as usize;
-                let Some(host) = open.get(position, wanted) else { break };
+                let Some(host) = self.open_host(class, level, open, position) else { break };
                 self.place_on(class_index, level_index, host);
                 position += 1;
             }
             if self.left[class_index] == 0 || self.topology.openness(&level.rules) == before {
                 return;
             }
-            open.entries.retain(|(_, host)| times_fitting(&class.requests, &self.hosts[*host].free) > 0);
-            open.sorted = 0;
+            open.retain(|host| times_fitting(&class.requests, &self.hosts[host].free) > 0);
         }
     }
 
@@ -441,7 +401,7 @@ impl<'a> Packer<'a> {
             *self.claims_held.entry(claim.clone()).or_insert(0) += pods;
         }
         self.topology.add(&class.appearance, host_id, pods);
-        self.leading[host_id] = leading(&self.hosts[host_id]);
+        self.note_room(host_id);
     }
 
     fn take_off(&mut self, class_index: usize, host_id: HostId, pods: u32) {
@@ -475,7 +435,13 @@ impl<'a> Packer<'a> {
             }
         }
         self.topology.remove(&class.appearance, host_id, pods);
-        self.leading[host_id] = leading(&self.hosts[host_id]);
+        self.note_room(host_id);
+    }
+
+    /// The host's free room has changed.
+    fn note_room(&mut self, host: HostId) {
+        self.leading[host] = leading(&self.hosts[host]);
+        self.fill_order.change(host);
     }
 
     fn claim_is_held(&self, class: &Class) -> bool {
@@ -496,6 +462,7 @@ impl<'a> Packer<'a> {
         self.hosts_in_cell[cell_index] += 1;
         self.hosts.push(Host::planned(cell_index, cell, candidate, limits));
         self.leading.extend(self.hosts.last().map(leading));
+        self.fill_order.change(self.hosts.len() - 1);
         self.topology.join(cell_index);
         self.journal.push(Change::Bought);
         self.hosts.len() - 1
@@ -522,7 +489,7 @@ impl<'a> Packer<'a> {
             *free += more;
             self.wanted[dimension] -= more;
         }
-        self.leading[host_id] = leading(&self.hosts[host_id]);
+        self.note_room(host_id);
     }
 
     /// Gives every planned host the cheapest type that holds what is on it.
@@ -727,35 +694,6 @@ impl Packer<'_> {
             })
             .sum()
     }
-}
-
-/// Hosts in the order in which they are to be filled, sorted only as far as it is looked at.
-struct OpenHosts {
-    entries: Vec<(f64, HostId)>,
-    sorted: usize,
-}
-
-impl OpenHosts {
-    fn get(&mut self, position: usize, wanted: usize) -> Option<HostId> {
-        if position >= self.entries.len() {
-            return None;
-        }
-        if position >= self.sorted {
-            let rest = &mut self.entries[self.sorted..];
-            let chunk = (wanted * 2 + 32).max(self.sorted).min(rest.len());
-            let by_tightness = |a: &(f64, HostId), b: &(f64, HostId)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            if chunk < rest.len() {
-                rest.select_nth_unstable_by(chunk, by_tightness);
-            }
-            rest[..chunk].sort_unstable_by(by_tightness);
-            self.sorted += chunk;
-        }
-        Some(self.entries[position].1)
-    }
-}
-
-fn leading(host: &Host) -> [i64; 2] {
-    [host.free[0], host.free[1]]
 }
 
 pub(crate) fn add_times(sum: &mut Amounts, amounts: &[i64], times: i64) {

@@ -1,10 +1,15 @@
 //! How the packer spends money: what to buy for a class of pods that finds no room.
 
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
 use smallvec::SmallVec;
 
-use crate::class::{Class, Level};
+use crate::class::{Class, Classes, Level};
 use crate::host::{HostOrigin, fits, times_fitting};
-use crate::market::Amounts;
+use crate::market::{Amounts, Candidate};
 use crate::pattern::{Ingredient, Pattern};
 use crate::topology::{HostId, Place, PodRules, Topology};
 
@@ -38,35 +43,66 @@ pub(super) enum Purchase {
 }
 
 /// What is the same for every purchase for a class.
+#[derive(Default)]
 pub(super) struct Shopping {
-    /// No rule binds the class: what is bought may be filled with a mix at once.
-    mixes: bool,
-    /// Classes that could share a host with it.
-    companions: Vec<usize>,
+    /// Classes that could share a host with it, once they have been asked for.
+    companions: OnceCell<Vec<usize>>,
     /// What a new host costs for its worth, to judge growth by; it changes too little to ask each time.
     going_rate: Option<(i32, f64)>,
 }
 
+/// A class of which a host takes only so many, because of these groups.
+pub(super) struct CappedClass {
+    class: usize,
+    cap: u32,
+    groups: SmallVec<[usize; 2]>,
+}
+
+impl CappedClass {
+    pub(super) fn among(order: &[usize], classes: &Classes, topology: &Topology) -> Vec<Self> {
+        let capped = |class: &usize| {
+            let state = &classes.all[*class];
+            let rules = &state.levels.last()?.rules;
+            let groups = capping_groups(state, rules, topology);
+            let cap = per_host_cap(state, rules, topology)?;
+            (!groups.is_empty()).then_some(Self { class: *class, cap, groups })
+        };
+        order.iter().filter_map(capped).collect()
+    }
+}
+
+/// Something that can be bought, and what it costs for its worth.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    ratio: f64,
+    price: i64,
+    cell: usize,
+    candidate: usize,
+}
+
+impl Offer {
+    fn by_ratio(&self, other: &Self) -> Ordering {
+        let rest = |offer: &Self| (offer.price, offer.cell, offer.candidate);
+        self.ratio.total_cmp(&other.ratio).then_with(|| rest(self).cmp(&rest(other)))
+    }
+}
+
 impl Packer<'_> {
-    /// What is the same for every purchase for a class at a level.
-    pub(super) fn shopping(&self, class_index: usize, level: &Level) -> Shopping {
-        let class = &self.classes.all[class_index];
-        let mixes = is_unruled(class, &level.rules);
-        let mut companions: Vec<usize> = self
-            .order
-            .iter()
-            .copied()
-            .filter(|other| *other != class_index && self.left[*other] > 0)
-            .filter(|other| {
-                let other = &self.classes.all[*other];
-                !mixes || is_unruled(other, &other.levels[0].rules)
-            })
-            .collect();
+    /// Classes that could share a host with this one: for one that no rule binds, those that none binds
+    /// either, since what is bought for it is filled with a mix at once.
+    fn companions(&self, class_index: usize, mixes: bool) -> Vec<usize> {
+        let companions = self.order.iter().copied().filter(|other| {
+            let class = &self.classes.all[*other];
+            *other != class_index
+                && self.left[*other] > 0
+                && (!mixes || is_unruled(class, &class.levels[0].rules))
+        });
+        let mut companions: Vec<usize> = companions.collect();
         if !mixes {
             let stride = companions.len().div_ceil(TRIAL_CLASSES).max(1);
             companions = companions.into_iter().step_by(stride).collect();
         }
-        Shopping { mixes, companions, going_rate: None }
+        companions
     }
 
     /// The purchase that gives the most worth for the money, from the heaviest pools that have any.
@@ -96,6 +132,41 @@ impl Packer<'_> {
         None
     }
 
+    /// Shows every candidate that takes a pod of the class, the cheapest of each cell first, until `look` has
+    /// seen enough of the cell.
+    fn each_candidate(
+        &self,
+        class_index: usize,
+        level: &Level,
+        weight: i32,
+        mut look: impl FnMut(usize, usize, &Candidate) -> ControlFlow<()>,
+    ) {
+        let class = &self.classes.all[class_index];
+        let attaches = !(class.volumes.own.is_empty() && class.volumes.shared.is_empty());
+        for cell_index in self.admitted_cells[level.demand].ones() {
+            let cell = &self.market.cells[cell_index];
+            let pool = &self.snapshot.pools[cell.pool];
+            if pool.weight != weight
+                || pool.replicas.is_some()
+                || self.topology.room(&level.rules, &class.appearance, Place::NewIn(cell_index)).is_err()
+                || class.ports.iter().any(|port| cell.daemon_ports.iter().any(|taken| taken.conflicts(port)))
+                || !self.min_values_hold(&[(class_index, 1)], cell_index, &class.requests)
+            {
+                continue;
+            }
+            for index in &cell.front {
+                let candidate = &cell.candidates[*index];
+                if fits(&class.requests, &candidate.free)
+                    && self.ledger.shortage(cell.pool, candidate).is_none()
+                    && (!attaches || self.volumes_fit_new(class, cell.pool, candidate))
+                    && look(cell_index, *index, candidate).is_break()
+                {
+                    break;
+                }
+            }
+        }
+    }
+
     /// The best new host: the ratio of its price to the worth of what it would hold.
     fn best_new(
         &self,
@@ -105,107 +176,132 @@ impl Packer<'_> {
         shopping: &Shopping,
     ) -> Option<(f64, Purchase)> {
         let class = &self.classes.all[class_index];
-        let cap = per_host_cap(class, &level.rules, &self.topology).unwrap_or(u32::MAX);
-        let here = self.left[class_index].min(cap);
-        let own_worth = self.worth.value(&class.requests);
-        let share = if here == cap { self.share_of_forced_host(class, level) } else { Amounts::new() };
-        let mut options: Vec<(f64, i64, usize, usize)> = Vec::new();
-        for cell_index in self.admitted_cells[level.demand].ones() {
-            let cell = &self.market.cells[cell_index];
-            let pool = &self.snapshot.pools[cell.pool];
-            if pool.weight != weight
-                || pool.replicas.is_some()
-                || self.topology.room(&level.rules, &class.appearance, Place::NewIn(cell_index)).is_err()
-                || class.ports.iter().any(|port| cell.daemon_ports.iter().any(|taken| taken.conflicts(port)))
-            {
-                continue;
+        match per_host_cap(class, &level.rules, &self.topology) {
+            Some(cap) if cap <= self.left[class_index] => {
+                self.best_forced(class_index, level, weight, cap)
             }
-            for index in &cell.front {
-                let candidate = &cell.candidates[*index];
-                let pods = times_fitting(&class.requests, &candidate.free).min(here);
-                if pods == 0
-                    || self.ledger.shortage(cell.pool, candidate).is_some()
-                    || !self.volumes_fit_new(class, cell.pool, candidate)
-                    || !self.min_values_hold(&[(class_index, 1)], cell_index, &class.requests)
-                {
-                    continue;
-                }
-                let own = own_worth * f64::from(pods);
-                let useful = if here == cap {
-                    let mut useful = share.clone();
-                    add_times(&mut useful, &class.requests, i64::from(pods));
-                    useful
-                } else {
-                    self.wanted_at_least(class, pods)
-                };
-                let worth = self.worth.value_capped(&candidate.free, &useful).max(own);
-                let ratio = ratio(candidate.price + NODE_MICRO_USD, worth);
-                options.push((ratio, candidate.price, cell_index, *index));
-            }
+            _ => self.best_mix(class_index, level, weight, shopping),
         }
-        let by_ratio = |a: &(f64, i64, usize, usize), b: &(f64, i64, usize, usize)| {
-            a.0.total_cmp(&b.0).then_with(|| (a.1, a.2, a.3).cmp(&(b.1, b.2, b.3)))
-        };
-        if here == cap {
-            let best = *options.iter().min_by(|a, b| by_ratio(a, b))?;
-            let choices = self.equally_good(&options, best);
-            return Some((best.0, Purchase::New { choices }));
-        }
-        let wanted = self.wanted_at_least(class, self.left[class_index]);
-        if options.len() > TRIALS {
-            options.select_nth_unstable_by(TRIALS, by_ratio);
-            options.truncate(TRIALS);
-        }
-        let (ratio, cell, candidate, pattern) = options
-            .into_iter()
-            .map(|(_, price, cell, candidate)| {
-                let room = &self.market.cells[cell].candidates[candidate].free;
-                let pattern = self.trial(class_index, cell, room, shopping);
-                // What others would put here counts only as far as they lack room elsewhere.
-                let useful = self.worth.value_capped(&pattern.requests(&self.classes.all), &wanted);
-                (ratio(price + NODE_MICRO_USD, useful), price, cell, candidate, pattern)
-            })
-            .min_by(|a, b| a.0.total_cmp(&b.0).then_with(|| (a.1, a.2, a.3).cmp(&(b.1, b.2, b.3))))
-            .map(|(ratio, _, cell, candidate, pattern)| (ratio, cell, candidate, pattern))?;
-        let purchase = if shopping.mixes {
-            Purchase::Mix { cell, candidate, pattern }
-        } else {
-            Purchase::New { choices: vec![(cell, candidate)] }
-        };
-        Some((ratio, purchase))
     }
 
-    /// The options as good as the best, those of the cells with the fewest planned hosts first.
-    fn equally_good(
+    /// The best host for pods of which each takes so few that their number decides how many there are.
+    fn best_forced(
         &self,
-        options: &[(f64, i64, usize, usize)],
-        best: (f64, i64, usize, usize),
-    ) -> Vec<(usize, usize)> {
-        let mut choices: Vec<(usize, usize)> = options
+        class_index: usize,
+        level: &Level,
+        weight: i32,
+        cap: u32,
+    ) -> Option<(f64, Purchase)> {
+        let class = &self.classes.all[class_index];
+        let own_worth = self.worth.value(&class.requests);
+        let share = self.share_of_forced_host(class, level);
+        let mut offers: Vec<Offer> = Vec::new();
+        self.each_candidate(class_index, level, weight, |cell, index, candidate| {
+            let pods = times_fitting(&class.requests, &candidate.free).min(cap);
+            let mut useful = share.clone();
+            add_times(&mut useful, &class.requests, i64::from(pods));
+            let own = own_worth * f64::from(pods);
+            let worth = self.worth.value_capped(&candidate.free, &useful).max(own);
+            let ratio = ratio(candidate.price + NODE_MICRO_USD, worth);
+            offers.push(Offer { ratio, price: candidate.price, cell, candidate: index });
+            ControlFlow::Continue(())
+        });
+        let best = *offers.iter().min_by(|a, b| a.by_ratio(b))?;
+        Some((best.ratio, Purchase::New { choices: self.equally_good(&offers, best) }))
+    }
+
+    /// The offers as good as the best, those of the cells with the fewest planned hosts first.
+    fn equally_good(&self, offers: &[Offer], best: Offer) -> Vec<(usize, usize)> {
+        let mut choices: Vec<(usize, usize)> = offers
             .iter()
-            .filter(|(ratio, price, ..)| ratio.total_cmp(&best.0).is_eq() && *price == best.1)
-            .map(|(_, _, cell, candidate)| (*cell, *candidate))
+            .filter(|offer| offer.ratio.total_cmp(&best.ratio).is_eq() && offer.price == best.price)
+            .map(|offer| (offer.cell, offer.candidate))
             .collect();
         choices.sort_by_key(|(cell, candidate)| (self.hosts_in_cell[*cell], *cell, *candidate));
         choices.dedup_by_key(|(cell, _)| *cell);
         choices
     }
 
-    /// Fills room in a cell with the class and with what else remains.
-    fn trial(&self, class_index: usize, cell: usize, room: &[i64], shopping: &Shopping) -> Pattern {
+    /// The best host for the class and what else remains, of the few most promising: each is filled to see
+    /// what it would hold.
+    fn best_mix(
+        &self,
+        class_index: usize,
+        level: &Level,
+        weight: i32,
+        shopping: &Shopping,
+    ) -> Option<(f64, Purchase)> {
+        let class = &self.classes.all[class_index];
+        let mixes = is_unruled(class, &level.rules);
+        let companions = shopping.companions.get_or_init(|| self.companions(class_index, mixes));
+        let wanted = self.wanted_at_least(class, self.left[class_index]);
+        let mut trials: Vec<(&Amounts, Vec<Ingredient>, Pattern)> = Vec::new();
+        let (best, pattern) = self
+            .promising(class_index, level, weight, &wanted)
+            .into_iter()
+            .map(|offer| {
+                let room = &self.market.cells[offer.cell].candidates[offer.candidate].free;
+                let ingredients = self.ingredients(class_index, offer.cell, companions);
+                let tried = trials.iter().find(|(size, of, _)| *size == room && *of == ingredients);
+                let pattern = tried.map_or_else(
+                    || Pattern::fill(room, &ingredients, &self.classes.all, self.worth),
+                    |(.., pattern)| pattern.clone(),
+                );
+                // What others would put here counts only as far as they lack room elsewhere.
+                let useful = self.worth.value_capped(&pattern.requests(&self.classes.all), &wanted);
+                trials.push((room, ingredients, pattern));
+                Offer { ratio: ratio(offer.price + NODE_MICRO_USD, useful), ..offer }
+            })
+            .enumerate()
+            .min_by(|(_, a), (_, b)| a.by_ratio(b))
+            .map(|(trial, offer)| (offer, trial))?;
+        let pattern = trials.swap_remove(pattern).2;
+        let purchase = if mixes {
+            Purchase::Mix { cell: best.cell, candidate: best.candidate, pattern }
+        } else {
+            Purchase::New { choices: vec![(best.cell, best.candidate)] }
+        };
+        Some((best.ratio, purchase))
+    }
+
+    /// The offers with the most room of use for the money.
+    fn promising(&self, class_index: usize, level: &Level, weight: i32, wanted: &[i64]) -> Vec<Offer> {
+        let class = &self.classes.all[class_index];
+        let own_worth = self.worth.value(&class.requests);
+        let most = self.worth.value(wanted);
+        let mut best: Vec<Offer> = Vec::new();
+        self.each_candidate(class_index, level, weight, |cell, index, candidate| {
+            let price = candidate.price + NODE_MICRO_USD;
+            let last = if best.len() < TRIALS { None } else { best.last() };
+            if last.is_some_and(|last| ratio(price, most) > last.ratio) {
+                return ControlFlow::Break(());
+            }
+            let pods = times_fitting(&class.requests, &candidate.free).min(self.left[class_index]);
+            let own = own_worth * f64::from(pods);
+            let worth =
+                self.worth.value_capped(&candidate.free, &self.wanted_at_least(class, pods)).max(own);
+            let offer =
+                Offer { ratio: ratio(price, worth), price: candidate.price, cell, candidate: index };
+            if last.is_none_or(|last| offer.by_ratio(last).is_lt()) {
+                best.truncate(TRIALS - 1);
+                best.insert(best.partition_point(|other| other.by_ratio(&offer).is_lt()), offer);
+            }
+            ControlFlow::Continue(())
+        });
+        best
+    }
+
+    /// The class and what else may share a host of the cell with it.
+    fn ingredients(&self, class_index: usize, cell: usize, companions: &[usize]) -> Vec<Ingredient> {
         let weight = self.snapshot.pools[self.market.cells[cell].pool].weight;
         // A class that a heavier pool serves waits for that.
-        let companions = shopping.companions.iter().copied().filter(|other| {
+        let companions = companions.iter().copied().filter(|other| {
             self.left[*other] > 0
                 && self.heaviest_pool[*other] <= weight
                 && self.admitted_cells[self.classes.all[*other].levels[0].demand].contains(cell)
         });
-        let ingredients: Vec<Ingredient> = [class_index]
-            .into_iter()
-            .chain(companions)
-            .map(|class| Ingredient { class, pods: self.left[class] })
-            .collect();
-        Pattern::fill(room, &ingredients, &self.classes.all, self.worth)
+        let classes = [class_index].into_iter().chain(companions);
+        classes.map(|class| Ingredient { class, pods: self.left[class] }).collect()
     }
 
     /// What each of the hosts that pods of this kind force should take of all that is wanted.
@@ -215,17 +311,10 @@ impl Packer<'_> {
     fn share_of_forced_host(&self, class: &Class, level: &Level) -> Amounts {
         let groups = capping_groups(class, &level.rules, &self.topology);
         let hosts: u32 = self
-            .order
+            .capped
             .iter()
-            .filter(|other| self.left[**other] > 0)
-            .filter_map(|other| {
-                let other_class = &self.classes.all[*other];
-                let rules = &other_class.levels.last()?.rules;
-                let shared =
-                    capping_groups(other_class, rules, &self.topology).iter().any(|g| groups.contains(g));
-                let cap = per_host_cap(other_class, rules, &self.topology)?;
-                shared.then(|| self.left[*other].div_ceil(cap))
-            })
+            .filter(|other| other.groups.iter().any(|group| groups.contains(group)))
+            .map(|other| self.left[other.class].div_ceil(other.cap))
             .sum();
         let hosts = i64::from(hosts.max(1));
         // An eighth more: what is left over on a full host is rarely of use.
@@ -250,17 +339,23 @@ impl Packer<'_> {
         acceptable: f64,
     ) -> Option<Purchase> {
         let planned = self.hosts.len() - self.existing;
-        let mut best: Option<(f64, usize, HostId, usize)> = None;
+        if planned == 0 {
+            return None;
+        }
+        let hosts: Cow<'_, [HostId]> = if acceptable.is_infinite() {
+            (self.existing..self.hosts.len()).collect()
+        } else {
+            Cow::Borrowed(&self.growable[self.growable.partition_point(|host| *host < self.existing)..])
+        };
+        let start = self.existing + self.growth_cursor % planned;
+        let (before, after) = hosts.split_at(hosts.partition_point(|host| *host < start));
+        let mut best: Option<(f64, HostId, usize)> = None;
         let mut probes = 0;
-        for step in 0..planned {
-            let host = self.existing + (self.growth_cursor + step) % planned;
-            if !(self.hosts[host].may_grow || acceptable.is_infinite()) {
-                continue;
-            }
+        for host in after.iter().chain(before).copied() {
             let Some((ratio, candidate)) = self.growth_of(host, class_index, level, weight) else { continue };
             if ratio <= acceptable {
                 if best.is_none_or(|(least, ..)| ratio < least) {
-                    best = Some((ratio, step, host, candidate));
+                    best = Some((ratio, host, candidate));
                 }
                 probes += 1;
                 if probes == GROWTH_PROBES {
@@ -268,8 +363,8 @@ impl Packer<'_> {
                 }
             }
         }
-        let (_, step, host, candidate) = best?;
-        self.growth_cursor = (self.growth_cursor + step + 1) % planned;
+        let (_, host, candidate) = best?;
+        self.growth_cursor = (host - self.existing + 1) % planned;
         Some(Purchase::Grow { host, candidate })
     }
 
@@ -309,8 +404,9 @@ impl Packer<'_> {
         let option = &cell_ref.candidates[larger];
         let room: Amounts = option.free.iter().zip(&load).map(|(free, load)| free - load).collect();
         let useful = self.worth.value_capped(&room, &self.wanted_at_least(class, 1));
-        self.min_values_hold(&with_more(&host.placed, class_index, 1), cell, &needed)
-            .then(|| (ratio(option.price - current.price, useful), larger))
+        let legal = !self.min_values_matter(cell_ref.pool)
+            || self.min_values_hold(&with_more(&host.placed, class_index, 1), cell, &needed);
+        legal.then(|| (ratio(option.price - current.price, useful), larger))
     }
 }
 

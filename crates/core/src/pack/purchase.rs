@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
-use std::ops::ControlFlow;
+use std::rc::Rc;
 
 use smallvec::SmallVec;
 
 use crate::class::{Class, Classes, Level};
 use crate::host::{HostOrigin, fits, times_fitting};
-use crate::market::{Amounts, Candidate};
+use crate::market::{Amounts, Candidate, Cell};
 use crate::pattern::{Ingredient, Pattern};
 use crate::topology::{HostId, Place, PodRules, Topology};
 
@@ -28,6 +28,9 @@ const NODE_MICRO_USD: i64 = 1;
 /// How many offerings are tried out by filling them with what is still to be placed.
 const TRIALS: usize = 12;
 
+/// How far apart the offerings are that are looked at first, for a measure of the others.
+const SAMPLE_STRIDE: usize = 16;
+
 /// How many classes such a trial looks at, spread evenly over what remains.
 const TRIAL_CLASSES: usize = 48;
 
@@ -37,7 +40,7 @@ pub(super) enum Purchase {
     /// A host for pods of one class, of a cell and a candidate: several where they are equally good.
     New { choices: Vec<(usize, usize)> },
     /// A host for a mix of classes that no rule binds.
-    Mix { cell: usize, candidate: usize, pattern: Pattern },
+    Mix { cell: usize, candidate: usize, pattern: Rc<Pattern> },
     /// A larger type for a planned host.
     Grow { host: HostId, candidate: usize },
 }
@@ -48,7 +51,14 @@ pub(super) struct Shopping {
     /// Classes that could share a host with it, once they have been asked for.
     companions: OnceCell<Vec<usize>>,
     /// What a new host costs for its worth, to judge growth by; it changes too little to ask each time.
-    going_rate: Option<(i32, f64)>,
+    going_rate: Option<(i32, Rate)>,
+}
+
+/// What a new host costs for its worth.
+#[derive(Clone, Copy, Debug)]
+enum Rate {
+    Exactly(f64),
+    AtLeast(f64),
 }
 
 /// A class of which a host takes only so many, because of these groups.
@@ -87,22 +97,51 @@ impl Offer {
     }
 }
 
+/// The few best offers, best first.
+#[derive(Default)]
+struct Best {
+    offers: Vec<Offer>,
+}
+
+impl Best {
+    /// Whether nothing with at least this ratio is among the best any more.
+    fn beats(&self, ratio: f64) -> bool {
+        self.offers.len() == TRIALS && self.offers.last().is_some_and(|last| ratio > last.ratio)
+    }
+
+    fn offer(&mut self, offer: Offer) {
+        let position = self.offers.partition_point(|other| other.by_ratio(&offer).is_lt());
+        let is_known = self.offers.get(position).is_some_and(|other| other.by_ratio(&offer).is_eq());
+        if position < TRIALS && !is_known {
+            self.offers.truncate(TRIALS - 1);
+            self.offers.insert(position, offer);
+        }
+    }
+}
+
+/// An offer and what it would be filled with.
+struct Trial<'a> {
+    offer: Offer,
+    room: &'a Amounts,
+    ingredients: Rc<Vec<Ingredient>>,
+    pattern: Rc<Pattern>,
+    useful: f64,
+}
+
 impl Packer<'_> {
     /// Classes that could share a host with this one: for one that no rule binds, those that none binds
     /// either, since what is bought for it is filled with a mix at once.
     fn companions(&self, class_index: usize, mixes: bool) -> Vec<usize> {
-        let companions = self.order.iter().copied().filter(|other| {
-            let class = &self.classes.all[*other];
-            *other != class_index
-                && self.left[*other] > 0
-                && (!mixes || is_unruled(class, &class.levels[0].rules))
-        });
-        let mut companions: Vec<usize> = companions.collect();
-        if !mixes {
-            let stride = companions.len().div_ceil(TRIAL_CLASSES).max(1);
-            companions = companions.into_iter().step_by(stride).collect();
-        }
-        companions
+        let companions = || {
+            self.order.iter().copied().filter(|other| {
+                let class = &self.classes.all[*other];
+                *other != class_index
+                    && self.left[*other] > 0
+                    && (!mixes || is_unruled(class, &class.levels[0].rules))
+            })
+        };
+        let stride = if mixes { 1 } else { companions().count().div_ceil(TRIAL_CLASSES).max(1) };
+        companions().step_by(stride).collect()
     }
 
     /// The purchase that gives the most worth for the money, from the heaviest pools that have any.
@@ -116,14 +155,23 @@ impl Packer<'_> {
             return None;
         }
         if let Some((weight, rate)) = shopping.going_rate
-            && let Some(growth) = self.growth(class_index, level, weight, rate * GROWTH_PREFERENCE)
+            && let Some(growth) = self.growth(class_index, level, weight, rate)
         {
             return Some(growth);
         }
         for weight in self.weights.clone() {
+            // Growth that is good enough beside the best that a new host could be saves finding out how
+            // good one really is.
+            if shopping.going_rate.is_none() && !self.growable.is_empty() {
+                let rate = Rate::AtLeast(self.least_rate(class_index, level, weight));
+                if let Some(growth) = self.growth(class_index, level, weight, rate) {
+                    shopping.going_rate = Some((weight, rate));
+                    return Some(growth);
+                }
+            }
             let new = self.best_new(class_index, level, weight, shopping);
-            let rate = new.as_ref().map_or(f64::INFINITY, |(ratio, _)| *ratio);
-            let growth = self.growth(class_index, level, weight, rate * GROWTH_PREFERENCE);
+            let rate = Rate::Exactly(new.as_ref().map_or(f64::INFINITY, |(ratio, _)| *ratio));
+            let growth = self.growth(class_index, level, weight, rate);
             if growth.is_some() || new.is_some() {
                 shopping.going_rate = Some((weight, rate));
                 return growth.or(new.map(|(_, purchase)| purchase));
@@ -132,39 +180,27 @@ impl Packer<'_> {
         None
     }
 
-    /// Shows every candidate that takes a pod of the class, the cheapest of each cell first, until `look` has
-    /// seen enough of the cell.
-    fn each_candidate(
-        &self,
-        class_index: usize,
-        level: &Level,
-        weight: i32,
-        mut look: impl FnMut(usize, usize, &Candidate) -> ControlFlow<()>,
-    ) {
+    /// The cells of which a new host could take a pod of the class, as far as all but its size decides.
+    fn open_cells(&self, class_index: usize, level: &Level, weight: i32) -> Vec<usize> {
         let class = &self.classes.all[class_index];
-        let attaches = !(class.volumes.own.is_empty() && class.volumes.shared.is_empty());
-        for cell_index in self.admitted_cells[level.demand].ones() {
-            let cell = &self.market.cells[cell_index];
+        let is_open = |index: &usize| {
+            let cell = &self.market.cells[*index];
             let pool = &self.snapshot.pools[cell.pool];
-            if pool.weight != weight
-                || pool.replicas.is_some()
-                || self.topology.room(&level.rules, &class.appearance, Place::NewIn(cell_index)).is_err()
-                || class.ports.iter().any(|port| cell.daemon_ports.iter().any(|taken| taken.conflicts(port)))
-                || !self.min_values_hold(&[(class_index, 1)], cell_index, &class.requests)
-            {
-                continue;
-            }
-            for index in &cell.front {
-                let candidate = &cell.candidates[*index];
-                if fits(&class.requests, &candidate.free)
-                    && self.ledger.shortage(cell.pool, candidate).is_none()
-                    && (!attaches || self.volumes_fit_new(class, cell.pool, candidate))
-                    && look(cell_index, *index, candidate).is_break()
-                {
-                    break;
-                }
-            }
-        }
+            pool.weight == weight
+                && pool.replicas.is_none()
+                && self.topology.room(&level.rules, &class.appearance, Place::NewIn(*index)).is_ok()
+                && !class.ports.iter().any(|port| cell.daemon_ports.iter().any(|taken| taken.conflicts(port)))
+                && self.min_values_hold(&[(class_index, 1)], *index, &class.requests)
+        };
+        self.admitted_cells[level.demand].ones().filter(is_open).collect()
+    }
+
+    /// Whether a new host of this candidate could take a pod of the class, as far as its size decides.
+    fn could_hold(&self, class: &Class, cell: &Cell, candidate: &Candidate) -> bool {
+        let attaches = !(class.volumes.own.is_empty() && class.volumes.shared.is_empty());
+        fits(&class.requests, &candidate.free)
+            && self.ledger.shortage(cell.pool, candidate).is_none()
+            && (!attaches || self.volumes_fit_new(class, cell.pool, candidate))
     }
 
     /// The best new host: the ratio of its price to the worth of what it would hold.
@@ -196,16 +232,22 @@ impl Packer<'_> {
         let own_worth = self.worth.value(&class.requests);
         let share = self.share_of_forced_host(class, level);
         let mut offers: Vec<Offer> = Vec::new();
-        self.each_candidate(class_index, level, weight, |cell, index, candidate| {
-            let pods = times_fitting(&class.requests, &candidate.free).min(cap);
-            let mut useful = share.clone();
-            add_times(&mut useful, &class.requests, i64::from(pods));
-            let own = own_worth * f64::from(pods);
-            let worth = self.worth.value_capped(&candidate.free, &useful).max(own);
-            let ratio = ratio(candidate.price + NODE_MICRO_USD, worth);
-            offers.push(Offer { ratio, price: candidate.price, cell, candidate: index });
-            ControlFlow::Continue(())
-        });
+        for cell_index in self.open_cells(class_index, level, weight) {
+            let cell = &self.market.cells[cell_index];
+            for index in &cell.front {
+                let candidate = &cell.candidates[*index];
+                if !self.could_hold(class, cell, candidate) {
+                    continue;
+                }
+                let pods = times_fitting(&class.requests, &candidate.free).min(cap);
+                let mut useful = share.clone();
+                add_times(&mut useful, &class.requests, i64::from(pods));
+                let own = own_worth * f64::from(pods);
+                let worth = self.worth.value_capped(&candidate.free, &useful).max(own);
+                let ratio = ratio(candidate.price + NODE_MICRO_USD, worth);
+                offers.push(Offer { ratio, price: candidate.price, cell: cell_index, candidate: *index });
+            }
+        }
         let best = *offers.iter().min_by(|a, b| a.by_ratio(b))?;
         Some((best.ratio, Purchase::New { choices: self.equally_good(&offers, best) }))
     }
@@ -235,60 +277,101 @@ impl Packer<'_> {
         let mixes = is_unruled(class, &level.rules);
         let companions = shopping.companions.get_or_init(|| self.companions(class_index, mixes));
         let wanted = self.wanted_at_least(class, self.left[class_index]);
-        let mut trials: Vec<(&Amounts, Vec<Ingredient>, Pattern)> = Vec::new();
-        let (best, pattern) = self
-            .promising(class_index, level, weight, &wanted)
-            .into_iter()
-            .map(|offer| {
-                let room = &self.market.cells[offer.cell].candidates[offer.candidate].free;
-                let ingredients = self.ingredients(class_index, offer.cell, companions);
-                let tried = trials.iter().find(|(size, of, _)| *size == room && *of == ingredients);
-                let pattern = tried.map_or_else(
-                    || Pattern::fill(room, &ingredients, &self.classes.all, self.worth),
-                    |(.., pattern)| pattern.clone(),
-                );
-                // What others would put here counts only as far as they lack room elsewhere.
-                let useful = self.worth.value_capped(&pattern.requests(&self.classes.all), &wanted);
-                trials.push((room, ingredients, pattern));
-                Offer { ratio: ratio(offer.price + NODE_MICRO_USD, useful), ..offer }
-            })
-            .enumerate()
-            .min_by(|(_, a), (_, b)| a.by_ratio(b))
-            .map(|(trial, offer)| (offer, trial))?;
-        let pattern = trials.swap_remove(pattern).2;
+        let mut trials: Vec<Trial<'_>> = Vec::new();
+        for offer in self.promising(class_index, level, weight, &wanted) {
+            let room = &self.market.cells[offer.cell].candidates[offer.candidate].free;
+            let in_cell = trials.iter().find(|trial| trial.offer.cell == offer.cell);
+            let ingredients = in_cell.map_or_else(
+                || Rc::new(self.ingredients(class_index, offer.cell, companions)),
+                |trial| trial.ingredients.clone(),
+            );
+            let alike = trials.iter().find(|trial| trial.room == room && trial.ingredients == ingredients);
+            let (pattern, useful) = alike.map_or_else(
+                || {
+                    let pattern = Pattern::fill(room, &ingredients, &self.classes.all, self.worth);
+                    // What others would put here counts only as far as they lack room elsewhere.
+                    let useful = self.worth.value_capped(&pattern.requests(&self.classes.all), &wanted);
+                    (Rc::new(pattern), useful)
+                },
+                |trial| (trial.pattern.clone(), trial.useful),
+            );
+            let offer = Offer { ratio: ratio(offer.price + NODE_MICRO_USD, useful), ..offer };
+            trials.push(Trial { offer, room, ingredients, pattern, useful });
+        }
+        let Trial { offer: best, pattern, .. } = trials.iter().min_by(|a, b| a.offer.by_ratio(&b.offer))?;
         let purchase = if mixes {
-            Purchase::Mix { cell: best.cell, candidate: best.candidate, pattern }
+            Purchase::Mix { cell: best.cell, candidate: best.candidate, pattern: pattern.clone() }
         } else {
             Purchase::New { choices: vec![(best.cell, best.candidate)] }
         };
         Some((best.ratio, purchase))
     }
 
+    /// No new host costs less than this for its worth, whatever it would hold.
+    fn least_rate(&self, class_index: usize, level: &Level, weight: i32) -> f64 {
+        let class = &self.classes.all[class_index];
+        let wanted = self.wanted_at_least(class, self.left[class_index]);
+        let most = self.worth.value(&wanted);
+        let mut least = f64::INFINITY;
+        for cell in self.open_cells(class_index, level, weight) {
+            let cell = &self.market.cells[cell];
+            for candidate in cell.front.iter().map(|index| &cell.candidates[*index]) {
+                let price = candidate.price + NODE_MICRO_USD;
+                if ratio(price, most) >= least {
+                    break;
+                }
+                let rate = ratio(price, self.worth.value_capped(&candidate.free, &wanted));
+                if rate < least && self.could_hold(class, cell, candidate) {
+                    least = rate;
+                }
+            }
+        }
+        least
+    }
+
     /// The offers with the most room of use for the money.
+    ///
+    /// No offer costs less for its worth than if it held all that is wanted, nor than if all of its room that
+    /// is wanted were filled: beside a few good ones most are passed over by that alone.
     fn promising(&self, class_index: usize, level: &Level, weight: i32, wanted: &[i64]) -> Vec<Offer> {
         let class = &self.classes.all[class_index];
-        let own_worth = self.worth.value(&class.requests);
+        let cells = self.open_cells(class_index, level, weight);
         let most = self.worth.value(wanted);
-        let mut best: Vec<Offer> = Vec::new();
-        self.each_candidate(class_index, level, weight, |cell, index, candidate| {
+        let mut best = Best::default();
+        let consider = |best: &mut Best, cell_index: usize, index: usize| {
+            let cell = &self.market.cells[cell_index];
+            let candidate = &cell.candidates[index];
             let price = candidate.price + NODE_MICRO_USD;
-            let last = if best.len() < TRIALS { None } else { best.last() };
-            if last.is_some_and(|last| ratio(price, most) > last.ratio) {
-                return ControlFlow::Break(());
+            if !best.beats(ratio(price, self.worth.value_capped(&candidate.free, wanted)))
+                && self.could_hold(class, cell, candidate)
+            {
+                let ratio = ratio(price, self.worth_of_use(class_index, candidate));
+                best.offer(Offer { ratio, price: candidate.price, cell: cell_index, candidate: index });
             }
-            let pods = times_fitting(&class.requests, &candidate.free).min(self.left[class_index]);
-            let own = own_worth * f64::from(pods);
-            let worth =
-                self.worth.value_capped(&candidate.free, &self.wanted_at_least(class, pods)).max(own);
-            let offer =
-                Offer { ratio: ratio(price, worth), price: candidate.price, cell, candidate: index };
-            if last.is_none_or(|last| offer.by_ratio(last).is_lt()) {
-                best.truncate(TRIALS - 1);
-                best.insert(best.partition_point(|other| other.by_ratio(&offer).is_lt()), offer);
-            }
-            ControlFlow::Continue(())
-        });
-        best
+        };
+        for cell in &cells {
+            let sample = self.market.cells[*cell].front.iter().step_by(SAMPLE_STRIDE);
+            sample.for_each(|index| consider(&mut best, *cell, *index));
+        }
+        for cell_index in &cells {
+            let cell = &self.market.cells[*cell_index];
+            let least = |index: &usize| ratio(cell.candidates[*index].price + NODE_MICRO_USD, most);
+            let end = cell.front.partition_point(|index| !best.beats(least(index)));
+            // The largest first: of those that are not too large for what is wanted they are mostly better.
+            cell.front[..end].iter().rev().for_each(|index| consider(&mut best, *cell_index, *index));
+        }
+        best.offers
+    }
+
+    /// What the candidate's room is worth as far as it is wanted.
+    fn worth_of_use(&self, class_index: usize, candidate: &Candidate) -> f64 {
+        if candidate.free.iter().zip(&self.wanted).all(|(free, wanted)| free <= wanted) {
+            return self.worth.value(&candidate.free);
+        }
+        let class = &self.classes.all[class_index];
+        let pods = times_fitting(&class.requests, &candidate.free).min(self.left[class_index]);
+        let own = self.worth.value(&class.requests) * f64::from(pods);
+        self.worth.value_capped(&candidate.free, &self.wanted_at_least(class, pods)).max(own)
     }
 
     /// The class and what else may share a host of the cell with it.
@@ -331,13 +414,10 @@ impl Packer<'_> {
     }
 
     /// A planned host that takes the class after growing, at an acceptable ratio: the best of the next few.
-    fn growth(
-        &mut self,
-        class_index: usize,
-        level: &Level,
-        weight: i32,
-        acceptable: f64,
-    ) -> Option<Purchase> {
+    /// None also where the rate would have to be known exactly to tell.
+    fn growth(&mut self, class_index: usize, level: &Level, weight: i32, rate: Rate) -> Option<Purchase> {
+        let (Rate::Exactly(least) | Rate::AtLeast(least)) = rate;
+        let acceptable = least * GROWTH_PREFERENCE;
         let planned = self.hosts.len() - self.existing;
         if planned == 0 {
             return None;
@@ -361,6 +441,8 @@ impl Packer<'_> {
                 if probes == GROWTH_PROBES {
                     break;
                 }
+            } else if let Rate::AtLeast(_) = rate {
+                return None;
             }
         }
         let (_, host, candidate) = best?;

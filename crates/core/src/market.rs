@@ -176,7 +176,7 @@ impl Market {
         }
         let type_keys = type_level_keys(pool);
         let variants = custom_label_variants(pool, &type_keys, looks_at);
-        let mut cell_of: BTreeMap<(usize, Labels), usize> = BTreeMap::new();
+        let mut cell_of: FxHashMap<(usize, SmallVec<[Option<&str>; 4]>), usize> = FxHashMap::default();
         for (type_index, instance_type) in pool.types.iter().enumerate() {
             let allocatable = dimensions.amounts(&instance_type.allocatable());
             let limited =
@@ -199,13 +199,13 @@ impl Market {
                     })
                 });
                 for (variant, custom) in variants.iter().enumerate() {
-                    let labels =
-                        looks_at.visible(|key| node_label(pool, custom, instance_type, offering, key));
-                    let cell = *cell_of.entry((variant, labels)).or_insert_with_key(|(_, labels)| {
+                    let values =
+                        looks_at.values(|key| node_label(pool, custom, instance_type, offering, key));
+                    let cell = *cell_of.entry((variant, values)).or_insert_with_key(|(_, values)| {
                         self.cells.push(Cell {
                             pool: pool_index,
                             custom: custom.clone(),
-                            labels: labels.clone(),
+                            labels: looks_at.labels(values),
                             daemons: Amounts::new(),
                             daemon_ports: Vec::new(),
                             candidates: Vec::new(),
@@ -237,15 +237,16 @@ impl Cell {
                 candidate.price,
                 offering.capacity_type,
                 // Linux before what is only sometimes wanted, where an offering comes in several.
-                offering.labels.get(names::OS).map(|os| (&**os != "linux", os.clone())),
-                instance_type.name.clone(),
-                offering.zone.clone(),
+                offering.labels.get(names::OS).map(|os| (&**os != "linux", &**os)),
+                &*instance_type.name,
+                &*offering.zone,
                 candidate.offering,
             )
         });
         for index in 0..self.candidates.len() {
             let candidate = &self.candidates[index];
-            let beaten = self.front.iter().map(|other| &self.candidates[*other]).any(|other| {
+            // What beats it is most likely another offering of the same type, which came just before.
+            let beaten = self.front.iter().rev().map(|other| &self.candidates[*other]).any(|other| {
                 other.beats(candidate)
                     && attaches_as_many(
                         &pool.types[other.instance_type],
@@ -389,12 +390,20 @@ impl LabelLooks {
         self.named.entry(key.clone()).or_default();
     }
 
-    fn visible<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Labels {
-        self.named
-            .keys()
-            .filter(|key| ***key != *names::HOSTNAME)
-            .filter_map(|key| label(key).map(|value| (key.clone(), Text::from(value))))
-            .collect()
+    /// The keys that tell new nodes apart: all but the hostname.
+    fn keys(&self) -> impl Iterator<Item = &Text> {
+        self.named.keys().filter(|key| ***key != *names::HOSTNAME)
+    }
+
+    /// The value of each key.
+    fn values<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> SmallVec<[Option<&'a str>; 4]> {
+        self.keys().map(|key| label(key)).collect()
+    }
+
+    /// The labels with these values.
+    fn labels(&self, values: &[Option<&str>]) -> Labels {
+        let labels = self.keys().zip(values);
+        labels.filter_map(|(key, value)| value.map(|value| (key.clone(), Text::from(value)))).collect()
     }
 }
 

@@ -10,6 +10,7 @@ use crate::market::LabelLooks;
 use crate::names::{Labels, Text};
 use crate::node::NodeState;
 use crate::pod::{Pod, PodSpec};
+use crate::resources::Resources;
 use crate::snapshot::Snapshot;
 use crate::volume::VolumeDemand;
 
@@ -44,6 +45,11 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    /// What its pods ask for, if there are any to be placed.
+    pub(crate) fn requests_to_place(&self) -> Option<&Resources> {
+        (!self.to_place.is_empty()).then_some(&self.spec.requests)
+    }
+
     pub(super) fn labels(&self) -> &Labels {
         &self.spec.labels
     }

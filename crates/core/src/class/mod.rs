@@ -410,7 +410,7 @@ impl<'a> ClassBuilder<'a> {
         };
         let refused_pods: BTreeSet<usize> = refused.iter().map(|(pod, _)| *pod).collect();
         let sharers = claim_sharers(volumes);
-        let mut classes: Vec<Class> = Vec::new();
+        let mut classes: Vec<Class> = Vec::with_capacity(self.kinds.len());
         let mut class_of: FxHashMap<ClassKey<'_>, usize> = FxHashMap::default();
         for (kind_index, (kind, appearance)) in self.kinds.iter().zip(appearances).enumerate() {
             let mut class_of_volumes: BTreeMap<(ClassVolumes, bool, Option<HostId>), usize> = BTreeMap::new();

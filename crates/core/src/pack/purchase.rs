@@ -213,9 +213,7 @@ impl Packer<'_> {
     ) -> Option<(f64, Purchase)> {
         let class = &self.classes.all[class_index];
         match per_host_cap(class, &level.rules, &self.topology) {
-            Some(cap) if cap <= self.left[class_index] => {
-                self.best_forced(class_index, level, weight, cap)
-            }
+            Some(cap) if cap <= self.left[class_index] => self.best_forced(class_index, level, weight, cap),
             _ => self.best_mix(class_index, level, weight, shopping),
         }
     }

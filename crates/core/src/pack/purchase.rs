@@ -7,13 +7,15 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
+use crate::bound::float;
 use crate::class::{Class, Classes, Level};
 use crate::host::{HostOrigin, fits, times_fitting};
 use crate::market::{Amounts, Candidate, Cell};
 use crate::pattern::{Ingredient, Pattern};
 use crate::topology::{HostId, Place, PodRules, Topology};
 
-use super::{Packer, add_times, with_more};
+use super::known::with_more;
+use super::{Packer, add_times};
 
 /// Where hosts exist only to keep pods apart, a larger type is preferred to another node up to this ratio:
 /// such hosts have room to fill, and every further node is one more kubelet and one more thing to fail.
@@ -163,9 +165,11 @@ impl Packer<'_> {
             // Growth that is good enough beside the best that a new host could be saves finding out how
             // good one really is.
             if shopping.going_rate.is_none() && !self.growable.is_empty() {
-                let rate = Rate::AtLeast(self.least_rate(class_index, level, weight));
-                if let Some(growth) = self.growth(class_index, level, weight, rate) {
-                    shopping.going_rate = Some((weight, rate));
+                let least = self.least_rate(class_index, level, weight);
+                if least.is_finite()
+                    && let Some(growth) = self.growth(class_index, level, weight, Rate::AtLeast(least))
+                {
+                    shopping.going_rate = Some((weight, Rate::AtLeast(least)));
                     return Some(growth);
                 }
             }
@@ -315,12 +319,12 @@ impl Packer<'_> {
             let cell = &self.market.cells[cell];
             for candidate in cell.front.iter().map(|index| &cell.candidates[*index]) {
                 let price = candidate.price + NODE_MICRO_USD;
-                if ratio(price, most) >= least {
+                if float(price) >= least * most {
                     break;
                 }
-                let rate = ratio(price, self.worth.value_capped(&candidate.free, &wanted));
-                if rate < least && self.could_hold(class, cell, candidate) {
-                    least = rate;
+                let useful = self.worth.value_capped(&candidate.free, &wanted);
+                if float(price) < least * useful && self.could_hold(class, cell, candidate) {
+                    least = ratio(price, useful);
                 }
             }
         }
@@ -427,10 +431,13 @@ impl Packer<'_> {
         };
         let start = self.existing + self.growth_cursor % planned;
         let (before, after) = hosts.split_at(hosts.partition_point(|host| *host < start));
+        let wanted = self.wanted_at_least(&self.classes.all[class_index], 1);
         let mut best: Option<(f64, HostId, usize)> = None;
         let mut probes = 0;
         for host in after.iter().chain(before).copied() {
-            let Some((ratio, candidate)) = self.growth_of(host, class_index, level, weight) else { continue };
+            let Some((ratio, candidate)) = self.growth_of(host, class_index, level, weight, &wanted) else {
+                continue;
+            };
             if ratio <= acceptable {
                 if best.is_none_or(|(least, ..)| ratio < least) {
                     best = Some((ratio, host, candidate));
@@ -456,6 +463,7 @@ impl Packer<'_> {
         class_index: usize,
         level: &Level,
         weight: i32,
+        wanted: &[i64],
     ) -> Option<(f64, usize)> {
         let class = &self.classes.all[class_index];
         let host = &self.hosts[host_id];
@@ -471,8 +479,7 @@ impl Packer<'_> {
             return None;
         }
         let current = &cell_ref.candidates[candidate];
-        let load = host.load(current);
-        let mut needed = load.clone();
+        let mut needed = host.load(current);
         add_times(&mut needed, &class.requests, 1);
         let larger = cell_ref.front.iter().copied().find(|index| {
             let option = &cell_ref.candidates[*index];
@@ -482,8 +489,10 @@ impl Packer<'_> {
                 && volumes().is_none_or(|volumes| volumes.room(class) > 0)
         })?;
         let option = &cell_ref.candidates[larger];
-        let room: Amounts = option.free.iter().zip(&load).map(|(free, load)| free - load).collect();
-        let useful = self.worth.value_capped(&room, &self.wanted_at_least(class, 1));
+        let mut room = host.free.clone();
+        add_times(&mut room, &option.free, 1);
+        add_times(&mut room, &current.free, -1);
+        let useful = self.worth.value_capped(&room, wanted);
         let legal = !self.min_values_matter(cell_ref.pool)
             || self.min_values_hold(&with_more(&host.placed, class_index, 1), cell, &needed);
         legal.then(|| (ratio(option.price - current.price, useful), larger))
@@ -491,7 +500,7 @@ impl Packer<'_> {
 }
 
 fn ratio(price: i64, worth: f64) -> f64 {
-    let price = crate::bound::float(price);
+    let price = float(price);
     if worth > 0.0 { price / worth } else { price * 1e12 }
 }
 

@@ -26,11 +26,14 @@ struct Model {
     allocatable: Arc<Resources>,
 }
 
+/// A cell's candidate, with the pods on it by class.
+type Filled<'a> = (usize, usize, &'a [(usize, u32)]);
+
 impl Prepared<'_> {
     /// All that is planned, with the host of each. What is alike is written once.
     pub(crate) fn launches(&self, packer: &Packer<'_>) -> Vec<(HostId, Launch)> {
         let mut models: FxHashMap<(usize, usize), Model> = FxHashMap::default();
-        let mut alike: FxHashMap<(usize, usize, &[(usize, u32)]), Launch> = FxHashMap::default();
+        let mut alike: FxHashMap<Filled<'_>, Launch> = FxHashMap::default();
         let mut launches = Vec::new();
         for (host_id, host) in packer.hosts.iter().enumerate() {
             let HostOrigin::Planned { cell, candidate } = host.origin else { continue };

@@ -176,7 +176,7 @@ impl Market {
         }
         let type_keys = type_level_keys(pool);
         let variants = custom_label_variants(pool, &type_keys, looks_at);
-        let mut cell_of: FxHashMap<(usize, SmallVec<[Option<&str>; 4]>), usize> = FxHashMap::default();
+        let mut cell_of: FxHashMap<(usize, LabelValues<'_>), usize> = FxHashMap::default();
         for (type_index, instance_type) in pool.types.iter().enumerate() {
             let allocatable = dimensions.amounts(&instance_type.allocatable());
             let limited =
@@ -361,6 +361,9 @@ pub(crate) struct LabelLooks {
     named: BTreeMap<Text, BTreeSet<Text>>,
 }
 
+/// A value for each key of [`LabelLooks`], where there is one.
+type LabelValues<'a> = SmallVec<[Option<&'a str>; 4]>;
+
 impl LabelLooks {
     pub(crate) fn add_demand(&mut self, demand: &NodeDemand) {
         for expression in demand.keys() {
@@ -396,7 +399,7 @@ impl LabelLooks {
     }
 
     /// The value of each key.
-    fn values<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> SmallVec<[Option<&'a str>; 4]> {
+    fn values<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> LabelValues<'a> {
         self.keys().map(|key| label(key)).collect()
     }
 

@@ -241,11 +241,7 @@ impl<'a> Packer<'a> {
     fn bind_if_legal_at(&mut self, class_index: usize, level: &Level, host: HostId, pods: u32) -> u32 {
         let classes = self.classes;
         let class = &classes.all[class_index];
-        let admitted = match self.hosts[host].origin {
-            HostOrigin::Node(_) => self.admitted_nodes[level.demand].contains(host),
-            HostOrigin::Planned { cell, .. } => self.admitted_cells[level.demand].contains(cell),
-        };
-        if !admitted || self.hosts[host].closed {
+        if !self.host_admits(level, host) || self.hosts[host].closed {
             return 0;
         }
         let mut bound = 0;

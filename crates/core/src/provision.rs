@@ -180,7 +180,8 @@ impl<'a> Prepared<'a> {
                 _ => 5,
             }
         };
-        let size = |class: &Class| self.worth.value(&class.requests);
+        let looks: Vec<(u8, f64)> =
+            classes.iter().map(|class| (shape(class), self.worth.value(&class.requests))).collect();
         let mut order_of: Vec<usize> = (0..classes.len()).collect();
         order_of.sort_by(|a, b| {
             let (a_class, b_class) = (&classes[*a], &classes[*b]);
@@ -193,8 +194,8 @@ impl<'a> Prepared<'a> {
                 .is_buffer
                 .cmp(&b_class.is_buffer)
                 .then(by_priority)
-                .then_with(|| shape(a_class).cmp(&shape(b_class)))
-                .then_with(|| size(b_class).total_cmp(&size(a_class)))
+                .then_with(|| looks[*a].0.cmp(&looks[*b].0))
+                .then_with(|| looks[*b].1.total_cmp(&looks[*a].1))
                 .then_with(|| b_class.requests.cmp(&a_class.requests))
                 .then_with(|| a_class.pods.cmp(&b_class.pods))
         });

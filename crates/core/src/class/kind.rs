@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::fit::{self, NodeDemand};
 use crate::market::LabelLooks;
@@ -61,7 +61,8 @@ pub(crate) fn kinds(
     host_of: &FxHashMap<&str, usize>,
     to_place: &FixedBitSet,
 ) -> Vec<Kind> {
-    let mut by_pointer: FxHashMap<(*const PodSpec, &str), usize> = FxHashMap::default();
+    let mut by_pointer: FxHashMap<(*const PodSpec, &str), usize> =
+        FxHashMap::with_capacity_and_hasher(snapshot.pods.len(), FxBuildHasher);
     let mut by_value: FxHashMap<(&PodSpec, &str), usize> = FxHashMap::default();
     let mut kinds: Vec<Kind> = Vec::new();
     for (index, pod) in snapshot.pods.iter().enumerate() {

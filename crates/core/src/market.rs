@@ -90,6 +90,8 @@ pub(crate) struct Cell {
     pub(crate) candidates: Vec<Candidate>,
     /// Indices of the candidates that no other beats in price, every size and every attach limit.
     pub(crate) front: Vec<usize>,
+    /// The first cell of which the front is the same but for its labels.
+    pub(crate) twin: usize,
 }
 
 impl LabelSource for Cell {
@@ -158,7 +160,17 @@ impl Market {
             cell.daemon_ports = ports;
             cell.sort_candidates(pool);
         }
+        market.find_twins();
         market
+    }
+
+    fn find_twins(&mut self) {
+        let mut first: FxHashMap<(usize, Amounts, Vec<_>), usize> = FxHashMap::default();
+        for (index, cell) in self.cells.iter_mut().enumerate() {
+            let front = cell.front.iter().map(|candidate| &cell.candidates[*candidate]);
+            let goods = front.map(|sold| (sold.instance_type, sold.price, sold.reservation)).collect();
+            cell.twin = *first.entry((cell.pool, cell.daemons.clone(), goods)).or_insert(index);
+        }
     }
 
     fn add_pool(
@@ -210,6 +222,7 @@ impl Market {
                             daemon_ports: Vec::new(),
                             candidates: Vec::new(),
                             front: Vec::new(),
+                            twin: 0,
                         });
                         self.cells.len() - 1
                     });

@@ -9,7 +9,7 @@ use crate::fit::{self, NodeDemand};
 use crate::market::LabelLooks;
 use crate::names::{Labels, Text};
 use crate::node::NodeState;
-use crate::pod::{Pod, PodSpec};
+use crate::pod::{Pod, PodOrigin, PodSpec};
 use crate::resources::Resources;
 use crate::snapshot::Snapshot;
 use crate::volume::VolumeDemand;
@@ -40,6 +40,8 @@ pub(crate) struct Kind {
     pub(super) namespace: Text,
     /// To be placed: they wait for a place, or could have another.
     pub(super) to_place: Vec<usize>,
+    /// Only the spec says where the pods to be placed may go.
+    pub(super) is_uniform: bool,
     /// Bound to hosts, and not to be moved: host and whether terminating.
     pub(super) running: Vec<(usize, bool)>,
 }
@@ -78,13 +80,18 @@ pub(crate) fn kinds(
                     spec: pod.spec.clone(),
                     namespace: pod.namespace.clone(),
                     to_place: Vec::new(),
+                    is_uniform: pod.spec.scheduling_gates.is_empty(),
                     running: Vec::new(),
                 });
                 kinds.len() - 1
             })
         });
         match host {
-            _ if placed_anew => kinds[kind].to_place.push(index),
+            _ if placed_anew => {
+                kinds[kind].to_place.push(index);
+                kinds[kind].is_uniform &=
+                    pod.volumes.is_empty() && pod.nominated.is_none() && pod.origin == PodOrigin::Object;
+            }
             Some(host) => kinds[kind].running.push((host, pod.deleting)),
             None => {}
         }

@@ -415,7 +415,10 @@ impl<'a> ClassBuilder<'a> {
             FxHashMap::with_capacity_and_hasher(self.kinds.len(), FxBuildHasher);
         for (kind_index, (kind, appearance)) in self.kinds.iter().zip(appearances).enumerate() {
             let mut class_of_volumes: BTreeMap<(ClassVolumes, bool, Option<HostId>), usize> = BTreeMap::new();
-            for pod in kind.to_place.iter().copied().filter(|pod| !refused_pods.contains(pod)) {
+            // Where all are alike one stands for all.
+            let different = if kind.is_uniform { 1 } else { kind.to_place.len() };
+            let (first, rest) = kind.to_place.split_at(different.min(kind.to_place.len()));
+            for pod in first.iter().copied().filter(|pod| !refused_pods.contains(pod)) {
                 let pod_volumes = class_volumes(&volumes[pod], &sharers);
                 let is_buffer = self.snapshot.pods[pod].origin == PodOrigin::Buffer;
                 let nominated = self.nominated_host(&self.snapshot.pods[pod]);
@@ -452,6 +455,7 @@ impl<'a> ClassBuilder<'a> {
                     },
                 );
                 classes[class].pods.push(pod);
+                classes[class].pods.extend(rest);
             }
         }
         for class in &mut classes {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
@@ -315,7 +316,9 @@ impl Packer<'_> {
         let wanted = self.wanted_at_least(class, self.left[class_index]);
         let most = self.worth.value(&wanted);
         let mut least = f64::INFINITY;
-        for cell in self.open_cells(class_index, level, weight) {
+        let cells = self.open_cells(class_index, level, weight).into_iter();
+        let twins: BTreeSet<usize> = cells.map(|cell| self.market.cells[cell].twin).collect();
+        for cell in twins {
             let cell = &self.market.cells[cell];
             for candidate in cell.front.iter().map(|index| &cell.candidates[*index]) {
                 let price = candidate.price + NODE_MICRO_USD;

@@ -137,9 +137,7 @@ impl Host {
     /// How many pods of the class fit by resources, ports and volumes.
     pub(crate) fn room(&self, class: &Class) -> u32 {
         let by_resources = times_fitting(&class.requests, &self.free);
-        if by_resources == 0
-            || (class.ports.is_empty() && class.volumes.own.is_empty() && class.volumes.shared.is_empty())
-        {
+        if by_resources == 0 || (class.ports.is_empty() && !class.volumes.use_room()) {
             return by_resources;
         }
         if class.ports.iter().any(|port| self.ports.iter().any(|taken| taken.conflicts(port))) {

@@ -202,10 +202,9 @@ impl Packer<'_> {
 
     /// Whether a new host of this candidate could take a pod of the class, as far as its size decides.
     fn could_hold(&self, class: &Class, cell: &Cell, candidate: &Candidate) -> bool {
-        let attaches = !(class.volumes.own.is_empty() && class.volumes.shared.is_empty());
         fits(&class.requests, &candidate.free)
             && self.ledger.shortage(cell.pool, candidate).is_none()
-            && (!attaches || self.volumes_fit_new(class, cell.pool, candidate))
+            && (!class.volumes.use_room() || self.volumes_fit_new(class, cell.pool, candidate))
     }
 
     /// The best new host: the ratio of its price to the worth of what it would hold.
@@ -486,10 +485,13 @@ impl Packer<'_> {
         add_times(&mut needed, &class.requests, 1);
         let larger = cell_ref.front.iter().copied().find(|index| {
             let option = &cell_ref.candidates[*index];
-            let volumes = || self.volumes_as(host_id, cell_ref.pool, option);
+            let volumes_fit = || {
+                let volumes = self.volumes_as(host_id, cell_ref.pool, option);
+                volumes.is_none_or(|volumes| volumes.room(class) > 0)
+            };
             fits(&needed, &option.free)
                 && self.ledger.shortage_to_exchange(cell_ref.pool, current, option).is_none()
-                && volumes().is_none_or(|volumes| volumes.room(class) > 0)
+                && (!class.volumes.use_room() || volumes_fit())
         })?;
         let option = &cell_ref.candidates[larger];
         let mut room = host.free.clone();

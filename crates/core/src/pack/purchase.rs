@@ -24,6 +24,8 @@ const GROWTH_PREFERENCE: f64 = 3.0;
 
 /// How many hosts that could grow are compared.
 const GROWTH_PROBES: usize = 16;
+/// How many of them, the best, may grow before others are compared.
+const GROWTH_PICKS: usize = 8;
 
 /// What a node costs beyond its price, so that of two equally cheap answers the one with fewer nodes is chosen.
 const NODE_MICRO_USD: i64 = 1;
@@ -55,6 +57,8 @@ pub(super) struct Shopping {
     companions: OnceCell<Vec<usize>>,
     /// What a new host costs for its worth, to judge growth by; it changes too little to ask each time.
     going_rate: Option<(i32, Rate)>,
+    /// Hosts that could grow for the class, with the ratio at which, the best last.
+    compared: Vec<(f64, HostId)>,
 }
 
 /// What a new host costs for its worth.
@@ -62,6 +66,18 @@ pub(super) struct Shopping {
 enum Rate {
     Exactly(f64),
     AtLeast(f64),
+}
+
+impl Rate {
+    /// The ratio up to which growth is preferred.
+    fn acceptable(self) -> f64 {
+        let (Self::Exactly(rate) | Self::AtLeast(rate)) = self;
+        rate * GROWTH_PREFERENCE
+    }
+
+    fn is_exact(self) -> bool {
+        matches!(self, Self::Exactly(_))
+    }
 }
 
 /// A class of which a host takes only so many, because of these groups.
@@ -158,7 +174,7 @@ impl Packer<'_> {
             return None;
         }
         if let Some((weight, rate)) = shopping.going_rate
-            && let Some(growth) = self.growth(class_index, level, weight, rate)
+            && let Some(growth) = self.growth(class_index, level, weight, rate, shopping)
         {
             return Some(growth);
         }
@@ -167,16 +183,17 @@ impl Packer<'_> {
             // good one really is.
             if shopping.going_rate.is_none() && !self.growable.is_empty() {
                 let least = self.least_rate(class_index, level, weight);
+                let rate = Rate::AtLeast(least);
                 if least.is_finite()
-                    && let Some(growth) = self.growth(class_index, level, weight, Rate::AtLeast(least))
+                    && let Some(growth) = self.growth(class_index, level, weight, rate, shopping)
                 {
-                    shopping.going_rate = Some((weight, Rate::AtLeast(least)));
+                    shopping.going_rate = Some((weight, rate));
                     return Some(growth);
                 }
             }
             let new = self.best_new(class_index, level, weight, shopping);
             let rate = Rate::Exactly(new.as_ref().map_or(f64::INFINITY, |(ratio, _)| *ratio));
-            let growth = self.growth(class_index, level, weight, rate);
+            let growth = self.growth(class_index, level, weight, rate, shopping);
             if growth.is_some() || new.is_some() {
                 shopping.going_rate = Some((weight, rate));
                 return growth.or(new.map(|(_, purchase)| purchase));
@@ -419,42 +436,75 @@ impl Packer<'_> {
 
     /// A planned host that takes the class after growing, at an acceptable ratio: the best of the next few.
     /// None also where the rate would have to be known exactly to tell.
-    fn growth(&mut self, class_index: usize, level: &Level, weight: i32, rate: Rate) -> Option<Purchase> {
-        let (Rate::Exactly(least) | Rate::AtLeast(least)) = rate;
-        let acceptable = least * GROWTH_PREFERENCE;
+    fn growth(
+        &mut self,
+        class_index: usize,
+        level: &Level,
+        weight: i32,
+        rate: Rate,
+        shopping: &mut Shopping,
+    ) -> Option<Purchase> {
         let planned = self.hosts.len() - self.existing;
         if planned == 0 {
             return None;
         }
-        let hosts: Cow<'_, [HostId]> = if acceptable.is_infinite() {
+        let wanted = self.wanted_at_least(&self.classes.all[class_index], 1);
+        let grown = |packer: &Self, host| packer.growth_of(host, class_index, level, weight, &wanted);
+        let mut chosen = None;
+        // Of those compared before, what was not the best then is so now: they have hardly changed.
+        while let Some((_, host)) = shopping.compared.pop() {
+            match grown(self, host) {
+                Some((ratio, candidate)) if ratio <= rate.acceptable() => {
+                    chosen = Some((host, candidate));
+                    break;
+                }
+                Some(_) if !rate.is_exact() => return None,
+                _ => {}
+            }
+        }
+        if chosen.is_none() {
+            self.compare_growth(planned, rate, |host| grown(self, host), &mut shopping.compared)?;
+            let (_, host) = shopping.compared.pop()?;
+            chosen = grown(self, host).map(|(_, candidate)| (host, candidate));
+        }
+        let (host, candidate) = chosen?;
+        self.growth_cursor = (host - self.existing + 1) % planned;
+        Some(Purchase::Grow { host, candidate })
+    }
+
+    /// The next few hosts that grow at an acceptable ratio, the best last. None where the rate would have to
+    /// be known exactly to tell.
+    fn compare_growth(
+        &self,
+        planned: usize,
+        rate: Rate,
+        grown: impl Fn(HostId) -> Option<(f64, usize)>,
+        compared: &mut Vec<(f64, HostId)>,
+    ) -> Option<()> {
+        let hosts: Cow<'_, [HostId]> = if rate.acceptable().is_infinite() {
             (self.existing..self.hosts.len()).collect()
         } else {
             Cow::Borrowed(&self.growable[self.growable.partition_point(|host| *host < self.existing)..])
         };
         let start = self.existing + self.growth_cursor % planned;
         let (before, after) = hosts.split_at(hosts.partition_point(|host| *host < start));
-        let wanted = self.wanted_at_least(&self.classes.all[class_index], 1);
-        let mut best: Option<(f64, HostId, usize)> = None;
-        let mut probes = 0;
         for host in after.iter().chain(before).copied() {
-            let Some((ratio, candidate)) = self.growth_of(host, class_index, level, weight, &wanted) else {
-                continue;
-            };
-            if ratio <= acceptable {
-                if best.is_none_or(|(least, ..)| ratio < least) {
-                    best = Some((ratio, host, candidate));
+            match grown(host) {
+                Some((ratio, _)) if ratio <= rate.acceptable() => compared.push((ratio, host)),
+                Some(_) if !rate.is_exact() => {
+                    compared.clear();
+                    return None;
                 }
-                probes += 1;
-                if probes == GROWTH_PROBES {
-                    break;
-                }
-            } else if let Rate::AtLeast(_) = rate {
-                return None;
+                _ => {}
+            }
+            if compared.len() == GROWTH_PROBES {
+                break;
             }
         }
-        let (_, host, candidate) = best?;
-        self.growth_cursor = (host - self.existing + 1) % planned;
-        Some(Purchase::Grow { host, candidate })
+        compared.reverse();
+        compared.sort_by(|a, b| b.0.total_cmp(&a.0));
+        compared.drain(..compared.len().saturating_sub(GROWTH_PICKS));
+        Some(())
     }
 
     /// The cheapest type under which the planned host takes one more pod of the class, with the ratio of its

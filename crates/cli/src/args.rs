@@ -146,7 +146,7 @@ pub(crate) struct ExplainNode {
 #[derive(Debug, Args)]
 pub(crate) struct Worth {
     /// What a step must save at least: a part of what its nodes cost, such as 10%, or dollars an hour;
-    /// 5% if not given
+    /// 3% if not given
     #[arg(long, value_name = "PERCENT_OR_USD", value_parser = saving_min)]
     pub(crate) min_saving: Option<SavingMin>,
 

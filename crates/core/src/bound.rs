@@ -30,7 +30,7 @@ struct Column {
 /// How often the practical prices are refined; each time the mixes follow the prices before.
 const REFINEMENTS: usize = 3;
 /// The part of the worth that goes to resources by how nearly they are used up.
-const BLEND: f64 = 0.25;
+const BLEND: f64 = 0.1;
 /// How many offerings and classes a refinement looks at.
 const REFINEMENT_OFFERINGS: usize = 48;
 const REFINEMENT_CLASSES: usize = 64;
@@ -156,6 +156,14 @@ impl Worth {
             .zip(free.iter().zip(all))
             .map(|(worth, (free, all))| if *all > 0 { worth * float(*free) / float(*all) } else { 0.0 })
             .collect()
+    }
+
+    /// How long `amounts` are as a vector in units of `room`, each resource weighed by what the room's is worth.
+    pub(crate) fn length(&self, amounts: &[i64], room: &[i64]) -> f64 {
+        let squares = self.per_unit.iter().zip(amounts.iter().zip(room)).map(|(worth, (amount, room))| {
+            if *room > 0 { worth * float(*amount) * float(*amount) / float(*room) } else { 0.0 }
+        });
+        squares.sum::<f64>().sqrt().max(f64::MIN_POSITIVE)
     }
 
     /// The value of `amounts`, but of each resource no more than `at_most`.

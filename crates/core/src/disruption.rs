@@ -110,7 +110,7 @@ impl Default for DisruptionPolicy {
         Self {
             // Thirty pods are moved for a third of a cent an hour, two dollars a month, but not for less.
             price: Price::from_micro_usd(100),
-            saving_min: SavingMin::Percent(5),
+            saving_min: SavingMin::Percent(3),
             // Karpenter's number: with fewer, each change goes to what is about to be interrupted.
             spot_types_min: 15,
         }

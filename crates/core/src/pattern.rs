@@ -25,23 +25,27 @@ struct Shelf {
     /// By resource, then by ingredient. In floating point, which orders sizes beyond 2^53 only roughly: what
     /// is taken off the shelf is compared exactly.
     requests: Vec<Vec<f64>>,
+    /// How long each one's requests are as a vector.
+    lengths: Vec<f64>,
     /// Room for the weights.
     alignment: Vec<f64>,
 }
 
 impl Shelf {
     /// What of the ingredients fits into the room.
-    fn stocked(ingredients: &[Ingredient], classes: &[Class], room: &[i64]) -> Self {
+    fn stocked(ingredients: &[Ingredient], classes: &[Class], room: &[i64], worth: &Worth) -> Self {
+        let mut lengths = Vec::with_capacity(ingredients.len());
         let mut fitting = Vec::with_capacity(ingredients.len());
         let mut requests = vec![Vec::with_capacity(ingredients.len()); room.len()];
         for ingredient in ingredients {
             let amounts = &classes[ingredient.class].requests;
             if fits(amounts, room) {
                 fitting.push(*ingredient);
+                lengths.push(worth.length(amounts, room));
                 requests.iter_mut().zip(amounts).for_each(|(column, amount)| column.push(float(*amount)));
             }
         }
-        Self { alignment: vec![0.0; fitting.len()], ingredients: fitting, requests }
+        Self { alignment: vec![0.0; fitting.len()], ingredients: fitting, requests, lengths }
     }
 
     /// Takes an ingredient off the shelf for good.
@@ -51,7 +55,8 @@ impl Shelf {
         }
     }
 
-    /// Of the ingredients that fit what is free, the first whose requests lie best along `scarcity`.
+    /// Of the ingredients that fit what is free, the first whose requests point most nearly where `scarcity`
+    /// does.
     fn best(&mut self, free: &[i64], scarcity: &[f64]) -> Option<usize> {
         self.alignment.fill(0.0);
         for (column, (free, weight)) in self.requests.iter().zip(free.iter().zip(scarcity)) {
@@ -62,9 +67,10 @@ impl Shelf {
         }
         let mut best = None;
         let mut most = f64::NEG_INFINITY;
-        for (index, alignment) in self.alignment.iter().enumerate() {
-            if *alignment > most {
-                most = *alignment;
+        for (index, (alignment, length)) in self.alignment.iter().zip(&self.lengths).enumerate() {
+            let alignment = alignment / length;
+            if alignment > most {
+                most = alignment;
                 best = Some(index);
             }
         }
@@ -89,12 +95,13 @@ impl Shelf {
 impl Pattern {
     /// Fills `room`, starting with one pod of the first ingredient.
     ///
-    /// Each next class is the one whose requests, weighed by worth, lie best along what is still free: so
-    /// CPU-heavy and memory-heavy pods end up together, large ones before small ones.
+    /// Each next class is the one whose requests, weighed by worth, point most nearly where the free room
+    /// points, whatever their size: so CPU-heavy and memory-heavy pods end up together and all resources run
+    /// out at once.
     pub(crate) fn fill(room: &[i64], ingredients: &[Ingredient], classes: &[Class], worth: &Worth) -> Self {
         let mut free = Amounts::from_slice(room);
         let mut pattern = Self::default();
-        let mut shelf = Shelf::stocked(ingredients, classes, room);
+        let mut shelf = Shelf::stocked(ingredients, classes, room, worth);
         let mut chosen = (!shelf.ingredients.is_empty()).then_some((0, 1));
         while let Some((index, pods)) = chosen {
             let ingredient = &mut shelf.ingredients[index];

@@ -102,7 +102,7 @@ impl StepCheck<'_> {
         faults
     }
 
-    /// What the step's pods are bound to is bought for it alone, or is there anyway.
+    /// What the step's pods are bound to is bought for it, or is there before; others may follow them there.
     fn check_replacements(&self, faults: &mut Vec<DisruptionFault>) {
         for (position, launch) in self.step.replacements.iter().enumerate() {
             let Some(bought) = self.plan.launches.get(*launch) else {
@@ -120,17 +120,19 @@ impl StepCheck<'_> {
             }
         }
         let mut used = BTreeMap::<usize, bool>::new();
-        for bind in &self.plan.binds {
+        for (position, bind) in self.plan.binds.iter().enumerate() {
             let Host::Launch(launch) = bind.host else { continue };
             let Some(bought) = self.plan.launches.get(launch) else { continue };
             let step = self.moving.step_of_pod.get(bind.pod).copied().flatten();
-            if self.step.replacements.contains(&launch) && step != Some(self.index) {
+            let is_own = step == Some(self.index);
+            let comes_after = step.is_none() && position >= self.step.first_bind;
+            if self.step.replacements.contains(&launch) && !is_own && !comes_after {
                 faults.push(DisruptionFault::ReplacementShared { launch: bought.name.clone() });
             }
-            if step == Some(self.index) {
+            if is_own {
                 used.entry(launch).or_insert(false);
             }
-            if step.is_none() {
+            if step.is_none() && !comes_after {
                 used.insert(launch, true);
             }
         }

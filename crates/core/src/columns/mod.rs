@@ -15,6 +15,7 @@ mod knapsack;
 mod master;
 mod model;
 mod prove;
+mod relax;
 mod replay;
 
 use crate::pack::Packer;
@@ -125,12 +126,35 @@ pub(crate) fn improve<'a>(
     };
     if let Some(patterns) = exact::cheapest(&model, work) {
         offer(&patterns);
-        let least_cost = model.is_whole.then(|| model.cost(&patterns));
-        return Improved { packer: best, class_prices: Vec::new(), least_cost };
+        if model.is_whole {
+            let least_cost = Some(model.cost(&patterns));
+            return Improved { packer: best, class_prices: Vec::new(), least_cost };
+        }
+        let (class_prices, least_cost) = prove_apart(packer, &fresh(), work);
+        return Improved { packer: best, class_prices, least_cost };
     }
     let mut pool = Pool::new(&model);
     let prices = pool.generate(work);
-    let class_prices = model.class_prices(packer.classes.all.len(), &prices);
+    let mut class_prices = model.class_prices(packer.classes.all.len(), &prices);
+    let mut least_cost = None;
+    if !model.fixed.is_empty() || model.pods() <= PODS_FEW {
+        // The model has no prices for what it leaves in its place.
+        (class_prices, least_cost) = prove_apart(packer, &fresh(), work);
+    }
     dive::search(&model, &mut pool, &prices, work, &mut offer);
-    Improved { packer: best, class_prices, least_cost: None }
+    Improved { packer: best, class_prices, least_cost }
+}
+
+/// With so few pods the cost of the problem with fewer rules may be found outright.
+const PODS_FEW: u32 = 64;
+
+/// What pods cost at the margin if other pods had less of a say, and the least cost if it is found outright.
+fn prove_apart(packer: &Packer<'_>, fresh: &Packer<'_>, work: &mut Work<'_>) -> (Vec<f64>, Option<i64>) {
+    let model = Model::relaxed(packer, fresh);
+    if model.items.len() > ROWS_MAX || !packer.market.reservations.is_empty() {
+        return (Vec::new(), None);
+    }
+    let least_cost = exact::cheapest(&model, work).map(|patterns| model.cost(&patterns));
+    let prices = Pool::new(&model).generate(work);
+    (model.class_prices(packer.classes.all.len(), &prices), least_cost)
 }

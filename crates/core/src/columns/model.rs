@@ -95,7 +95,7 @@ struct Home {
 }
 
 /// Rooms that exist are looked at only so far: each is a row of the program.
-const HOST_SITES_MAX: usize = 192;
+pub(super) const HOST_SITES_MAX: usize = 192;
 
 impl Model {
     pub(super) fn of(packer: &Packer<'_>) -> Self {
@@ -135,6 +135,10 @@ impl Model {
             && movable.iter().flatten().all(|(home, _)| rules.leave_free(packer, home))
             && packer.buying_weights() <= 1;
         Self { items, sites, limits, fixed, kept, start, is_whole }
+    }
+
+    pub(super) fn pods(&self) -> u32 {
+        self.items.iter().map(|item| item.pods).sum()
     }
 
     /// What a pod of each class costs by the prices of the items that its pods are in, on average.

@@ -10,6 +10,8 @@ mod pass;
 mod steps;
 mod worthwhile;
 
+use fixedbitset::FixedBitSet;
+
 use crate::plan::{Plan, Unplaced};
 use crate::reason::Refusal;
 use crate::snapshot::{Policy, Snapshot};
@@ -25,10 +27,31 @@ const ROUNDS_MAX: u64 = 3000;
 ///
 /// The same snapshot and policy give the same plan, byte for byte.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
+    let first = attempt(snapshot, policy, Scope::All);
+    let Some(foreseen) = first.out_of_reach else { return first.plan };
+    // Looking again with what the looks came to in mind may find a way to it.
+    let second = attempt(snapshot, policy, Scope::AllAfter(&foreseen));
+    let measure = |plan: &Plan| (plan.unplaced.len(), plan.cost_after);
+    if second.out_of_reach.is_none() && measure(&second.plan) <= measure(&first.plan) {
+        second.plan
+    } else {
+        first.plan
+    }
+}
+
+/// What looks at a cluster came to.
+struct Attempt {
+    plan: Plan,
+    /// The nodes that should have gone, where not all that was found can be reached step by step.
+    out_of_reach: Option<FixedBitSet>,
+}
+
+/// Looks at the cluster until nothing more is found.
+fn attempt(snapshot: &Snapshot, policy: &Policy, first: Scope<'_>) -> Attempt {
     let mut draft = Draft::new(snapshot);
     let mut drafts: Vec<(Draft<'_>, Vec<Unplaced>)> = Vec::new();
     let mut view = draft.view();
-    let mut outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::All);
+    let mut outcome = pass::look(&view.snapshot, policy, &view.planned, first);
     let safety = outcome.safety.clone();
     let mut rounds = outcome.rounds;
     loop {
@@ -42,12 +65,18 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
         rounds += outcome.rounds;
     }
     // What the last look made of it may not be reached step by step; then what an earlier one made of it is.
+    let mut out_of_reach = None;
     loop {
-        let Some((draft, unplaced)) = drafts.pop() else { return Plan::default() };
+        let Some((draft, unplaced)) = drafts.pop() else {
+            return Attempt { plan: Plan::default(), out_of_reach };
+        };
         let last = Last { view: &view, outcome: &outcome, unplaced, rounds };
         let (plan, reached) = steps::assemble(snapshot, policy, &safety, &draft, &last);
+        if !reached && out_of_reach.is_none() {
+            out_of_reach = Some((0..draft.removed.len()).filter(|node| draft.removed[*node]).collect());
+        }
         if reached || drafts.is_empty() {
-            return plan;
+            return Attempt { plan, out_of_reach };
         }
     }
 }

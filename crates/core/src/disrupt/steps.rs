@@ -298,7 +298,8 @@ impl<'a> Replay<'a> {
             let mut stuck = Vec::new();
             for group in open {
                 let first_bind = self.binds.len();
-                if self.try_group(&group) {
+                if self.try_group(&group, Vec::new()) {
+                    self.replacements.difference_with(&group.new.iter().copied().collect());
                     done.push(Group { first_bind, ..group });
                     self.place_waiting();
                 } else {
@@ -306,14 +307,11 @@ impl<'a> Replay<'a> {
                 }
             }
             open = stuck;
-            if open.is_empty() {
+            if open.len() < 2 {
                 break;
             }
             if open.len() < before {
                 continue;
-            }
-            if open.len() == 1 {
-                break;
             }
             // None can go before another: together they may.
             let mut merged = Group::default();
@@ -326,11 +324,21 @@ impl<'a> Replay<'a> {
             merged.new.sort_unstable();
             open.push(merged);
         }
+        // What moves and what waits may each need the other's place to be taken.
+        if let Some(group) = open.pop() {
+            let first_bind = self.binds.len();
+            let waiting = std::mem::take(&mut self.waiting);
+            if self.try_group(&group, waiting.clone()) {
+                done.push(Group { first_bind, ..group });
+            } else {
+                self.waiting = waiting;
+            }
+        }
         done
     }
 
-    /// Empties the nodes and binds their pods; nothing has changed if that is not legal.
-    fn try_group(&mut self, group: &Group) -> bool {
+    /// Empties the nodes and binds their pods, and those beside them; nothing has changed if that is not legal.
+    fn try_group(&mut self, group: &Group, beside: Vec<usize>) -> bool {
         let mark = self.packer.mark();
         let bought: FxHashMap<usize, HostId> = self.hosts.clone();
         let bound = self.binds.len();
@@ -341,7 +349,9 @@ impl<'a> Replay<'a> {
             }
             self.packer.leave(host);
         }
-        if self.bind_all(group.pods.clone()).is_empty() {
+        let mut pods = group.pods.clone();
+        pods.extend(beside);
+        if self.bind_all(pods).is_empty() {
             return true;
         }
         self.packer.undo(mark);

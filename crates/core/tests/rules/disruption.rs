@@ -386,8 +386,8 @@ fn replacing() {
     let named = |name: &str, node: &str, cpu: i64| Pod { name: name.into(), ..web(node).cpu(cpu) };
     check(vec![
         ("by a cheaper one", one(400_000), a(Replaced(Underutilized, 1))),
-        ("by one just cheap enough", one(210_527), a(Replaced(Underutilized, 1))),
-        ("not for less than a twentieth", one(210_500), a(Stays(Reason::SavingTooSmall))),
+        ("by one just cheap enough", one(206_186), a(Replaced(Underutilized, 1))),
+        ("not for less than three hundredths", one(206_185), a(Stays(Reason::SavingTooSmall))),
         (
             "for a hundredth, if that is wanted",
             one(202_500).disrupts(|policy| policy.saving_min = SavingMin::Percent(1)),

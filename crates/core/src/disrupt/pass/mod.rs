@@ -62,10 +62,22 @@ pub(in crate::disrupt) struct Outcome {
 
 /// Which nodes a look may empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::disrupt) enum Scope {
+pub(in crate::disrupt) enum Scope<'a> {
     All,
+    /// All, and these before what waits can get in their way, as far as that pays.
+    AllAfter(&'a FixedBitSet),
     /// This one alone, whether or not it pays.
     Only(usize),
+}
+
+impl Scope<'_> {
+    fn holds(self, node: usize) -> bool {
+        !matches!(self, Self::Only(only) if only != node)
+    }
+
+    fn foresees(self, node: usize) -> bool {
+        matches!(self, Self::AllAfter(nodes) if nodes.contains(node))
+    }
 }
 
 /// Looks at the cluster. The nodes in `planned` do not exist yet: no budget counts them.
@@ -73,17 +85,13 @@ pub(in crate::disrupt) fn look(
     view: &Snapshot,
     policy: &Policy,
     planned: &FixedBitSet,
-    scope: Scope,
+    scope: Scope<'_>,
 ) -> Outcome {
     let safety = Safety::judge_beside(view, planned);
-    let in_scope = |node: usize| match scope {
-        Scope::All => true,
-        Scope::Only(only) => node == only,
-    };
     let pending = class::pending(view);
     let mut to_place = pending.clone();
     to_place.grow(view.pods.len());
-    for (_, node) in safety.nodes.iter().enumerate().filter(|(node, _)| in_scope(*node)) {
+    for (_, node) in safety.nodes.iter().enumerate().filter(|(node, _)| scope.holds(*node)) {
         to_place.extend(node.evictable().into_iter().flatten().map(crate::safety::Evictable::pod));
     }
     let prepared = Prepared::new(view, policy, &to_place);
@@ -91,13 +99,13 @@ pub(in crate::disrupt) fn look(
     let mut pass = Pass::new(&prepared, safety, homes, planned, scope);
     pass.place_waiting();
     pass.empty_forced();
-    if scope == Scope::All {
+    if let Scope::Only(_) = scope {
+        pass.empty_regardless();
+    } else {
         pass.remove_empty();
         pass.remove_into_room();
         pass.replace_sets();
         pass.replace_alone();
-    } else {
-        pass.empty_regardless();
     }
     pass.outcome()
 }
@@ -112,7 +120,16 @@ struct Candidate {
     cost: DisruptionCost,
     /// What its price is above what its pods could cost if bought for well, in micro-dollars.
     waste: i64,
+    /// It went in the end when this cluster was looked at before.
+    foreseen: bool,
     removed: bool,
+}
+
+impl Candidate {
+    /// What waits keeps off it as long as it may go.
+    fn is_barred(&self) -> bool {
+        self.foreseen || is_forced(self.reason)
+    }
 }
 
 struct Pass<'a> {
@@ -136,7 +153,7 @@ struct Pass<'a> {
 }
 
 /// Whatever is bought costs this much more than the least it could, in percent: whole pods on whole machines.
-const UNREACHABLE_PERCENT: i64 = 6;
+const UNREACHABLE_PERCENT: i64 = 2;
 
 impl<'a> Pass<'a> {
     fn new(
@@ -144,7 +161,7 @@ impl<'a> Pass<'a> {
         safety: Safety,
         homes: Homes,
         planned: &'a FixedBitSet,
-        scope: Scope,
+        scope: Scope<'_>,
     ) -> Self {
         let snapshot = prepared.snapshot;
         let judge = Judge::new(snapshot, &prepared.policy.disruption, &safety);
@@ -162,9 +179,7 @@ impl<'a> Pass<'a> {
             .nodes
             .iter()
             .enumerate()
-            .filter(|(node, judged)| {
-                judged.is_allowed() && (scope == Scope::All || scope == Scope::Only(*node))
-            })
+            .filter(|(node, judged)| judged.is_allowed() && scope.holds(*node))
             .filter_map(|(node, judged)| {
                 let host = homes.host_of[node]?;
                 let beyond = judged.pool.map_or(Price::ZERO, |pool| snapshot.pools[pool].node_cost);
@@ -178,6 +193,7 @@ impl<'a> Pass<'a> {
                     price,
                     cost: judged.cost,
                     waste: price.micro_usd().saturating_sub(worth + worth * UNREACHABLE_PERCENT / 100),
+                    foreseen: scope.foresees(node),
                     removed: false,
                 })
             })
@@ -230,7 +246,7 @@ impl<'a> Pass<'a> {
         let rounds = self.packer.rounds;
         self.packer = self.prepared.packer(order);
         self.packer.start_with(self.homes.counts());
-        for candidate in self.candidates.iter().filter(|candidate| is_forced(candidate.reason)) {
+        for candidate in self.candidates.iter().filter(|candidate| candidate.is_barred()) {
             self.packer.hosts[candidate.host].closed = true;
         }
         for node in self.planned.ones() {

@@ -13,7 +13,7 @@ const SMALL_SET: usize = 8;
 /// Beyond so many nodes a set costs so much to try that it must promise more.
 const LARGE_SET: usize = 64;
 /// In percent, beside [`UNREACHABLE_PERCENT`].
-const LARGE_SET_MARGIN_PERCENT: i64 = 5;
+const LARGE_SET_MARGIN_PERCENT: i64 = 2;
 /// How many times a set is taken before only single nodes are looked at.
 const SETS_TAKEN_MAX: usize = 3;
 /// After how many nodes that are not worth replacing alone no more are tried: they come in the order of what
@@ -45,8 +45,27 @@ impl Pass<'_> {
                 }
             }
         }
+        self.replace_foreseen();
+        self.reopen();
+    }
+
+    /// Nodes that went in the end when this cluster was looked at before go at once, as far as that pays.
+    fn replace_foreseen(&mut self) {
+        let foreseen: Vec<usize> = (0..self.candidates.len())
+            .filter(|index| self.candidates[*index].foreseen && !self.candidates[*index].removed)
+            .collect();
+        let set = self.affordable(&foreseen, Leaving::Replaced);
+        if let Some(trial) = self.try_paying(&set) {
+            self.accept(trial);
+        }
+    }
+
+    /// What stays after all takes pods again, those first that have waited for it.
+    fn reopen(&mut self) {
         let mut reopened = false;
-        for candidate in self.candidates.iter().filter(|c| is_forced(c.reason) && !c.removed) {
+        for candidate in
+            self.candidates.iter().filter(|candidate| candidate.is_barred() && !candidate.removed)
+        {
             self.packer.hosts[candidate.host].closed = false;
             reopened = true;
         }

@@ -239,10 +239,12 @@ fn numbers() {
             found: &["Disruption.ReplacementMissing"],
         },
         Case {
-            name: "a replacement that others use",
+            name: "a replacement that others use before",
             legal: replaced,
             breakage: |s| {
                 s.placed(NEW, web(100));
+                s.plan.binds.rotate_right(1);
+                s.plan.disruptions[0].first_bind = 1;
                 s.settle();
             },
             found: &["Disruption.ReplacementShared"],

@@ -46,14 +46,14 @@ pub fn apply(snapshot: &Snapshot, plan: &Plan) -> Snapshot {
 
 fn node(pool: &Pool, launch: &Launch) -> Option<Node> {
     let instance_type = pool.types.iter().find(|sold| sold.name == launch.instance_type)?;
-    let mut labels = launch.labels.clone();
+    let mut labels = (*launch.labels).clone();
     labels.insert(names::HOSTNAME.into(), launch.name.clone());
     Some(Node {
         name: launch.name.clone(),
         labels,
-        taints: launch.taints.clone(),
+        taints: launch.taints.to_vec(),
         capacity: instance_type.capacity.clone(),
-        allocatable: launch.allocatable.clone(),
+        allocatable: (*launch.allocatable).clone(),
         state: NodeState::Running,
         pool: Some(pool.name.clone()),
         price: Some(launch.price),

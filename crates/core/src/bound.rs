@@ -64,8 +64,8 @@ impl Worth {
         let mut room = vec![0_i128; demand.len()];
         let mut used = vec![0_i128; demand.len()];
         for _ in 0..REFINEMENTS {
-            let size = |class: &usize| worth.value(&classes.all[*class].requests);
-            by_size.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.cmp(b)));
+            let sizes: Vec<f64> = classes.all.iter().map(|class| worth.value(&class.requests)).collect();
+            by_size.sort_by(|a, b| sizes[*b].total_cmp(&sizes[*a]).then(a.cmp(b)));
             let stride = by_size.len().div_ceil(REFINEMENT_CLASSES).max(1);
             let sample: Vec<usize> = by_size.iter().copied().step_by(stride).collect();
             let mut promising: Vec<(f64, usize, &Candidate)> = fronts(market)
@@ -142,6 +142,11 @@ impl Worth {
 
     pub(crate) fn value(&self, amounts: &[i64]) -> f64 {
         self.per_unit.iter().zip(amounts).map(|(worth, amount)| worth * float(*amount)).sum()
+    }
+
+    /// The same, with what is below zero left out.
+    pub(crate) fn value_of_positive(&self, amounts: &[i64]) -> f64 {
+        self.per_unit.iter().zip(amounts).map(|(worth, amount)| worth * float((*amount).max(0))).sum()
     }
 
     /// Worth per unit, weighed by how much of each resource is still free.

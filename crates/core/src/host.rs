@@ -17,8 +17,6 @@ pub(crate) struct Host {
     pub(crate) volumes: AttachedVolumes,
     /// Classes placed here by the plan, with how many of each.
     pub(crate) placed: Vec<(usize, u32)>,
-    /// Bought for pods that must be apart, with more to come: its type is not settled.
-    pub(crate) may_grow: bool,
     /// Takes no pods: it is to go, or is gone.
     pub(crate) closed: bool,
     /// Pods that the plan has brought here.
@@ -131,7 +129,6 @@ impl Host {
             ports: cell.daemon_ports.clone(),
             volumes: AttachedVolumes::limited_to(limits),
             placed: Vec::new(),
-            may_grow: false,
             closed: false,
             arrivals: 0,
         }
@@ -140,9 +137,7 @@ impl Host {
     /// How many pods of the class fit by resources, ports and volumes.
     pub(crate) fn room(&self, class: &Class) -> u32 {
         let by_resources = times_fitting(&class.requests, &self.free);
-        if by_resources == 0
-            || (class.ports.is_empty() && class.volumes.own.is_empty() && class.volumes.shared.is_empty())
-        {
+        if by_resources == 0 || (class.ports.is_empty() && !class.volumes.use_room()) {
             return by_resources;
         }
         if class.ports.iter().any(|port| self.ports.iter().any(|taken| taken.conflicts(port))) {

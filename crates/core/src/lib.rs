@@ -30,6 +30,7 @@ mod bound;
 mod class;
 mod columns;
 mod host;
+mod launch;
 mod ledger;
 mod market;
 mod pack;

@@ -90,6 +90,8 @@ pub(crate) struct Cell {
     pub(crate) candidates: Vec<Candidate>,
     /// Indices of the candidates that no other beats in price, every size and every attach limit.
     pub(crate) front: Vec<usize>,
+    /// The first cell of which the front is the same but for its labels.
+    pub(crate) twin: usize,
 }
 
 impl LabelSource for Cell {
@@ -158,7 +160,17 @@ impl Market {
             cell.daemon_ports = ports;
             cell.sort_candidates(pool);
         }
+        market.find_twins();
         market
+    }
+
+    fn find_twins(&mut self) {
+        let mut first: FxHashMap<(usize, Amounts, Vec<_>), usize> = FxHashMap::default();
+        for (index, cell) in self.cells.iter_mut().enumerate() {
+            let front = cell.front.iter().map(|candidate| &cell.candidates[*candidate]);
+            let goods = front.map(|sold| (sold.instance_type, sold.price, sold.reservation)).collect();
+            cell.twin = *first.entry((cell.pool, cell.daemons.clone(), goods)).or_insert(index);
+        }
     }
 
     fn add_pool(
@@ -176,7 +188,7 @@ impl Market {
         }
         let type_keys = type_level_keys(pool);
         let variants = custom_label_variants(pool, &type_keys, looks_at);
-        let mut cell_of: BTreeMap<(usize, Labels), usize> = BTreeMap::new();
+        let mut cell_of: FxHashMap<(usize, LabelValues<'_>), usize> = FxHashMap::default();
         for (type_index, instance_type) in pool.types.iter().enumerate() {
             let allocatable = dimensions.amounts(&instance_type.allocatable());
             let limited =
@@ -199,17 +211,18 @@ impl Market {
                     })
                 });
                 for (variant, custom) in variants.iter().enumerate() {
-                    let labels =
-                        looks_at.visible(|key| node_label(pool, custom, instance_type, offering, key));
-                    let cell = *cell_of.entry((variant, labels)).or_insert_with_key(|(_, labels)| {
+                    let values =
+                        looks_at.values(|key| node_label(pool, custom, instance_type, offering, key));
+                    let cell = *cell_of.entry((variant, values)).or_insert_with_key(|(_, values)| {
                         self.cells.push(Cell {
                             pool: pool_index,
                             custom: custom.clone(),
-                            labels: labels.clone(),
+                            labels: looks_at.labels(values),
                             daemons: Amounts::new(),
                             daemon_ports: Vec::new(),
                             candidates: Vec::new(),
                             front: Vec::new(),
+                            twin: 0,
                         });
                         self.cells.len() - 1
                     });
@@ -237,15 +250,16 @@ impl Cell {
                 candidate.price,
                 offering.capacity_type,
                 // Linux before what is only sometimes wanted, where an offering comes in several.
-                offering.labels.get(names::OS).map(|os| (&**os != "linux", os.clone())),
-                instance_type.name.clone(),
-                offering.zone.clone(),
+                offering.labels.get(names::OS).map(|os| (&**os != "linux", &**os)),
+                &*instance_type.name,
+                &*offering.zone,
                 candidate.offering,
             )
         });
         for index in 0..self.candidates.len() {
             let candidate = &self.candidates[index];
-            let beaten = self.front.iter().map(|other| &self.candidates[*other]).any(|other| {
+            // What beats it is most likely another offering of the same type, which came just before.
+            let beaten = self.front.iter().rev().map(|other| &self.candidates[*other]).any(|other| {
                 other.beats(candidate)
                     && attaches_as_many(
                         &pool.types[other.instance_type],
@@ -360,6 +374,9 @@ pub(crate) struct LabelLooks {
     named: BTreeMap<Text, BTreeSet<Text>>,
 }
 
+/// A value for each key of [`LabelLooks`], where there is one.
+type LabelValues<'a> = SmallVec<[Option<&'a str>; 4]>;
+
 impl LabelLooks {
     pub(crate) fn add_demand(&mut self, demand: &NodeDemand) {
         for expression in demand.keys() {
@@ -389,12 +406,20 @@ impl LabelLooks {
         self.named.entry(key.clone()).or_default();
     }
 
-    fn visible<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> Labels {
-        self.named
-            .keys()
-            .filter(|key| ***key != *names::HOSTNAME)
-            .filter_map(|key| label(key).map(|value| (key.clone(), Text::from(value))))
-            .collect()
+    /// The keys that tell new nodes apart: all but the hostname.
+    fn keys(&self) -> impl Iterator<Item = &Text> {
+        self.named.keys().filter(|key| ***key != *names::HOSTNAME)
+    }
+
+    /// The value of each key.
+    fn values<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> LabelValues<'a> {
+        self.keys().map(|key| label(key)).collect()
+    }
+
+    /// The labels with these values.
+    fn labels(&self, values: &[Option<&str>]) -> Labels {
+        let labels = self.keys().zip(values);
+        labels.filter_map(|(key, value)| value.map(|value| (key.clone(), Text::from(value)))).collect()
     }
 }
 

@@ -1,5 +1,7 @@
 //! What should change, each step with its reason; and its JSON.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use crate::catalog::CapacityType;
@@ -40,6 +42,7 @@ pub struct Plan {
     pub may_strand: Option<Vec<usize>>,
 }
 
+/// A node to buy. Launches that are alike share what they have in common.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// Unique within the plan.
@@ -52,13 +55,13 @@ pub struct Launch {
     /// The price is derived, not quoted.
     pub estimated: bool,
     /// All labels the node will have but its hostname.
-    pub labels: Labels,
-    pub taints: Vec<Taint>,
+    pub labels: Arc<Labels>,
+    pub taints: Arc<[Taint]>,
     /// What its pods and the DaemonSets ask for together.
-    pub requests: Resources,
-    pub allocatable: Resources,
+    pub requests: Arc<Resources>,
+    pub allocatable: Arc<Resources>,
     /// What could be bought instead, cheapest first.
-    pub alternatives: Vec<Alternative>,
+    pub alternatives: Arc<[Alternative]>,
     /// The pool's minValues could not be met and were given up.
     pub min_values_relaxed: bool,
 }

@@ -6,24 +6,21 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::bound::{self, Worth};
-use crate::class::{self, Class, ClassBuilder, Classes};
+use crate::class::{self, Class, ClassBuilder, Classes, Kind};
 use crate::columns::{self, Improved, Work};
 use crate::explain;
 use crate::fit;
 use crate::host::{AttachedVolumes, Host, HostOrigin};
-use crate::market::{self, Amounts, Dimensions, Market};
+use crate::market::{Amounts, Dimensions, Market};
 use crate::names::Text;
 use crate::node::{Node, NodeState};
 use crate::pack::{self, Packer, Start};
-use crate::plan::{Alternative, Bind, Host as PlanHost, Launch, Plan, PoolRefusal, Unplaced};
+use crate::plan::{Bind, Host as PlanHost, Launch, Plan, PoolRefusal, Unplaced};
 use crate::scoring;
 use crate::snapshot::{Policy, Snapshot};
 use crate::topology::Topology;
 use crate::units::Price;
 use crate::volume::VolumeDemand;
-
-/// How many alternatives a launch names, at most, beyond what its pool's minValues ask for.
-const ALTERNATIVES_MAX: usize = 15;
 
 /// What should be bought and what goes where, so that every pending pod that can have a place has one.
 ///
@@ -92,7 +89,7 @@ impl<'a> Prepared<'a> {
             nodes.iter().enumerate().map(|(host, node)| (&*node.name, host)).collect();
         let (volumes, refused) = class::volume_demands(snapshot, to_place);
         let kinds = class::kinds(snapshot, &host_of, to_place);
-        let requests = to_place.ones().map(|pod| &snapshot.pods[pod].spec.requests);
+        let requests = kinds.iter().filter_map(Kind::requests_to_place);
         let dimensions =
             Dimensions::of(requests.chain(snapshot.daemon_sets.iter().map(|set| &set.spec.requests)));
         let looks = class::label_looks(snapshot, &kinds, &volumes);
@@ -183,7 +180,8 @@ impl<'a> Prepared<'a> {
                 _ => 5,
             }
         };
-        let size = |class: &Class| self.worth.value(&class.requests);
+        let looks: Vec<(u8, f64)> =
+            classes.iter().map(|class| (shape(class), self.worth.value(&class.requests))).collect();
         let mut order_of: Vec<usize> = (0..classes.len()).collect();
         order_of.sort_by(|a, b| {
             let (a_class, b_class) = (&classes[*a], &classes[*b]);
@@ -196,8 +194,8 @@ impl<'a> Prepared<'a> {
                 .is_buffer
                 .cmp(&b_class.is_buffer)
                 .then(by_priority)
-                .then_with(|| shape(a_class).cmp(&shape(b_class)))
-                .then_with(|| size(b_class).total_cmp(&size(a_class)))
+                .then_with(|| looks[*a].0.cmp(&looks[*b].0))
+                .then_with(|| looks[*b].1.total_cmp(&looks[*a].1))
                 .then_with(|| b_class.requests.cmp(&a_class.requests))
                 .then_with(|| a_class.pods.cmp(&b_class.pods))
         });
@@ -212,18 +210,7 @@ impl<'a> Prepared<'a> {
     }
 
     fn plan(&self, packer: &Packer<'_>, improved: &Improved<'_>, rounds: u64) -> Plan {
-        let mut launches: Vec<(usize, Launch)> = packer
-            .hosts
-            .iter()
-            .enumerate()
-            .filter_map(|(host_id, host)| match host.origin {
-                HostOrigin::Node(_) => None,
-                HostOrigin::Planned { cell, candidate } => {
-                    Some((host_id, self.launch(packer, host, cell, candidate)))
-                }
-            })
-            .collect();
-        self.name_launches(&mut launches);
+        let launches = self.launches(packer);
         let launch_of: FxHashMap<usize, usize> =
             launches.iter().enumerate().map(|(index, (host, _))| (*host, index)).collect();
         let binds = self.binds(packer, &launch_of);
@@ -271,140 +258,6 @@ impl<'a> Prepared<'a> {
             .collect();
         pods.sort_unstable();
         Some(pods)
-    }
-
-    pub(crate) fn launch(
-        &self,
-        packer: &Packer<'_>,
-        host: &Host,
-        cell_index: usize,
-        candidate: usize,
-    ) -> Launch {
-        let cell = &self.market.cells[cell_index];
-        let pool = &self.snapshot.pools[cell.pool];
-        let chosen = &cell.candidates[candidate];
-        let instance_type = &pool.types[chosen.instance_type];
-        let offering = &instance_type.offerings[chosen.offering];
-        let load = host.load(chosen);
-        let mut requests = load.clone();
-        pack::add_times(&mut requests, &cell.daemons, 1);
-        let (alternatives, min_values_relaxed) = self.alternatives(packer, host, cell_index, chosen, &load);
-        Launch {
-            name: pool.name.clone(),
-            pool: pool.name.clone(),
-            instance_type: instance_type.name.clone(),
-            zone: offering.zone.clone(),
-            capacity_type: offering.capacity_type,
-            price: offering.price,
-            estimated: offering.estimated,
-            labels: market::node_labels(pool, &cell.custom, instance_type, offering),
-            taints: pool.taints.clone(),
-            requests: self.dimensions.resources(&requests),
-            allocatable: instance_type.allocatable(),
-            alternatives,
-            min_values_relaxed,
-        }
-    }
-
-    /// What could be bought in place of `chosen`, and whether minValues had to be given up.
-    fn alternatives(
-        &self,
-        packer: &Packer<'_>,
-        host: &Host,
-        cell_index: usize,
-        chosen: &market::Candidate,
-        load: &[i64],
-    ) -> (Vec<Alternative>, bool) {
-        let pool_index = self.market.cells[cell_index].pool;
-        let pool = &self.snapshot.pools[pool_index];
-        let over_limit = |other: &market::Candidate| {
-            packer.ledger.shortage_to_exchange(pool_index, chosen, other).is_some()
-        };
-        // Another zone or capacity type could break a spread or an affinity of the pods on it.
-        let bound_to_cell = host.placed.iter().any(|(class, _)| {
-            let class = &self.classes.all[*class];
-            let rules = class.levels.last().map(|level| &level.rules);
-            let near = rules.into_iter().flat_map(|rules| &rules.affinity).flat_map(|rule| &rule.groups);
-            let spread = rules.into_iter().flat_map(|rules| &rules.spread).map(|rule| &rule.group);
-            let groups = class.appearance.counted_by.iter().chain(&class.appearance.owns);
-            groups.chain(near).chain(spread).any(|group| {
-                let key = packer.topology.groups[*group].key;
-                !packer.topology.keys[key].is_hostname
-            })
-        });
-        // Cells are sorted by price: without minValues the first few of each are enough.
-        let per_cell = if pool.requirements.has_min_values() { usize::MAX } else { ALTERNATIVES_MAX };
-        // What would break a rule or a limit is only named for minValues, which count what the catalog has.
-        let mut others: Vec<(bool, &market::Candidate)> = packer
-            .cells_for(&host.placed, cell_index)
-            .map(|cell| (bound_to_cell && cell != cell_index, cell))
-            .filter(|(elsewhere, _)| per_cell == usize::MAX || !elsewhere)
-            .flat_map(|(elsewhere, cell)| {
-                packer
-                    .substitutes_in(cell, cell_index, &host.placed, load)
-                    .filter(|other| {
-                        (other.instance_type, other.offering) != (chosen.instance_type, chosen.offering)
-                    })
-                    .map(move |other| (elsewhere || over_limit(other), other))
-                    .filter(move |(last_resort, _)| per_cell == usize::MAX || !last_resort)
-                    .take(per_cell)
-            })
-            .collect();
-        others.sort_by_key(|(last_resort, other)| {
-            (*last_resort, other.price, other.instance_type, other.offering)
-        });
-        let mut missing: Vec<(&Text, u32, BTreeSet<&str>)> = pool
-            .requirements
-            .min_values()
-            .map(|(key, count)| (key, count, market::offered_label(pool, chosen, key).into_iter().collect()))
-            .collect();
-        let mut picked: Vec<&market::Candidate> = Vec::new();
-        for (last_resort, other) in others {
-            let helps = missing.iter().any(|(key, count, values)| {
-                values.len() < *count as usize
-                    && market::offered_label(pool, other, key).is_some_and(|value| !values.contains(value))
-            });
-            if helps || (picked.len() < ALTERNATIVES_MAX && !last_resort) {
-                for (key, _, values) in &mut missing {
-                    values.extend(market::offered_label(pool, other, key));
-                }
-                picked.push(other);
-            }
-        }
-        picked.sort_by_key(|other| (other.price, other.instance_type, other.offering));
-        let relaxed = missing.iter().any(|(_, count, values)| values.len() < *count as usize);
-        let alternatives = picked
-            .into_iter()
-            .map(|other| {
-                let instance_type = &pool.types[other.instance_type];
-                let offering = &instance_type.offerings[other.offering];
-                Alternative {
-                    instance_type: instance_type.name.clone(),
-                    zone: offering.zone.clone(),
-                    capacity_type: offering.capacity_type,
-                    price_per_hour: offering.price,
-                }
-            })
-            .collect();
-        (alternatives, relaxed)
-    }
-
-    /// Names launches `<pool>-1`, `<pool>-2`, … leaving out names that nodes already have.
-    fn name_launches(&self, launches: &mut [(usize, Launch)]) {
-        let taken: BTreeSet<&str> = self.snapshot.nodes.iter().map(|node| &*node.name).collect();
-        let mut next: FxHashMap<Text, usize> = FxHashMap::default();
-        let mut given: BTreeSet<Text> = BTreeSet::new();
-        for (_, launch) in launches {
-            let number = next.entry(launch.pool.clone()).or_insert(0);
-            loop {
-                *number += 1;
-                let name = Text::from(format!("{}-{number}", launch.pool));
-                if !taken.contains(&*name) && given.insert(name.clone()) {
-                    launch.name = name;
-                    break;
-                }
-            }
-        }
     }
 
     fn binds(&self, packer: &Packer<'_>, launch_of: &FxHashMap<usize, usize>) -> Vec<Bind> {
@@ -493,7 +346,6 @@ fn existing_hosts(
             ports: Vec::new(),
             volumes: AttachedVolumes::limited_to(node.volume_limits.clone()),
             placed: Vec::new(),
-            may_grow: false,
             closed: false,
             arrivals: 0,
         })

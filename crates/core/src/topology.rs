@@ -132,19 +132,19 @@ impl Group {
         }
     }
 
-    fn bump(&mut self, domain: DomainId, by: u32) {
+    fn change(&mut self, domain: DomainId, by: i64) {
         let index = domain as usize;
         self.reach(index);
-        let before = self.counts[index];
-        self.total += u64::from(by);
-        self.recount(index, before + by);
+        self.total = self.total.saturating_add_signed(by);
+        self.recount(index, changed(self.counts[index], by));
     }
 
-    fn unbump(&mut self, domain: DomainId, by: u32) {
+    fn change_owners(&mut self, domain: DomainId, by: i64) {
         let index = domain as usize;
-        let before = self.counts[index];
-        self.total -= u64::from(by);
-        self.recount(index, before - by);
+        if index >= self.owners.len() {
+            self.owners.resize(index + 1, 0);
+        }
+        self.owners[index] = changed(self.owners[index], by);
     }
 
     fn recount(&mut self, index: usize, count: u32) {
@@ -166,6 +166,24 @@ impl Group {
         }
         let min = self.domains_by_count.iter().position(|domains| *domains > 0).unwrap_or(0);
         u32::try_from(min).unwrap_or(u32::MAX)
+    }
+}
+
+fn changed(count: u32, by: i64) -> u32 {
+    u32::try_from(i64::from(count) + by).unwrap_or(0)
+}
+
+/// For which rules a pod counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counting {
+    Everywhere,
+    /// Not for spread: the pod is terminating.
+    OnlyNearness,
+}
+
+impl Counting {
+    fn of_running(terminating: bool) -> Self {
+        if terminating { Self::OnlyNearness } else { Self::Everywhere }
     }
 }
 
@@ -471,77 +489,40 @@ impl Topology {
             .find(|key| !self.keys[*key].is_hostname)
     }
 
+    /// Puts `count` pods on a host.
+    pub(crate) fn add(&mut self, appearance: &Appearance, host: HostId, count: u32) {
+        self.change(appearance, host, i64::from(count), Counting::Everywhere);
+    }
+
     /// Takes `count` pods off a host.
     pub(crate) fn remove(&mut self, appearance: &Appearance, host: HostId, count: u32) {
-        self.remove_from_groups(&appearance.counted_by, host, count, false);
-        for group_id in &appearance.owns {
-            let group = &mut self.groups[*group_id];
-            let domain = self.keys[group.key].host_domains[host];
-            if domain != NO_DOMAIN {
-                group.owners[domain as usize] -= count;
-            }
-        }
+        self.change(appearance, host, -i64::from(count), Counting::Everywhere);
+    }
+
+    /// Counts a running pod.
+    pub(crate) fn add_running(&mut self, appearance: &Appearance, host: HostId, terminating: bool) {
+        self.change(appearance, host, 1, Counting::of_running(terminating));
     }
 
     /// Undoes [`Self::add_running`].
     pub(crate) fn remove_running(&mut self, appearance: &Appearance, host: HostId, terminating: bool) {
-        if terminating {
-            self.remove_from_groups(&appearance.counted_by, host, 1, true);
-            let rest = Appearance { counted_by: Vec::new(), ..appearance.clone() };
-            self.remove(&rest, host, 1);
-        } else {
-            self.remove(appearance, host, 1);
-        }
+        self.change(appearance, host, -1, Counting::of_running(terminating));
     }
 
-    fn remove_from_groups(&mut self, groups: &[GroupId], host: HostId, count: u32, only_nearness: bool) {
-        for group_id in groups {
+    fn change(&mut self, appearance: &Appearance, host: HostId, by: i64, counting: Counting) {
+        for group_id in &appearance.counted_by {
             let group = &mut self.groups[*group_id];
-            if only_nearness && group.usage == GroupUse::Spread {
-                continue;
-            }
             let domain = self.keys[group.key].host_domains[host];
-            if domain != NO_DOMAIN && group.includes_host(host) {
-                group.unbump(domain, count);
+            let counts = counting == Counting::Everywhere || group.usage == GroupUse::Nearness;
+            if counts && domain != NO_DOMAIN && group.includes_host(host) {
+                group.change(domain, by);
             }
         }
-    }
-
-    /// Puts `count` pods on a host.
-    pub(crate) fn add(&mut self, appearance: &Appearance, host: HostId, count: u32) {
-        self.add_to_groups(&appearance.counted_by, host, count, false);
         for group_id in &appearance.owns {
             let group = &mut self.groups[*group_id];
-            let domain = self.keys[group.key].host_domains[host] as usize;
-            if domain != NO_DOMAIN as usize {
-                if domain >= group.owners.len() {
-                    group.owners.resize(domain + 1, 0);
-                }
-                group.owners[domain] += count;
-            }
-        }
-    }
-
-    /// Counts running pods; those that are terminating no longer count for spread.
-    pub(crate) fn add_running(&mut self, appearance: &Appearance, host: HostId, terminating: bool) {
-        if terminating {
-            self.add_to_groups(&appearance.counted_by, host, 1, true);
-            let rest = Appearance { counted_by: Vec::new(), ..appearance.clone() };
-            self.add(&rest, host, 1);
-        } else {
-            self.add(appearance, host, 1);
-        }
-    }
-
-    fn add_to_groups(&mut self, groups: &[GroupId], host: HostId, count: u32, only_nearness: bool) {
-        for group_id in groups {
-            let group = &mut self.groups[*group_id];
-            if only_nearness && group.usage == GroupUse::Spread {
-                continue;
-            }
             let domain = self.keys[group.key].host_domains[host];
-            if domain != NO_DOMAIN && group.includes_host(host) {
-                group.bump(domain, count);
+            if domain != NO_DOMAIN {
+                group.change_owners(domain, by);
             }
         }
     }

@@ -137,10 +137,10 @@ fn estimated() -> Scene {
         capacity_type: CapacityType::Spot,
         estimated: true,
         min_values_relaxed: true,
-        requests,
+        requests: requests.into(),
         ..launch("gpu-1", "zone-b", 157_800)
     };
-    bought.allocatable.set("nvidia.com/gpu", 2);
+    Arc::make_mut(&mut bought.allocatable).set("nvidia.com/gpu", 2);
     let plan = Plan {
         launches: vec![bought],
         binds: vec![Bind { pod: 0, host: Host::Launch(0) }],
@@ -339,11 +339,11 @@ pub(crate) fn launch(name: &str, zone: &str, micro_usd: i64) -> Launch {
         capacity_type: CapacityType::OnDemand,
         price: Price::from_micro_usd(micro_usd),
         estimated: false,
-        labels: Labels::new(),
-        taints: vec![],
-        requests: Resources::of(&[(CPU, 2700), (MEMORY, 5 << 30), (PODS, 6)]),
-        allocatable: room(),
-        alternatives: vec![],
+        labels: Arc::default(),
+        taints: [].into(),
+        requests: Resources::of(&[(CPU, 2700), (MEMORY, 5 << 30), (PODS, 6)]).into(),
+        allocatable: room().into(),
+        alternatives: [].into(),
         min_values_relaxed: false,
     }
 }

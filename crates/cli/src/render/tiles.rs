@@ -236,7 +236,7 @@ fn drawn_nodes(plan: &Plan, snapshot: &Snapshot) -> Vec<DrawnNode> {
             estimated: launch.estimated,
             held,
             added,
-            allocatable: launch.allocatable.clone(),
+            allocatable: (*launch.allocatable).clone(),
             pods,
         }
     });

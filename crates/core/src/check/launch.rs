@@ -58,7 +58,7 @@ fn check_requests(launch: &Launch, place: &Place, pods: &[&Pod], faults: &mut Ve
         actual.add(&pod.spec.requests);
     }
     if !same_amounts(&launch.requests, &actual) {
-        faults.push(LaunchFault::WrongRequests { said: launch.requests.clone(), actual });
+        faults.push(LaunchFault::WrongRequests { said: (*launch.requests).clone(), actual });
     }
 }
 
@@ -84,7 +84,7 @@ fn check_purchase<'a>(
     })?;
     let actual = instance_type.allocatable();
     if !same_amounts(&launch.allocatable, &actual) {
-        faults.push(LaunchFault::WrongAllocatable { said: launch.allocatable.clone(), actual });
+        faults.push(LaunchFault::WrongAllocatable { said: (*launch.allocatable).clone(), actual });
     }
     let offering = claimed_offering(market, instance_type, launch)?;
     if !market.is_available(instance_type, offering) {
@@ -177,7 +177,7 @@ fn check_alternatives<'a>(
         }
     };
     show(&launch.labels);
-    for alternative in &launch.alternatives {
+    for alternative in launch.alternatives.iter() {
         match order.judge(market, shelf.goods(pool, &alternative.instance_type), alternative) {
             Ok(labels) => show(&labels),
             Err(fault) => {

@@ -77,9 +77,9 @@ impl Place {
         Self::new_node(
             snapshot,
             launch.name.clone(),
-            launch.labels.clone(),
+            (*launch.labels).clone(),
             &launch.taints,
-            launch.allocatable.clone(),
+            (*launch.allocatable).clone(),
             volume_limits,
         )
     }

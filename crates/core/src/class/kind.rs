@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use fixedbitset::FixedBitSet;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
 use crate::fit::{self, NodeDemand};
 use crate::market::LabelLooks;
 use crate::names::{Labels, Text};
 use crate::node::NodeState;
-use crate::pod::{Pod, PodSpec};
+use crate::pod::{Pod, PodOrigin, PodSpec};
+use crate::resources::Resources;
 use crate::snapshot::Snapshot;
 use crate::volume::VolumeDemand;
 
@@ -39,11 +40,18 @@ pub(crate) struct Kind {
     pub(super) namespace: Text,
     /// To be placed: they wait for a place, or could have another.
     pub(super) to_place: Vec<usize>,
+    /// Only the spec says where the pods to be placed may go.
+    pub(super) is_uniform: bool,
     /// Bound to hosts, and not to be moved: host and whether terminating.
     pub(super) running: Vec<(usize, bool)>,
 }
 
 impl Kind {
+    /// What its pods ask for, if there are any to be placed.
+    pub(crate) fn requests_to_place(&self) -> Option<&Resources> {
+        (!self.to_place.is_empty()).then_some(&self.spec.requests)
+    }
+
     pub(super) fn labels(&self) -> &Labels {
         &self.spec.labels
     }
@@ -55,7 +63,8 @@ pub(crate) fn kinds(
     host_of: &FxHashMap<&str, usize>,
     to_place: &FixedBitSet,
 ) -> Vec<Kind> {
-    let mut by_pointer: FxHashMap<(*const PodSpec, &str), usize> = FxHashMap::default();
+    let mut by_pointer: FxHashMap<(*const PodSpec, &str), usize> =
+        FxHashMap::with_capacity_and_hasher(snapshot.pods.len(), FxBuildHasher);
     let mut by_value: FxHashMap<(&PodSpec, &str), usize> = FxHashMap::default();
     let mut kinds: Vec<Kind> = Vec::new();
     for (index, pod) in snapshot.pods.iter().enumerate() {
@@ -71,13 +80,18 @@ pub(crate) fn kinds(
                     spec: pod.spec.clone(),
                     namespace: pod.namespace.clone(),
                     to_place: Vec::new(),
+                    is_uniform: pod.spec.scheduling_gates.is_empty(),
                     running: Vec::new(),
                 });
                 kinds.len() - 1
             })
         });
         match host {
-            _ if placed_anew => kinds[kind].to_place.push(index),
+            _ if placed_anew => {
+                kinds[kind].to_place.push(index);
+                kinds[kind].is_uniform &=
+                    pod.volumes.is_empty() && pod.nominated.is_none() && pod.origin == PodOrigin::Object;
+            }
             Some(host) => kinds[kind].running.push((host, pod.deleting)),
             None => {}
         }

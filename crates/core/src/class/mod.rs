@@ -6,7 +6,7 @@ mod volumes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::fit::{self, NodeDemand, SoftTaints};
 use crate::market::{Amounts, Cell, Dimensions, Market};
@@ -410,11 +410,15 @@ impl<'a> ClassBuilder<'a> {
         };
         let refused_pods: BTreeSet<usize> = refused.iter().map(|(pod, _)| *pod).collect();
         let sharers = claim_sharers(volumes);
-        let mut classes: Vec<Class> = Vec::new();
-        let mut class_of: FxHashMap<ClassKey<'_>, usize> = FxHashMap::default();
+        let mut classes: Vec<Class> = Vec::with_capacity(self.kinds.len());
+        let mut class_of: FxHashMap<ClassKey<'_>, usize> =
+            FxHashMap::with_capacity_and_hasher(self.kinds.len(), FxBuildHasher);
         for (kind_index, (kind, appearance)) in self.kinds.iter().zip(appearances).enumerate() {
             let mut class_of_volumes: BTreeMap<(ClassVolumes, bool, Option<HostId>), usize> = BTreeMap::new();
-            for pod in kind.to_place.iter().copied().filter(|pod| !refused_pods.contains(pod)) {
+            // Where all are alike one stands for all.
+            let different = if kind.is_uniform { 1 } else { kind.to_place.len() };
+            let (first, rest) = kind.to_place.split_at(different.min(kind.to_place.len()));
+            for pod in first.iter().copied().filter(|pod| !refused_pods.contains(pod)) {
                 let pod_volumes = class_volumes(&volumes[pod], &sharers);
                 let is_buffer = self.snapshot.pods[pod].origin == PodOrigin::Buffer;
                 let nominated = self.nominated_host(&self.snapshot.pods[pod]);
@@ -451,6 +455,7 @@ impl<'a> ClassBuilder<'a> {
                     },
                 );
                 classes[class].pods.push(pod);
+                classes[class].pods.extend(rest);
             }
         }
         for class in &mut classes {

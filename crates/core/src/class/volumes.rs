@@ -25,9 +25,14 @@ pub(crate) struct ClassVolumes {
 }
 
 impl ClassVolumes {
+    /// Whether they take room of what a host can attach.
+    pub(crate) fn use_room(&self) -> bool {
+        !(self.own.is_empty() && self.shared.is_empty())
+    }
+
     /// Whether they count on the host that they are attached to.
     pub(crate) fn attach(&self) -> bool {
-        !(self.own.is_empty() && self.shared.is_empty() && self.exclusive.is_empty())
+        self.use_room() || !self.exclusive.is_empty()
     }
 }
 

@@ -5,30 +5,31 @@
 //! gives more worth of useful room for the money. Every step is legal under kube-scheduler's rules given the
 //! steps before, so the order of the steps is an order in which the pods can be bound.
 
+mod change;
+mod known;
 mod moves;
+mod open;
 mod purchase;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use fixedbitset::FixedBitSet;
 
 use crate::bound::Worth;
 use crate::class::{Class, Classes, Level};
-use crate::host::{AttachedVolumes, Host, HostOrigin, fits, times_fitting};
+use crate::host::{Host, HostOrigin, fits, times_fitting};
 use crate::ledger::Ledger;
-use crate::market::{Amounts, Candidate, Market};
+use crate::market::{Amounts, Market};
 use crate::names::Text;
 use crate::pattern::Pattern;
-use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
-use crate::topology::{HostId, KeyId, Place, Topology, TopologyRefusal};
+use crate::snapshot::{Policy, Snapshot};
+use crate::topology::{HostId, Place, Topology};
 
+pub(crate) use change::add_times;
 use moves::Change;
 pub(crate) use moves::Mark;
-use purchase::{Purchase, Shopping, per_host_cap};
-
-/// Larger than any worth: sorts existing nodes before planned ones, and a chosen domain before the others.
-const EXISTING_FIRST: f64 = 1e18;
-const OTHER_DOMAINS_LAST: f64 = 1e21;
+use open::{FillOrder, Leading, OpenHosts, leading};
+use purchase::{CappedClass, Purchase, Shopping, per_host_cap};
 
 /// `pods` of a class put on a host: the unit of the bind order.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +49,11 @@ pub(crate) struct Packer<'a> {
     pub(crate) topology: Topology,
     worth: &'a Worth,
     pub(crate) hosts: Vec<Host>,
-    /// Free CPU and memory of each host, side by side: most hosts are ruled out by a look at these.
-    leading: Vec<[i64; 2]>,
+    /// For each host, side by side.
+    leading: Vec<Leading>,
+    fill_order: FillOrder,
+    /// Hosts bought for pods that must be apart, with more to come: their types are not settled. Ascending.
+    growable: Vec<HostId>,
     pub(crate) ledger: Ledger,
     /// Which hosts (existing ones) and cells each demand admits.
     admitted_nodes: Vec<FixedBitSet>,
@@ -71,6 +75,8 @@ pub(crate) struct Packer<'a> {
     weights: Vec<i32>,
     /// How many hosts are planned in each cell.
     hosts_in_cell: Vec<u32>,
+    /// The classes of which a host takes only so many.
+    capped: Vec<CappedClass>,
     /// The weight of the heaviest pool that could serve each class.
     heaviest_pool: Vec<i32>,
     pub(crate) steps: Vec<Step>,
@@ -121,6 +127,8 @@ impl<'a> Packer<'a> {
         let mut weights: Vec<i32> = start.snapshot.pools.iter().map(|pool| pool.weight).collect();
         weights.sort_unstable_by(|a, b| b.cmp(a));
         weights.dedup();
+        let mut fill_order = FillOrder::default();
+        (0..start.hosts.len()).for_each(|host| fill_order.change(host));
         Self {
             ledger: Ledger::open(start.snapshot, start.market),
             existing: start.hosts.len(),
@@ -128,12 +136,15 @@ impl<'a> Packer<'a> {
             policy: start.policy,
             market: start.market,
             classes: start.classes,
-            topology: start.topology,
             worth: start.worth,
             leading: start.hosts.iter().map(leading).collect(),
+            fill_order,
+            growable: Vec::new(),
             hosts: start.hosts,
             admitted_nodes: start.admitted_nodes,
             admitted_cells: start.admitted_cells,
+            capped: CappedClass::among(&order, start.classes, &start.topology),
+            topology: start.topology,
             left,
             order,
             wanted,
@@ -228,9 +239,9 @@ impl<'a> Packer<'a> {
             self.fill_evenly(class_index, level);
             return;
         }
-        let mut open = self.hosts_with_room(class, level);
+        let mut open = self.open_hosts(class, level);
         let mut openness = None;
-        let mut shopping: Option<Shopping> = None;
+        let mut shopping = Shopping::default();
         while self.left[class_index] > 0 {
             if openness.as_ref() != Some(&self.topology.openness(&level.rules)) {
                 self.fill(class_index, level_index, &mut open);
@@ -243,20 +254,18 @@ impl<'a> Packer<'a> {
                 break;
             }
             self.rounds += 1;
-            let mut plans = shopping.take().unwrap_or_else(|| self.shopping(class_index, level));
-            let Some(purchase) = self.best_purchase(class_index, level, &mut plans) else { break };
-            shopping = Some(plans);
+            let Some(purchase) = self.best_purchase(class_index, level, &mut shopping) else { break };
             let first_new = self.hosts.len();
             match purchase {
                 Purchase::Grow { host, candidate } => {
                     self.grow(host, candidate);
                     self.place_on(class_index, level_index, host);
-                    open.entries.push((0.0, host));
+                    open.add(host);
                 }
                 Purchase::Mix { cell, candidate, pattern } => self.buy_mixes(cell, candidate, &pattern),
                 Purchase::New { choices } => self.buy_for(class_index, level_index, &choices),
             }
-            open.entries.extend((first_new..self.hosts.len()).map(|host| (0.0, host)));
+            (first_new..self.hosts.len()).for_each(|host| open.add(host));
         }
     }
 
@@ -270,7 +279,9 @@ impl<'a> Packer<'a> {
         let host = self.buy(cell, candidate);
         let placed = self.place_on(class_index, level_index, host);
         let alike = placed > 0 && per_host_cap(class, &level.rules, &self.topology) == Some(placed);
-        self.hosts[host].may_grow = alike;
+        if alike {
+            self.growable.push(host);
+        }
         let mut turn = 1;
         while alike && self.left[class_index] >= placed {
             let (cell, candidate) = choices[turn % choices.len()];
@@ -279,7 +290,7 @@ impl<'a> Packer<'a> {
                 return;
             }
             let host = self.buy(cell, candidate);
-            self.hosts[host].may_grow = true;
+            self.growable.push(host);
             self.place_on(class_index, level_index, host);
         }
     }
@@ -311,52 +322,6 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Hosts on which at least one pod of the class fits, existing ones first, the tightest first.
-    fn hosts_with_room(&self, class: &Class, level: &Level) -> OpenHosts {
-        let nodes = &self.admitted_nodes[level.demand];
-        let cells = &self.admitted_cells[level.demand];
-        let mut entries = Vec::new();
-        let has_leading = |free: &[i64; 2]| {
-            free.iter().zip(&class.requests).all(|(free, request)| *request <= 0 || request <= free)
-        };
-        for (index, _) in self.leading.iter().enumerate().filter(|(_, free)| has_leading(free)) {
-            let host = &self.hosts[index];
-            let (admitted, planned) = match host.origin {
-                HostOrigin::Node(_) => (nodes.contains(index), false),
-                HostOrigin::Planned { cell, .. } => (cells.contains(cell), true),
-            };
-            if admitted && !host.closed && times_fitting(&class.requests, &host.free) > 0 {
-                let tightness = self.worth.value(&host.free);
-                entries.push((if planned { tightness } else { tightness - EXISTING_FIRST }, index));
-            }
-        }
-        if let Some(nominated) = class.nominated
-            && let Some(entry) = entries.iter_mut().find(|(_, host)| *host == nominated)
-        {
-            entry.0 = f64::NEG_INFINITY;
-        }
-        if let Some(key) = self.topology.key_to_settle(&level.rules) {
-            self.prefer_roomiest_domain(key, &mut entries);
-        }
-        OpenHosts { entries, sorted: 0 }
-    }
-
-    /// Pods that want to be together settle where most of them find room.
-    fn prefer_roomiest_domain(&self, key: KeyId, entries: &mut [(f64, HostId)]) {
-        let mut room: BTreeMap<Option<&Text>, f64> = BTreeMap::new();
-        for (_, host) in entries.iter() {
-            let domain = self.topology.domain_name(Place::Host(*host), key);
-            *room.entry(domain).or_insert(0.0) += self.worth.value(&self.hosts[*host].free);
-        }
-        let roomiest = room.into_iter().reduce(|best, next| if next.1 > best.1 { next } else { best });
-        for (tightness, host) in entries.iter_mut() {
-            let domain = self.topology.domain_name(Place::Host(*host), key);
-            if roomiest.is_some_and(|(best, _)| best != domain) {
-                *tightness += OTHER_DOMAINS_LAST;
-            }
-        }
-    }
-
     /// Fills open hosts until no rule lets another pod in.
     fn fill(&mut self, class_index: usize, level_index: usize, open: &mut OpenHosts) {
         let classes = self.classes;
@@ -366,16 +331,14 @@ impl<'a> Packer<'a> {
             let before = self.topology.openness(&level.rules);
             let mut position = 0;
             while self.left[class_index] > 0 {
-                let wanted = self.left[class_index] as usize;
-                let Some(host) = open.get(position, wanted) else { break };
+                let Some(host) = self.open_host(class, level, open, position) else { break };
                 self.place_on(class_index, level_index, host);
                 position += 1;
             }
             if self.left[class_index] == 0 || self.topology.openness(&level.rules) == before {
                 return;
             }
-            open.entries.retain(|(_, host)| times_fitting(&class.requests, &self.hosts[*host].free) > 0);
-            open.sorted = 0;
+            open.retain(|host| times_fitting(&class.requests, &self.hosts[host].free) > 0);
         }
     }
 
@@ -414,117 +377,6 @@ impl<'a> Packer<'a> {
         placed
     }
 
-    fn bind(&mut self, class: usize, level: usize, host: HostId, pods: u32) {
-        self.put_on(class, host, pods);
-        self.left[class] -= pods;
-        self.hosts[host].arrivals += pods;
-        self.steps.push(Step { class, host, pods, level });
-        self.journal.push(Change::Bound { class, host, pods });
-    }
-
-    fn put_on(&mut self, class_index: usize, host_id: HostId, pods: u32) {
-        let class = &self.classes.all[class_index];
-        let host = &mut self.hosts[host_id];
-        let times = -i64::from(pods);
-        add_times(&mut host.free, &class.requests, times);
-        if let HostOrigin::Node(_) = host.origin {
-            // On a planned host the room was taken off what is wanted when it was bought.
-            add_times(&mut self.wanted, &class.requests, times);
-        }
-        host.ports.extend(class.ports.iter().cloned());
-        host.volumes.attach(class, pods);
-        match host.placed.iter_mut().find(|(class, _)| *class == class_index) {
-            Some((_, count)) => *count += pods,
-            None => host.placed.push((class_index, pods)),
-        }
-        for claim in &class.volumes.exclusive {
-            *self.claims_held.entry(claim.clone()).or_insert(0) += pods;
-        }
-        self.topology.add(&class.appearance, host_id, pods);
-        self.leading[host_id] = leading(&self.hosts[host_id]);
-    }
-
-    fn take_off(&mut self, class_index: usize, host_id: HostId, pods: u32) {
-        let class = &self.classes.all[class_index];
-        let host = &mut self.hosts[host_id];
-        let times = i64::from(pods);
-        add_times(&mut host.free, &class.requests, times);
-        if let HostOrigin::Node(_) = host.origin {
-            add_times(&mut self.wanted, &class.requests, times);
-        }
-        // The ports of one pod were added in one go, for however many: where pods share a host port no
-        // more than one of them is on a host, unless they run there against the rules.
-        for port in &class.ports {
-            if let Some(index) = host.ports.iter().rposition(|taken| taken == port) {
-                host.ports.remove(index);
-            }
-        }
-        host.volumes.detach(class, pods);
-        if let Some(index) = host.placed.iter().position(|(class, _)| *class == class_index) {
-            host.placed[index].1 -= pods;
-            if host.placed[index].1 == 0 {
-                host.placed.swap_remove(index);
-            }
-        }
-        for claim in &class.volumes.exclusive {
-            if let Some(users) = self.claims_held.get_mut(claim) {
-                *users -= pods;
-                if *users == 0 {
-                    self.claims_held.remove(claim);
-                }
-            }
-        }
-        self.topology.remove(&class.appearance, host_id, pods);
-        self.leading[host_id] = leading(&self.hosts[host_id]);
-    }
-
-    fn claim_is_held(&self, class: &Class) -> bool {
-        self.held_claim(class).is_some()
-    }
-
-    /// A claim of the class that only one pod may use and another pod has.
-    pub(crate) fn held_claim<'b>(&self, class: &'b Class) -> Option<&'b Text> {
-        class.volumes.exclusive.iter().find(|claim| self.claims_held.contains_key(*claim))
-    }
-
-    pub(crate) fn buy(&mut self, cell_index: usize, candidate: usize) -> HostId {
-        let cell = &self.market.cells[cell_index];
-        let chosen = &cell.candidates[candidate];
-        let limits = self.snapshot.pools[cell.pool].types[chosen.instance_type].volume_limits.clone();
-        add_times(&mut self.wanted, &chosen.free, -1);
-        self.ledger.buy(cell.pool, chosen);
-        self.hosts_in_cell[cell_index] += 1;
-        self.hosts.push(Host::planned(cell_index, cell, candidate, limits));
-        self.leading.extend(self.hosts.last().map(leading));
-        self.topology.join(cell_index);
-        self.journal.push(Change::Bought);
-        self.hosts.len() - 1
-    }
-
-    fn grow(&mut self, host: HostId, to: usize) {
-        if let HostOrigin::Planned { candidate: from, .. } = self.hosts[host].origin {
-            self.journal.push(Change::Grown { host, from });
-            self.exchange(host, to);
-        }
-    }
-
-    fn exchange(&mut self, host_id: HostId, to: usize) {
-        let HostOrigin::Planned { cell, candidate } = self.hosts[host_id].origin else { return };
-        let cell_ref = &self.market.cells[cell];
-        let (from_candidate, to_candidate) = (&cell_ref.candidates[candidate], &cell_ref.candidates[to]);
-        self.ledger.exchange(cell_ref.pool, from_candidate, to_candidate);
-        let host = &mut self.hosts[host_id];
-        host.origin = HostOrigin::Planned { cell, candidate: to };
-        host.volumes.limits =
-            self.snapshot.pools[cell_ref.pool].types[to_candidate.instance_type].volume_limits.clone();
-        for (dimension, free) in host.free.iter_mut().enumerate() {
-            let more = to_candidate.free[dimension] - from_candidate.free[dimension];
-            *free += more;
-            self.wanted[dimension] -= more;
-        }
-        self.leading[host_id] = leading(&self.hosts[host_id]);
-    }
-
     /// Gives every planned host the cheapest type that holds what is on it.
     fn right_size(&mut self) {
         for host_id in self.existing..self.hosts.len() {
@@ -546,227 +398,4 @@ impl<'a> Packer<'a> {
             }
         }
     }
-
-    /// The host's volumes as they would stand on another type; `None` where that attaches any number.
-    fn volumes_as(&self, host: HostId, pool: usize, option: &Candidate) -> Option<AttachedVolumes> {
-        let limits = &self.snapshot.pools[pool].types[option.instance_type].volume_limits;
-        if limits.is_empty() {
-            return None;
-        }
-        let mut volumes = self.attached(&self.hosts[host].placed);
-        volumes.limits.clone_from(limits);
-        Some(volumes)
-    }
-
-    /// The volumes of these pods on one host.
-    fn attached(&self, placed: &[(usize, u32)]) -> AttachedVolumes {
-        let mut volumes = AttachedVolumes::default();
-        for (class, pods) in placed {
-            volumes.attach(&self.classes.all[*class], *pods);
-        }
-        volumes
-    }
-
-    /// At most so many pods that the pool's minValues still hold on the host.
-    fn pods_within_min_values(&self, class: usize, host: HostId, pods: u32) -> u32 {
-        let HostOrigin::Planned { cell, candidate } = self.hosts[host].origin else { return pods };
-        let cell_ref = &self.market.cells[cell];
-        if !self.min_values_matter(cell_ref.pool) {
-            return pods;
-        }
-        let load = self.hosts[host].load(&cell_ref.candidates[candidate]);
-        let mut pods = pods;
-        while pods > 0 {
-            let mut needed = load.clone();
-            add_times(&mut needed, &self.classes.all[class].requests, i64::from(pods));
-            if self.min_values_hold(&with_more(&self.hosts[host].placed, class, pods), cell, &needed) {
-                break;
-            }
-            pods /= 2;
-        }
-        pods
-    }
-
-    pub(crate) fn min_values_matter(&self, pool: usize) -> bool {
-        self.policy.min_values == MinValuesPolicy::Strict
-            && self.snapshot.pools[pool].requirements.has_min_values()
-    }
-
-    fn min_values_hold(&self, placed: &[(usize, u32)], cell: usize, needed: &[i64]) -> bool {
-        let pool_index = self.market.cells[cell].pool;
-        if !self.min_values_matter(pool_index) {
-            return true;
-        }
-        let pool = &self.snapshot.pools[pool_index];
-        pool.requirements.min_values().all(|(key, count)| {
-            let values: BTreeSet<&str> = self
-                .cells_for(placed, cell)
-                .flat_map(|other| self.substitutes_in(other, cell, placed, needed))
-                .filter_map(|candidate| crate::market::offered_label(pool, candidate, key))
-                .collect();
-            values.len() >= count as usize
-        })
-    }
-
-    /// Cells of the same pool and custom labels that would do for all these pods, as far as labels decide.
-    pub(crate) fn cells_for<'b>(
-        &'b self,
-        placed: &'b [(usize, u32)],
-        cell: usize,
-    ) -> impl Iterator<Item = usize> + 'b {
-        let home = &self.market.cells[cell];
-        let admitted: Vec<&FixedBitSet> = placed
-            .iter()
-            .filter_map(|(class, _)| self.classes.all[*class].levels.last())
-            .map(|level| &self.admitted_cells[level.demand])
-            .collect();
-        (0..self.market.cells.len()).filter(move |index| {
-            let other = &self.market.cells[*index];
-            other.pool == home.pool
-                && other.custom == home.custom
-                && admitted.iter().all(|cells| cells.contains(*index))
-        })
-    }
-
-    /// Candidates of `cell` that could stand in for a host of `home` with these pods and this load, cheapest
-    /// first.
-    pub(crate) fn substitutes_in<'b>(
-        &'b self,
-        cell: usize,
-        home: usize,
-        placed: &[(usize, u32)],
-        load: &'b [i64],
-    ) -> impl Iterator<Item = &'b Candidate> + 'b {
-        let (cell, home) = (&self.market.cells[cell], &self.market.cells[home]);
-        // With the DaemonSets of either place: which of them run is only known once it is there.
-        let more_daemons = home.daemons.iter().zip(&cell.daemons).map(|(here, there)| (here - there).max(0));
-        let needed: Amounts = load.iter().zip(more_daemons).map(|(load, more)| load + more).collect();
-        let attached = self.attached(placed);
-        let types = &self.snapshot.pools[cell.pool].types;
-        cell.candidates.iter().filter(move |candidate| {
-            fits(&needed, &candidate.free) && attached.within(&types[candidate.instance_type].volume_limits)
-        })
-    }
-
-    /// Why a new host of this cell takes no pod of the class, because of other pods.
-    pub(crate) fn topology_refusal(&self, class: &Class, cell: usize) -> Option<TopologyRefusal> {
-        let level = class.levels.last()?;
-        self.topology.room(&level.rules, &class.appearance, Place::NewIn(cell)).err()
-    }
-
-    /// Whether a new host of this candidate could attach the volumes of one pod of the class.
-    pub(crate) fn volumes_fit_new(&self, class: &Class, pool: usize, candidate: &Candidate) -> bool {
-        let limits = &self.snapshot.pools[pool].types[candidate.instance_type].volume_limits;
-        limits.is_empty() || AttachedVolumes::limited_to(limits.clone()).room(class) > 0
-    }
-
-    pub(crate) fn min_values_allow_alone(&self, class_index: usize, cell: usize) -> bool {
-        let class = &self.classes.all[class_index];
-        self.min_values_hold(&[(class_index, 1)], cell, &class.requests)
-    }
-}
-
-/// What the packer knows, for those who look at its work.
-impl Packer<'_> {
-    pub(crate) fn snapshot(&self) -> &Snapshot {
-        self.snapshot
-    }
-
-    /// How many of the hosts exist already; planned ones come after them.
-    pub(crate) fn existing(&self) -> usize {
-        self.existing
-    }
-
-    pub(crate) fn fixed_nodes(&self) -> impl Iterator<Item = HostId> {
-        self.fixed_nodes.iter().copied()
-    }
-
-    pub(crate) fn heaviest_pool(&self, class: usize) -> i32 {
-        self.heaviest_pool[class]
-    }
-
-    pub(crate) fn pool_weight(&self, pool: usize) -> i32 {
-        self.snapshot.pools[pool].weight
-    }
-
-    /// How many different weights the pools have that buy for pods without further conditions.
-    pub(crate) fn buying_weights(&self) -> usize {
-        let pools = self.snapshot.pools.iter().enumerate();
-        let buying = pools.map(|(pool, _)| pool).filter(|pool| self.buys_for_pods(*pool));
-        let weights: BTreeSet<(i32, bool)> =
-            buying.map(|pool| (self.pool_weight(pool), self.min_values_matter(pool))).collect();
-        weights.len()
-    }
-
-    pub(crate) fn buys_for_pods(&self, pool: usize) -> bool {
-        self.snapshot.pools[pool].replicas.is_none()
-    }
-
-    /// Whether labels and taints of the host suit the class at this level.
-    pub(crate) fn host_admits(&self, level: &Level, host: HostId) -> bool {
-        match self.hosts[host].origin {
-            HostOrigin::Node(_) => self.admitted_nodes[level.demand].contains(host),
-            HostOrigin::Planned { cell, .. } => self.admitted_cells[level.demand].contains(cell),
-        }
-    }
-
-    pub(crate) fn can_buy(&self, cell: usize, candidate: usize) -> bool {
-        let cell = &self.market.cells[cell];
-        self.ledger.shortage(cell.pool, &cell.candidates[candidate]).is_none()
-    }
-
-    /// What the planned hosts cost.
-    pub(crate) fn spent(&self) -> i64 {
-        let planned = self.hosts[self.existing..].iter();
-        planned
-            .map(|host| match host.origin {
-                HostOrigin::Planned { cell, candidate } => {
-                    self.market.cells[cell].candidates[candidate].price
-                }
-                HostOrigin::Node(_) => 0,
-            })
-            .sum()
-    }
-}
-
-/// Hosts in the order in which they are to be filled, sorted only as far as it is looked at.
-struct OpenHosts {
-    entries: Vec<(f64, HostId)>,
-    sorted: usize,
-}
-
-impl OpenHosts {
-    fn get(&mut self, position: usize, wanted: usize) -> Option<HostId> {
-        if position >= self.entries.len() {
-            return None;
-        }
-        if position >= self.sorted {
-            let rest = &mut self.entries[self.sorted..];
-            let chunk = (wanted * 2 + 32).max(self.sorted).min(rest.len());
-            let by_tightness = |a: &(f64, HostId), b: &(f64, HostId)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
-            if chunk < rest.len() {
-                rest.select_nth_unstable_by(chunk, by_tightness);
-            }
-            rest[..chunk].sort_unstable_by(by_tightness);
-            self.sorted += chunk;
-        }
-        Some(self.entries[position].1)
-    }
-}
-
-fn leading(host: &Host) -> [i64; 2] {
-    [host.free[0], host.free[1]]
-}
-
-pub(crate) fn add_times(sum: &mut Amounts, amounts: &[i64], times: i64) {
-    sum.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum += amount * times);
-}
-
-fn with_more(placed: &[(usize, u32)], class: usize, pods: u32) -> Vec<(usize, u32)> {
-    let mut placed = placed.to_vec();
-    match placed.iter_mut().find(|(other, _)| *other == class) {
-        Some((_, count)) => *count += pods,
-        None => placed.push((class, pods)),
-    }
-    placed
 }

@@ -9,6 +9,7 @@ use crate::host::HostOrigin;
 use crate::topology::{HostId, Place};
 use crate::units::Price;
 
+use super::open::ByWeight;
 use super::{Packer, add_times};
 
 /// One change, with what it takes to undo it.
@@ -198,10 +199,8 @@ impl<'a> Packer<'a> {
         let classes = self.classes;
         let class = &classes.all[class_index];
         while self.left[class_index] > 0 {
-            let mut open = self.hosts_with_room(class, level);
-            for (fitness, host) in &mut open.entries {
-                *fitness = self.misalignment(&class.requests, &self.hosts[*host].free);
-            }
+            let fitness = |host: HostId| (self.misalignment(&class.requests, &self.hosts[host].free), host);
+            let mut open = ByWeight::new(self.hosts_with_room(class, level).map(fitness).collect());
             let before = self.left[class_index];
             let mut position = 0;
             while self.left[class_index] > 0 {
@@ -242,11 +241,7 @@ impl<'a> Packer<'a> {
     fn bind_if_legal_at(&mut self, class_index: usize, level: &Level, host: HostId, pods: u32) -> u32 {
         let classes = self.classes;
         let class = &classes.all[class_index];
-        let admitted = match self.hosts[host].origin {
-            HostOrigin::Node(_) => self.admitted_nodes[level.demand].contains(host),
-            HostOrigin::Planned { cell, .. } => self.admitted_cells[level.demand].contains(cell),
-        };
-        if !admitted || self.hosts[host].closed {
+        if !self.host_admits(level, host) || self.hosts[host].closed {
             return 0;
         }
         let mut bound = 0;
@@ -287,6 +282,8 @@ impl<'a> Packer<'a> {
     fn unbuy(&mut self) {
         let Some(host) = self.hosts.pop() else { return };
         self.leading.pop();
+        self.fill_order.change(self.hosts.len());
+        self.growable.pop_if(|last| *last == self.hosts.len());
         let HostOrigin::Planned { cell, candidate } = host.origin else { return };
         let cell_ref = &self.market.cells[cell];
         let chosen = &cell_ref.candidates[candidate];

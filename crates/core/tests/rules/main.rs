@@ -105,7 +105,7 @@ fn outcomes<'a>(snapshot: &'a Snapshot, plan: &'a Plan) -> Vec<(&'a str, Spot<'a
 fn differences(snapshot: &Snapshot, plan: &Plan, expected: &[Expect]) -> Vec<String> {
     let mut left = outcomes(snapshot, plan);
     let mut differences = Vec::new();
-    let alternatives: Vec<&Alternative> = plan.launches.iter().flat_map(|l| &l.alternatives).collect();
+    let alternatives: Vec<&Alternative> = plan.launches.iter().flat_map(|l| &*l.alternatives).collect();
     for expect in expected {
         let met = match expect {
             Expect::Launches(nodes) => plan.launches.len() == *nodes,

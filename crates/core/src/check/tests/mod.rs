@@ -157,11 +157,11 @@ impl Scene {
             capacity_type: offering.capacity_type,
             price: offering.price,
             estimated: offering.estimated,
-            labels,
-            taints: pool.taints.clone(),
-            requests: Resources::new(),
-            allocatable: sold.allocatable(),
-            alternatives: Vec::new(),
+            labels: labels.into(),
+            taints: pool.taints.as_slice().into(),
+            requests: Arc::default(),
+            allocatable: sold.allocatable().into(),
+            alternatives: [].into(),
             min_values_relaxed: false,
         });
     }
@@ -175,7 +175,16 @@ impl Scene {
             capacity_type: offering.capacity_type,
             price_per_hour: offering.price,
         };
-        self.plan.launches[0].alternatives.push(alternative);
+        let launch = &mut self.plan.launches[0];
+        launch.alternatives = launch.alternatives.iter().cloned().chain([alternative]).collect();
+    }
+
+    fn labels(&mut self) -> &mut Labels {
+        Arc::make_mut(&mut self.plan.launches[0].labels)
+    }
+
+    fn alternatives(&mut self) -> &mut [Alternative] {
+        Arc::make_mut(&mut self.plan.launches[0].alternatives)
     }
 
     fn spec(&mut self, pod: usize) -> &mut PodSpec {
@@ -202,13 +211,14 @@ impl Scene {
     /// Works out requests and costs, for DaemonSets that run everywhere.
     fn settle(&mut self) {
         for (index, launch) in self.plan.launches.iter_mut().enumerate() {
-            launch.requests = Resources::new();
+            let mut requests = Resources::new();
             for set in &self.snapshot.daemon_sets {
-                launch.requests.add(&set.spec.requests);
+                requests.add(&set.spec.requests);
             }
             for bind in self.plan.binds.iter().filter(|bind| bind.host == Host::Launch(index)) {
-                launch.requests.add(&self.snapshot.pods[bind.pod].spec.requests);
+                requests.add(&self.snapshot.pods[bind.pod].spec.requests);
             }
+            launch.requests = requests.into();
         }
         let prices = self.snapshot.nodes.iter().filter_map(|node| node.price);
         self.plan.cost_before = prices.fold(Price::ZERO, Price::plus);

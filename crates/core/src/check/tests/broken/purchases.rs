@@ -71,7 +71,7 @@ fn launches() {
         Case {
             name: "allocatable out of thin air",
             legal: one,
-            breakage: |s| s.plan.launches[0].allocatable.set("cpu", 2000),
+            breakage: |s| Arc::make_mut(&mut s.plan.launches[0].allocatable).set("cpu", 2000),
             found: &["Launch.WrongAllocatable"],
         },
         Case {
@@ -83,13 +83,13 @@ fn launches() {
         Case {
             name: "a label forgotten",
             legal: one,
-            breakage: |s| drop(s.plan.launches[0].labels.remove(names::ARCH)),
+            breakage: |s| drop(s.labels().remove(names::ARCH)),
             found: &["Launch.MissingLabel"],
         },
         Case {
             name: "an offering's label forgotten",
             legal: one,
-            breakage: |s| drop(s.plan.launches[0].labels.remove(names::REGION)),
+            breakage: |s| drop(s.labels().remove(names::REGION)),
             found: &["Launch.MissingLabel"],
         },
         Case {
@@ -97,9 +97,9 @@ fn launches() {
             legal: |s| {
                 s.pool().requirements.add(&expression("team", Operator::Exists, &[]));
                 one(s);
-                s.plan.launches[0].labels.insert("team".into(), "a".into());
+                s.labels().insert("team".into(), "a".into());
             },
-            breakage: |s| drop(s.plan.launches[0].labels.insert("rack".into(), "1".into())),
+            breakage: |s| drop(s.labels().insert("rack".into(), "1".into())),
             found: &["Launch.InventedLabel"],
         },
         Case {
@@ -117,9 +117,9 @@ fn launches() {
             legal: |s| {
                 s.pool().requirements.add(&expression("team", Operator::In, &["a", "b"]));
                 one(s);
-                s.plan.launches[0].labels.insert("team".into(), "a".into());
+                s.labels().insert("team".into(), "a".into());
             },
-            breakage: |s| drop(s.plan.launches[0].labels.remove("team")),
+            breakage: |s| drop(s.labels().remove("team")),
             found: &["Launch.RequirementUnmet"],
         },
         Case {
@@ -140,7 +140,7 @@ fn launches() {
         Case {
             name: "wrong requests",
             legal: one,
-            breakage: |s| s.plan.launches[0].requests.set("cpu", 99),
+            breakage: |s| Arc::make_mut(&mut s.plan.launches[0].requests).set("cpu", 99),
             found: &["Launch.WrongRequests"],
         },
         Case {
@@ -149,7 +149,7 @@ fn launches() {
                 s.daemon_set("agent", app("agent", 500));
                 one(s);
             },
-            breakage: |s| s.plan.launches[0].requests = web(100).requests,
+            breakage: |s| s.plan.launches[0].requests = web(100).requests.into(),
             found: &["Launch.WrongRequests"],
         },
     ]);
@@ -170,19 +170,19 @@ fn alternatives_and_min_values() {
         Case {
             name: "an unknown type",
             legal: with_alternative,
-            breakage: |s| s.plan.launches[0].alternatives[0].instance_type = "huge".into(),
+            breakage: |s| s.alternatives()[0].instance_type = "huge".into(),
             found: &["Alternative.NotOffered"],
         },
         Case {
             name: "an unknown zone",
             legal: with_alternative,
-            breakage: |s| s.plan.launches[0].alternatives[0].zone = "c".into(),
+            breakage: |s| s.alternatives()[0].zone = "c".into(),
             found: &["Alternative.NotOffered"],
         },
         Case {
             name: "a wrong price",
             legal: with_alternative,
-            breakage: |s| s.plan.launches[0].alternatives[0].price_per_hour = Price::ZERO,
+            breakage: |s| s.alternatives()[0].price_per_hour = Price::ZERO,
             found: &["Alternative.WrongPrice"],
         },
         Case {
@@ -237,7 +237,7 @@ fn alternatives_and_min_values() {
             legal: |s| {
                 s.pool().requirements.add(&expression("team", Operator::Exists, &[]));
                 s.launch("small", "a");
-                s.plan.launches[0].labels.insert("team".into(), "a".into());
+                s.labels().insert("team".into(), "a".into());
                 s.placed(NEW, PodSpec { node_selector: vec![Expression::equals("team", "a")], ..web(100) });
                 s.alternative("large", "b");
             },
@@ -247,7 +247,7 @@ fn alternatives_and_min_values() {
         Case {
             name: "too few values",
             legal: two_sizes,
-            breakage: |s| s.plan.launches[0].alternatives.clear(),
+            breakage: |s| s.plan.launches[0].alternatives = [].into(),
             found: &["Launch.MinValues"],
         },
         Case {
@@ -256,7 +256,7 @@ fn alternatives_and_min_values() {
                 two_sizes(s);
                 s.policy.min_values = MinValuesPolicy::BestEffort;
                 s.plan.launches[0].min_values_relaxed = true;
-                s.plan.launches[0].alternatives.clear();
+                s.plan.launches[0].alternatives = [].into();
             },
             breakage: |s| s.policy.min_values = MinValuesPolicy::Strict,
             found: &["Launch.MinValuesRelaxed"],
@@ -267,7 +267,7 @@ fn alternatives_and_min_values() {
                 two_sizes(s);
                 s.policy.min_values = MinValuesPolicy::BestEffort;
             },
-            breakage: |s| s.plan.launches[0].alternatives.clear(),
+            breakage: |s| s.plan.launches[0].alternatives = [].into(),
             found: &["Launch.MinValues"],
         },
     ]);

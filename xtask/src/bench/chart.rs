@@ -54,8 +54,10 @@ impl Chart {
              <title id=\"title\">{title}</title>\n\
              <style>\n\
              .ground {{ fill: #ffffff }} text {{ fill: #24292f }} line {{ stroke: #d0d7de }}\n\
+             .value {{ stroke: #ffffff; stroke-width: 4px; paint-order: stroke }}\n\
              @media (prefers-color-scheme: dark) {{\n\
              .ground {{ fill: #0d1117 }} text {{ fill: #e6edf3 }} line {{ stroke: #444c56 }}\n\
+             .value {{ stroke: #0d1117 }}\n\
              }}\n\
              </style>\n\
              <rect class=\"ground\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"6\"/>\n\
@@ -73,8 +75,14 @@ impl Chart {
             let (x, y) = (LEFT - 8.0, y + 4.0);
             put(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>", number(line)));
         }
-        let unit = escaped(self.unit);
-        put(svg, &format!("<text x=\"{:.1}\" y=\"{:.1}\">{unit}</text>", 8.0, TOP - 12.0));
+        let (x, y, unit) = (18.0, f64::midpoint(TOP, HEIGHT - BOTTOM), escaped(self.unit));
+        put(
+            svg,
+            &format!(
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 {x:.1} \
+                 {y:.1})\">{unit}</text>"
+            ),
+        );
         let (x, y) = (f64::midpoint(LEFT, WIDTH - RIGHT), HEIGHT - 14.0);
         let across = escaped(self.across);
         put(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{across}</text>"));
@@ -101,7 +109,8 @@ impl Chart {
                 put(
                     svg,
                     &format!(
-                        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" font-size=\"11\">{}</text>",
+                        "<text class=\"value\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" \
+                         font-size=\"11\">{}</text>",
                         number(*value)
                     ),
                 );
@@ -176,10 +185,11 @@ impl Axis {
     }
 }
 
-/// The next number that is 1, 2, 4 or 8 times a power of ten.
+/// The next number whose quarters are short, so that the lines are, too.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
-    [1.0, 2.0, 4.0, 8.0].map(|step| step * power).into_iter().find(|n| *n >= value).unwrap_or(10.0 * power)
+    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0].map(|step| step * power);
+    steps.into_iter().find(|step| *step >= value).unwrap_or(10.0 * power)
 }
 
 /// With the digits that a bar's label has room for.
@@ -223,7 +233,7 @@ mod tests {
         {
             assert_eq!(number(value), text);
         }
-        for (value, rounded) in [(1.0, 1.0), (3.1, 4.0), (5304.0, 8000.0), (9000.0, 10000.0)] {
+        for (value, rounded) in [(1.0, 1.0), (3.1, 3.2), (5304.0, 6000.0), (9000.0, 10000.0)] {
             assert!((round_up(value) - rounded).abs() < 1e-6, "{value}");
         }
     }

@@ -172,7 +172,7 @@ const USUAL: Limit = Limit::new(3_700.0, 2_000_000);
 const LONG: Limit = Limit::new(3_675.0, 20_000_000);
 const LONG_PROVED: Limit = Limit { gap_percent: Some(1.0), ..LONG };
 
-/// Only without the agent: with it, nobody knows how cheap a plan could be.
+/// Only without the agent: with it, no plan is known that could be a measure.
 pub(super) fn bars(rows: &[Row]) -> Vec<Bar> {
     rows.iter()
         .filter(|row| !row.case.daemon_set)

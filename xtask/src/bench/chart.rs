@@ -1,13 +1,13 @@
 //! A chart of grouped bars as SVG, small enough to read and legible on light and dark pages.
 
-use super::table::count;
+use super::table::{bytes, count, ratio};
 
 const WIDTH: f64 = 760.0;
-const HEIGHT: f64 = 360.0;
+const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 70.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 70.0;
-const BOTTOM: f64 = 44.0;
+const BOTTOM: f64 = 62.0;
 /// Series in the order in which they are given; told apart by those who see few colours, too.
 const COLOURS: [&str; 4] = ["#d9822b", "#8fc1e3", "#2b7bba", "#7a8793"];
 
@@ -20,9 +20,13 @@ pub(super) enum Scale {
 
 #[derive(Clone, Debug)]
 pub(super) struct Chart {
+    /// Its file's.
+    pub(super) name: &'static str,
     pub(super) title: &'static str,
-    /// What the numbers are, for the axis.
+    /// What the numbers are, for the axis upwards.
     pub(super) unit: &'static str,
+    /// What the groups are, for the axis across.
+    pub(super) across: &'static str,
     pub(super) scale: Scale,
     /// The names of the groups.
     pub(super) groups: Vec<String>,
@@ -43,13 +47,20 @@ impl Chart {
 
     fn head(&self) -> String {
         let title = escaped(self.title);
+        // It has a ground of its own: a page may be dark where the reader's system says light.
         format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
-             aria-label=\"{title}\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
+             aria-labelledby=\"title\" font-family=\"system-ui, sans-serif\" font-size=\"12\">\n\
+             <title id=\"title\">{title}</title>\n\
              <style>\n\
-             text {{ fill: #24292f }} line {{ stroke: #d0d7de }}\n\
-             @media (prefers-color-scheme: dark) {{ text {{ fill: #e6edf3 }} line {{ stroke: #444c56 }} }}\n\
+             .ground {{ fill: #ffffff }} text {{ fill: #24292f }} line {{ stroke: #d0d7de }}\n\
+             .value {{ stroke: #ffffff; stroke-width: 4px; paint-order: stroke }}\n\
+             @media (prefers-color-scheme: dark) {{\n\
+             .ground {{ fill: #0d1117 }} text {{ fill: #e6edf3 }} line {{ stroke: #444c56 }}\n\
+             .value {{ stroke: #0d1117 }}\n\
+             }}\n\
              </style>\n\
+             <rect class=\"ground\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"6\"/>\n\
              <text x=\"{LEFT}\" y=\"24\" font-size=\"15\" font-weight=\"600\">{title}</text>\n"
         )
     }
@@ -64,8 +75,17 @@ impl Chart {
             let (x, y) = (LEFT - 8.0, y + 4.0);
             put(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\">{}</text>", number(line)));
         }
-        let unit = escaped(self.unit);
-        put(svg, &format!("<text x=\"{:.1}\" y=\"{:.1}\">{unit}</text>", 8.0, TOP - 12.0));
+        let (x, y, unit) = (18.0, f64::midpoint(TOP, HEIGHT - BOTTOM), escaped(self.unit));
+        put(
+            svg,
+            &format!(
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" transform=\"rotate(-90 {x:.1} \
+                 {y:.1})\">{unit}</text>"
+            ),
+        );
+        let (x, y) = (f64::midpoint(LEFT, WIDTH - RIGHT), HEIGHT - 14.0);
+        let across = escaped(self.across);
+        put(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{across}</text>"));
     }
 
     fn draw_bars(&self, svg: &mut String, axis: &Axis) {
@@ -89,7 +109,8 @@ impl Chart {
                 put(
                     svg,
                     &format!(
-                        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" font-size=\"11\">{}</text>",
+                        "<text class=\"value\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" \
+                         font-size=\"11\">{}</text>",
                         number(*value)
                     ),
                 );
@@ -103,6 +124,9 @@ impl Chart {
     }
 
     fn draw_legend(&self, svg: &mut String) {
+        if self.series.len() < 2 {
+            return;
+        }
         let mut x = LEFT;
         for (index, (name, _)) in self.series.iter().enumerate() {
             let colour = COLOURS[index % COLOURS.len()];
@@ -161,10 +185,11 @@ impl Axis {
     }
 }
 
-/// The next number that is 1, 2, 4 or 8 times a power of ten.
+/// The next number whose quarters are short, so that the lines are, too.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
-    [1.0, 2.0, 4.0, 8.0].map(|step| step * power).into_iter().find(|n| *n >= value).unwrap_or(10.0 * power)
+    let steps = [1.0, 1.2, 1.6, 2.0, 2.4, 3.2, 4.0, 6.0, 8.0].map(|step| step * power);
+    steps.into_iter().find(|step| *step >= value).unwrap_or(10.0 * power)
 }
 
 /// With the digits that a bar's label has room for.
@@ -184,6 +209,14 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
+pub(super) fn in_seconds(microseconds: u64) -> f64 {
+    ratio(microseconds, 1_000_000)
+}
+
+pub(super) fn in_megabytes(kib: u64) -> f64 {
+    ratio(bytes(kib), 1_000_000)
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a handful of bars")]
 fn as_f64(count: usize) -> f64 {
     count as f64
@@ -200,7 +233,7 @@ mod tests {
         {
             assert_eq!(number(value), text);
         }
-        for (value, rounded) in [(1.0, 1.0), (3.1, 4.0), (5304.0, 8000.0), (9000.0, 10000.0)] {
+        for (value, rounded) in [(1.0, 1.0), (3.1, 3.2), (5304.0, 6000.0), (9000.0, 10000.0)] {
             assert!((round_up(value) - rounded).abs() < 1e-6, "{value}");
         }
     }
@@ -217,15 +250,17 @@ mod tests {
     #[test]
     fn every_value_has_a_bar_and_every_text_is_escaped() {
         let chart = Chart {
+            name: "a-and-b",
             title: "A & B",
             unit: "seconds",
+            across: "pods",
             scale: Scale::Log,
             groups: vec!["<1>".to_owned(), "2".to_owned()],
             series: vec![("one".to_owned(), vec![1.0, 0.0]), ("two".to_owned(), vec![10.0, 100.0])],
         };
         let svg = chart.svg();
-        assert_eq!(svg.matches("<rect").count(), 4 + 2, "{svg}");
-        assert!(svg.contains("A &amp; B") && svg.contains("&lt;1>"), "{svg}");
+        assert_eq!(svg.matches("<rect").count(), 1 + 4 + 2, "the ground, the bars, the legend: {svg}");
+        assert!(svg.contains("<title id=\"title\">A &amp; B</title>") && svg.contains("&lt;1>"), "{svg}");
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 }

@@ -7,19 +7,11 @@ pub(super) struct Table {
     about: String,
     columns: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    /// How deep the heading is.
-    level: usize,
 }
 
 impl Table {
     pub(super) fn new(title: &str, about: &str, columns: Vec<&'static str>) -> Self {
-        Self { title: title.to_owned(), about: about.to_owned(), columns, rows: Vec::new(), level: 2 }
-    }
-
-    /// With a heading of this level.
-    #[must_use]
-    pub(super) fn at_level(self, level: usize) -> Self {
-        Self { level, ..self }
+        Self { title: title.to_owned(), about: about.to_owned(), columns, rows: Vec::new() }
     }
 
     pub(super) fn row(&mut self, cells: Vec<String>) {
@@ -29,7 +21,7 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} {}\n\n{}\n", "#".repeat(self.level), self.title, self.about)?;
+        writeln!(f, "### {}\n\n{}\n", self.title, self.about)?;
         let widths: Vec<usize> = self
             .columns
             .iter()
@@ -84,6 +76,35 @@ pub(super) fn bytes(kib: u64) -> u64 {
     kib.saturating_mul(1024)
 }
 
+/// `1345.5` as `$1,345.50`.
+pub(super) fn money(dollars: f64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive, and rounded")]
+    let cents = (dollars * 100.0).round() as u64;
+    format!("${}.{:02}", count(cents / 100), cents % 100)
+}
+
+pub(super) fn percent(percent: f64) -> String {
+    format!("{percent:.2}%")
+}
+
+/// How many times as much the first is as the second.
+pub(super) fn ratio(first: u64, second: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "a ratio with few digits")]
+    let ratio = first as f64 / second.max(1) as f64;
+    ratio
+}
+
+/// Each number divided by the one before; the first has none.
+pub(super) fn ratios(numbers: impl Iterator<Item = u64>) -> Vec<String> {
+    let mut before = None;
+    numbers
+        .map(|number| {
+            let before = before.replace(number);
+            before.map_or_else(String::new, |before| format!("{:.2}", ratio(number, before)))
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +122,10 @@ mod tests {
         for (kib, text) in [(0, "0 MB"), (976, "1 MB"), (977, "2 MB"), (292_968, "300 MB")] {
             assert_eq!(megabytes(kib), text);
         }
+        for (dollars, text) in [(0.0, "$0.00"), (3_687.496, "$3,687.50"), (0.999, "$1.00")] {
+            assert_eq!(money(dollars), text);
+        }
+        assert_eq!(ratios([200, 300, 150].into_iter()), ["", "1.50", "0.50"]);
     }
 
     #[test]
@@ -108,7 +133,7 @@ mod tests {
         let mut table = Table::new("Title", "About.", vec!["pods", "time"]);
         table.row(vec!["1".to_owned(), "0.500 s".to_owned()]);
         table.row(vec!["20,000".to_owned(), "1.000 s".to_owned()]);
-        let expected = "## Title\n\nAbout.\n\n\
+        let expected = "### Title\n\nAbout.\n\n\
                         |   pods |    time |\n\
                         |-------:|--------:|\n\
                         |      1 | 0.500 s |\n\

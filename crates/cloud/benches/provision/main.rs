@@ -11,32 +11,31 @@
 //! `cargo xtask bench` runs it for whole tables, each in a process of its own so that one workload's memory
 //! does not hide another's.
 
+#[path = "../common/mod.rs"]
+mod common;
 mod files;
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
 
 use berth_cloud::CatalogOptions;
 use berth_core::catalog::{CapacityType, InstanceType, Offering};
-use berth_core::disruption::{PodDisruption, PoolDisruption};
+use berth_core::disruption::PoolDisruption;
 use berth_core::names::{self, Labels, Text};
-use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec, PodTerm, Spread};
-use berth_core::pool::{Limits, Pool};
-use berth_core::requirement::{Expression, Operator, Requirements};
+use berth_core::pod::{Pod, PodSpec, PodTerm, Spread};
+use berth_core::requirement::{Expression, Operator};
 use berth_core::resources::{CPU, MEMORY, PODS, Resources};
 use berth_core::selector::Selector;
-use berth_core::snapshot::{DaemonSet, Effort, Policy, Snapshot};
+use berth_core::snapshot::{DaemonSet, Snapshot};
 use berth_core::units::Price;
 use berth_core::{check, provision};
+use common::{Dice, MIB, requests};
 
 const GIB: i64 = 1 << 30;
-const MIB: i64 = 1 << 20;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> =
-        std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let arguments = common::arguments();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["export", dir, workload @ ..] => workload_of(workload)
@@ -88,7 +87,7 @@ impl Workload {
         };
         Snapshot {
             pods: self.pods,
-            pools: vec![pool(self.types.into(), self.requirements.into_iter().collect())],
+            pools: vec![common::pool(self.types, self.requirements, PoolDisruption::default())],
             daemon_sets: self.daemon_requests.into_iter().map(daemon_set).collect(),
             ..Snapshot::default()
         }
@@ -97,22 +96,15 @@ impl Workload {
 }
 
 fn measure(snapshot: &Snapshot) {
-    let option = |name: &str| std::env::args().find_map(|argument| argument.strip_prefix(name)?.parse().ok());
-    let effort = Effort {
-        rounds: option("--rounds="),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-    };
-    let policy = Policy { effort, ..Policy::default() };
-    let start = Instant::now();
-    let plan = provision::plan(snapshot, &policy);
-    let elapsed = start.elapsed();
-    let peak_kib = peak_memory_kib();
+    let policy = common::policy();
+    let (plan, spent) = common::measured(|| provision::plan(snapshot, &policy));
     let violations = check::check(snapshot, &policy, &plan);
     let measured = serde_json::json!({
         "pods": snapshot.pods.len(),
         "offerings": snapshot.pools[0].types.iter().map(|t| t.offerings.len()).sum::<usize>(),
-        "microseconds": u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
-        "peakKiB": peak_kib,
+        "microseconds": spent.microseconds,
+        "mainThreadMicroseconds": spent.main_thread_microseconds,
+        "peakKiB": spent.peak_kib,
         "nodes": plan.launches.len(),
         "costPerHour": plan.cost_after.to_string(),
         "lowerBound": plan.lower_bound.to_string(),
@@ -123,73 +115,6 @@ fn measure(snapshot: &Snapshot) {
         "firstViolation": violations.first().map(ToString::to_string),
     });
     println!("{measured}");
-}
-
-/// The most memory that the process ever had, from the kernel's own count.
-fn peak_memory_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .and_then(|rest| rest.split_whitespace().next()?.parse().ok())
-        .unwrap_or(0)
-}
-
-/// SplitMix64: the same workload on every machine.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^= z >> 31;
-        usize::try_from(z % n as u64).unwrap_or(0)
-    }
-
-    fn pick<'a>(&mut self, items: &[&'a str]) -> &'a str {
-        items[self.below(items.len())]
-    }
-}
-
-fn pool(types: Arc<[Arc<InstanceType>]>, requirements: Requirements) -> Pool {
-    Pool {
-        name: "default".into(),
-        requirements,
-        labels: Labels::from([(names::NODEPOOL.into(), "default".into())]),
-        taints: Vec::new(),
-        startup_taints: Vec::new(),
-        limits: Limits::default(),
-        weight: 0,
-        replicas: None,
-        nodes_min: 0,
-        types,
-        blocked: None,
-        disruption: PoolDisruption::default(),
-        node_cost: Price::ZERO,
-    }
-}
-
-fn pod(name: String, spec: Arc<PodSpec>) -> Pod {
-    Pod {
-        namespace: "default".into(),
-        name: name.into(),
-        spec,
-        phase: PodPhase::Pending,
-        node: None,
-        nominated: None,
-        deleting: false,
-        origin: PodOrigin::Object,
-        daemon_set: None,
-        mirror: false,
-        volumes: Box::default(),
-        disruption: PodDisruption::default(),
-    }
-}
-
-fn requests(cpu_milli: i64, memory: i64) -> Resources {
-    Resources::of(&[(CPU, cpu_milli), (MEMORY, memory), (PODS, 1)])
 }
 
 /// The mix of Karpenter's own scheduling benchmark: a fifth each of generic pods, zone spread, hostname
@@ -229,10 +154,10 @@ fn karpenter_workload(count: usize) -> Workload {
                 }
                 _ => spec.labels = label("my-label", dice.pick(&letters)),
             }
-            let cpu = [100, 250, 500, 1000, 1500][dice.below(5)];
-            let memory = [100, 256, 512, 1024, 2048, 4096][dice.below(6)];
-            spec.requests = requests(cpu, memory * MIB);
-            pod(format!("pod-{index:06}"), Arc::new(spec))
+            let cpu = dice.pick(&[100, 250, 500, 1000, 1500]);
+            let memory = dice.pick(&[100, 256, 512, 1024, 2048, 4096]) * MIB;
+            spec.requests = requests(cpu, memory);
+            common::pod(index, &Arc::new(spec))
         })
         .collect();
     Workload { pods, requirements: Vec::new(), types, daemon_requests: None }
@@ -280,20 +205,10 @@ fn karpenter_type(index: i64) -> Arc<InstanceType> {
 /// Pods in so many classes of random size on the real types and prices.
 fn classes_workload(count: usize, classes: usize, types: usize) -> Workload {
     let mut dice = Dice(7);
-    let specs: Vec<Arc<PodSpec>> = (0..classes)
-        .map(|class| {
-            let cpu = 50 + 10 * i64::try_from(dice.below(400)).unwrap_or(0);
-            let memory = 64 + 16 * i64::try_from(dice.below(1000)).unwrap_or(0);
-            Arc::new(PodSpec {
-                labels: Labels::from([("app".into(), format!("app-{class}").into())]),
-                requests: requests(cpu, memory * MIB),
-                ..PodSpec::default()
-            })
-        })
-        .collect();
-    let pods =
-        (0..count).map(|index| pod(format!("pod-{index:06}"), specs[index % classes].clone())).collect();
-    let catalog = berth_cloud::builtin("aws-us-east-1", &CatalogOptions::default());
+    let specs =
+        common::classes(classes, || requests(10 * dice.between(5, 405), 16 * MIB * dice.between(4, 1004)));
+    let pods = (0..count).map(|index| common::pod(index, &specs[index % classes])).collect();
+    let catalog = berth_cloud::builtin(common::CATALOG, &CatalogOptions::default());
     let all = catalog.map(|catalog| catalog.types).unwrap_or_default();
     let stride = (all.len() / types.min(all.len()).max(1)).max(1);
     let types = all.into_iter().step_by(stride).take(types).collect();
@@ -311,21 +226,13 @@ enum Choice {
 
 impl Choice {
     fn requirements(self) -> Vec<Expression> {
-        let is = |key: &str, operator, values: &[&str]| {
-            Expression::new(key, operator, values.iter().map(|value| Text::from(*value)).collect()).ok()
-        };
-        let common = [
-            is(names::CAPACITY_TYPE, Operator::In, &["on-demand"]),
-            is(names::ARCH, Operator::In, &["amd64"]),
-        ];
-        let own = match self {
-            Self::Newer => vec![
-                is("karpenter.k8s.aws/instance-category", Operator::In, &["c", "m", "r"]),
-                is("karpenter.k8s.aws/instance-generation", Operator::Gt, &["3"]),
+        common::on_demand_amd64(match self {
+            Self::Newer => &[
+                ("karpenter.k8s.aws/instance-category", Operator::In, &["c", "m", "r"]),
+                ("karpenter.k8s.aws/instance-generation", Operator::Gt, &["3"]),
             ],
-            Self::All => vec![is("karpenter.k8s.aws/instance-gpu-count", Operator::DoesNotExist, &[])],
-        };
-        common.into_iter().chain(own).flatten().collect()
+            Self::All => &[("karpenter.k8s.aws/instance-gpu-count", Operator::DoesNotExist, &[])],
+        })
     }
 }
 
@@ -342,15 +249,13 @@ fn real_workload(csv: &Path, choice: Choice, daemon_set: bool) -> Option<Workloa
                 requests: requests(cpu.parse().ok()?, memory.parse::<i64>().ok()? * MIB),
                 ..PodSpec::default()
             };
-            Some(pod(name.to_owned(), Arc::new(spec)))
+            Some(Pod { name: name.into(), ..common::pod(0, &Arc::new(spec)) })
         })
         .collect();
-    let options = CatalogOptions { zones: vec!["us-east-1a".into()], ..CatalogOptions::default() };
-    let types = berth_cloud::builtin("aws-us-east-1", &options)?.types;
     Some(Workload {
         pods,
         requirements: choice.requirements(),
-        types: types.into_iter().filter(|t| !t.name.contains("metal")).collect(),
+        types: common::types_of_one_zone()?,
         daemon_requests: daemon_set.then(|| requests(300, 512 * MIB)),
     })
 }

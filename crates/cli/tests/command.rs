@@ -141,6 +141,7 @@ fn nodes_go_or_stay() {
     let guarded = [&cluster, budget_of_all].concat();
     for (line, manifests, code, stdout, stderr) in [
         ("advise -f -", &cluster, 0, "nothing to buy", ""),
+        ("advise -f - --node-cost 0.05", &cluster, 0, "$0.1000 an hour is what nodes cost beyond", ""),
         ("advise -f - --consolidate", &cluster, 0, "1 of 2 nodes can go", ""),
         ("advise -f - --consolidate -o json", &cluster, 0, "\"nodesRemoved\": 1", ""),
         ("advise -f - --consolidate --min-saving 100", &cluster, 0, "No node can go", ""),

@@ -261,6 +261,7 @@ fn costs(cost: &Cost, style: Style) -> String {
         let nodes = counted(cost.unpriced_nodes, "existing node");
         paragraphs.push(format!("  Without {nodes} of unknown price."));
     }
+    paragraphs.extend(cost.beyond_prices_note().map(|note| format!("  {note}")));
     paragraphs.extend(cost.warning.as_ref().map(|warning| format!("  {warning}")));
     paragraphs.join("\n")
 }

@@ -12,6 +12,7 @@ use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
 
 use super::fill::{Fill, fills};
+use super::money::hourly;
 use super::removals::Removals;
 use super::shorten::shorten;
 
@@ -82,6 +83,8 @@ pub(crate) struct Cost {
     pub(crate) estimated: bool,
     /// Nodes whose price is not known, and which the sums therefore leave out.
     pub(crate) unpriced_nodes: usize,
+    /// What of the cost after is not the price of a machine.
+    pub(crate) beyond_prices: Price,
     /// What kube-scheduler could make of the plan, if it is worth a warning.
     pub(crate) warning: Option<String>,
 }
@@ -89,6 +92,13 @@ pub(crate) struct Cost {
 impl Cost {
     pub(crate) fn change(&self) -> Price {
         self.after.minus(self.before)
+    }
+
+    /// What the sums have beyond the prices that are shown for nodes.
+    pub(crate) fn beyond_prices_note(&self) -> Option<String> {
+        let beyond = hourly(self.beyond_prices);
+        (self.beyond_prices > Price::ZERO)
+            .then(|| format!("Of it {beyond} an hour is what nodes cost beyond their prices."))
     }
 
     /// `2.35%`.
@@ -130,6 +140,7 @@ impl View {
                 gap_basis_points: plan.gap_basis_points(),
                 estimated: plan.launches.iter().any(|launch| launch.estimated),
                 unpriced_nodes: snapshot.nodes.iter().filter(|node| node.price.is_none()).count(),
+                beyond_prices: beyond_prices(plan, snapshot),
                 warning: scheduler_warning(plan, snapshot),
             },
             skipped: skipped
@@ -142,6 +153,16 @@ impl View {
 }
 
 /// `1 node`, `2 nodes`.
+/// What the nodes that there will be cost beyond their prices.
+fn beyond_prices(plan: &Plan, snapshot: &Snapshot) -> Price {
+    let removed = |node: &usize| plan.disruptions.iter().any(|step| step.nodes.contains(node));
+    let staying = (0..snapshot.nodes.len())
+        .filter(|node| snapshot.nodes[*node].price.is_some() && !removed(node))
+        .map(|node| snapshot.nodes[node].pool.as_ref());
+    let bought = plan.launches.iter().map(|launch| Some(&launch.pool));
+    staying.chain(bought).map(|pool| snapshot.cost_beyond_price(pool)).fold(Price::ZERO, Price::plus)
+}
+
 pub(crate) fn counted(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

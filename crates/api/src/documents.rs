@@ -10,17 +10,17 @@ use std::fmt;
 use crate::source::newlines;
 use crate::tree::{Tree, YAML_BYTES_MAX, YamlError};
 
-/// One object as it stands in its text.
+/// One object as it stands in its text `'t`. A tree lives only as long as it is visited.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Body<'a> {
-    Json(&'a str),
-    Yaml(&'a Tree<'a>),
+pub(crate) enum Body<'t, 'v> {
+    Json(&'t str),
+    Yaml(&'v Tree<'v>),
 }
 
 /// One object, with what is known of it before it is read.
 #[derive(Debug)]
-pub(crate) struct Document<'a> {
-    pub(crate) body: Body<'a>,
+pub(crate) struct Document<'t, 'v> {
+    pub(crate) body: Body<'t, 'v>,
     /// Where the object begins.
     pub(crate) line: usize,
     /// What to add to a line within the body to get a line of the text.
@@ -43,9 +43,9 @@ pub(crate) struct Malformed {
 }
 
 /// Hands on every object of the text. What is malformed ends its own document and no other.
-pub(crate) fn for_each_document(
-    text: &str,
-    visit: &mut dyn FnMut(Document<'_>),
+pub(crate) fn for_each_document<'t>(
+    text: &'t str,
+    visit: &mut dyn FnMut(Document<'t, '_>),
     refuse: &mut dyn FnMut(Malformed),
 ) {
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -90,10 +90,10 @@ fn without_marker(part: &str) -> &str {
     if line.is_empty() || line.starts_with('#') { rest } else { part }
 }
 
-fn yaml_document(
-    text: &str,
+fn yaml_document<'t>(
+    text: &'t str,
     line: usize,
-    visit: &mut dyn FnMut(Document<'_>),
+    visit: &mut dyn FnMut(Document<'t, '_>),
     refuse: &mut dyn FnMut(Malformed),
 ) {
     match Tree::parse(text) {
@@ -105,10 +105,10 @@ fn yaml_document(
     }
 }
 
-fn tree_document(
+fn tree_document<'t>(
     tree: &Tree<'_>,
     line: usize,
-    visit: &mut dyn FnMut(Document<'_>),
+    visit: &mut dyn FnMut(Document<'t, '_>),
     refuse: &mut dyn FnMut(Malformed),
 ) {
     let offset = line - 1;
@@ -175,10 +175,10 @@ fn list_of(header: &Header) -> Option<ListHeader> {
 }
 
 /// The JSON object that the text begins with. Returns how many bytes it took.
-fn json_document(
-    text: &str,
+fn json_document<'t>(
+    text: &'t str,
     line: usize,
-    visit: &mut dyn FnMut(Document<'_>),
+    visit: &mut dyn FnMut(Document<'t, '_>),
     refuse: &mut dyn FnMut(Malformed),
 ) -> usize {
     let mut deserializer = serde_json::Deserializer::from_str(text);
@@ -200,12 +200,12 @@ fn json_document(
 }
 
 /// A text that begins like JSON may still be YAML in its flow style, unless part of it was taken.
-fn broken_json(
-    text: &str,
+fn broken_json<'t>(
+    text: &'t str,
     line: usize,
     error: &serde_json::Error,
     handed_on: bool,
-    visit: &mut dyn FnMut(Document<'_>),
+    visit: &mut dyn FnMut(Document<'t, '_>),
     refuse: &mut dyn FnMut(Malformed),
 ) {
     if !handed_on && text.len() <= YAML_BYTES_MAX {
@@ -240,7 +240,7 @@ struct JsonList<'a, 'v> {
     handed_on: bool,
     /// Items without a kind of their own that came before the list's: `items` sorts before `kind`.
     waiting: Vec<(&'a str, usize)>,
-    visit: &'v mut dyn FnMut(Document<'_>),
+    visit: &'v mut dyn FnMut(Document<'a, '_>),
     refuse: &'v mut dyn FnMut(Malformed),
 }
 
@@ -248,7 +248,7 @@ impl<'a, 'v> JsonList<'a, 'v> {
     fn new(
         text: &'a str,
         line: usize,
-        visit: &'v mut dyn FnMut(Document<'_>),
+        visit: &'v mut dyn FnMut(Document<'a, '_>),
         refuse: &'v mut dyn FnMut(Malformed),
     ) -> Self {
         Self {
@@ -273,7 +273,7 @@ impl<'a, 'v> JsonList<'a, 'v> {
     fn finish(mut self) -> (Header, bool, bool) {
         let list = list_of(&self.header).unwrap_or_default();
         for (item, line) in std::mem::take(&mut self.waiting) {
-            self.hand_on(item, line, &list);
+            self.hand_on(item, line, list.header_for(header_of_json(item)));
         }
         (self.header, self.had_items, self.handed_on)
     }
@@ -285,16 +285,16 @@ impl<'a, 'v> JsonList<'a, 'v> {
             let message = "an item of a list must be an object".to_owned();
             return (self.refuse)(Malformed { line, message });
         }
-        if self.header.kind.is_none() && header_of_json(item).kind.is_none() {
+        let own = header_of_json(item);
+        if self.header.kind.is_none() && own.kind.is_none() {
             return self.waiting.push((item, line));
         }
         let list = list_of(&self.header).unwrap_or_default();
-        self.hand_on(item, line, &list);
+        self.hand_on(item, line, list.header_for(own));
     }
 
-    fn hand_on(&mut self, item: &str, line: usize, list: &ListHeader) {
+    fn hand_on(&mut self, item: &'a str, line: usize, header: Header) {
         self.handed_on = true;
-        let header = list.header_for(header_of_json(item));
         (self.visit)(Document { body: Body::Json(item), line, line_offset: line - 1, header });
     }
 

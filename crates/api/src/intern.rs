@@ -1,16 +1,18 @@
-//! One copy of what a cluster repeats: names, label values, pod shapes.
+//! One copy of what a cluster repeats: names, label values, owners, pod shapes.
 
 use std::collections::HashSet;
+use std::hash::Hash;
 use std::sync::Arc;
 
 use berth_core::names::Text;
 use rustc_hash::FxBuildHasher;
 
-use crate::pods::PodShape;
+use crate::pods::{Owner, PodShape};
 
 #[derive(Debug, Default)]
 pub(crate) struct Interner {
     texts: HashSet<Text, FxBuildHasher>,
+    owners: HashSet<Arc<Owner>, FxBuildHasher>,
     shapes: HashSet<Arc<PodShape>, FxBuildHasher>,
 }
 
@@ -24,12 +26,20 @@ impl Interner {
         text
     }
 
-    pub(crate) fn shape(&mut self, shape: PodShape) -> Arc<PodShape> {
-        if let Some(known) = self.shapes.get(&shape) {
-            return known.clone();
-        }
-        let shape = Arc::new(shape);
-        self.shapes.insert(shape.clone());
-        shape
+    pub(crate) fn owner(&mut self, owner: Owner) -> Arc<Owner> {
+        one_copy(&mut self.owners, owner)
     }
+
+    pub(crate) fn shape(&mut self, shape: PodShape) -> Arc<PodShape> {
+        one_copy(&mut self.shapes, shape)
+    }
+}
+
+fn one_copy<T: Eq + Hash>(copies: &mut HashSet<Arc<T>, FxBuildHasher>, value: T) -> Arc<T> {
+    if let Some(known) = copies.get(&value) {
+        return known.clone();
+    }
+    let value = Arc::new(value);
+    copies.insert(value.clone());
+    value
 }

@@ -7,6 +7,7 @@ pub mod crds;
 pub mod duration;
 pub mod resources;
 
+mod ahead;
 mod assemble;
 mod budgets;
 mod buffers;

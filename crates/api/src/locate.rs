@@ -37,7 +37,7 @@ impl KeptTexts {
             if by_line.is_empty() {
                 continue;
             }
-            let mut refine_in = |document: Document<'_>| {
+            let mut refine_in = |document: Document<'_, '_>| {
                 for problem in by_line.remove(&document.line).into_iter().flatten() {
                     let path = parse(problem.field.as_deref().unwrap_or_default());
                     problem.line = line_in(&document, &path).or(problem.line);
@@ -48,7 +48,7 @@ impl KeptTexts {
     }
 }
 
-fn line_in(document: &Document<'_>, path: &Path) -> Option<usize> {
+fn line_in(document: &Document<'_, '_>, path: &Path) -> Option<usize> {
     let line = match document.body {
         Body::Yaml(tree) => tree.line_of(path),
         Body::Json(text) => Tree::parse(text).ok()?.line_of(path),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::thread;
 
 use berth_core::catalog::OfferingPattern;
 use berth_core::names::{Labels, Text};
@@ -10,6 +11,7 @@ use berth_core::volume::Storage;
 use rustc_hash::FxBuildHasher;
 use serde::Deserialize;
 
+use crate::ahead::{Ahead, Outcome, Unread};
 use crate::budgets::{self, BudgetObject};
 use crate::buffers::{self, Buffer};
 use crate::builtin::{self, Metadata};
@@ -106,17 +108,21 @@ pub fn read(sources: &[Source], on_progress: &mut dyn FnMut(usize, usize)) -> Ma
             &mut |name, text| {
                 reader.begin(name, text);
                 let malformed = &mut Vec::new();
-                documents::for_each_document(
-                    text,
-                    &mut |document| {
-                        reader.admit(&document);
-                        objects += 1;
-                        if objects % OBJECTS_PER_REPORT == 0 {
-                            on_progress(bytes, objects);
-                        }
-                    },
-                    &mut |refused| malformed.push(refused),
-                );
+                thread::scope(|scope| {
+                    let mut ahead = Ahead::new(scope);
+                    documents::for_each_document(
+                        text,
+                        &mut |document| {
+                            reader.admit(document, &mut ahead);
+                            objects += 1;
+                            if objects % OBJECTS_PER_REPORT == 0 {
+                                on_progress(bytes, objects);
+                            }
+                        },
+                        &mut |refused| malformed.push(refused),
+                    );
+                    reader.catch_up(&mut ahead);
+                });
                 reader.manifests.problems.extend(malformed.drain(..).map(|refused| Problem {
                     source: name.clone(),
                     line: Some(refused.line),
@@ -146,7 +152,7 @@ struct Reader {
 }
 
 /// Why an object was not taken.
-enum Refused {
+pub(crate) enum Refused {
     Json(serde_json::Error),
     Wrong(Vec<Finding>),
 }
@@ -157,7 +163,7 @@ impl Refused {
     }
 }
 
-impl<'a> Body<'a> {
+impl<'a> Body<'a, 'a> {
     fn read<T: Deserialize<'a>>(self) -> Result<T, Refused> {
         match self {
             Self::Json(text) => serde_json::from_str(text).map_err(Refused::Json),
@@ -182,47 +188,74 @@ impl Reader {
         self.manifests.texts.keep(name, text);
     }
 
-    fn admit(&mut self, document: &Document<'_>) {
-        let kind = match meaning(&document.header) {
+    fn admit<'t>(&mut self, document: Document<'t, '_>, ahead: &mut Ahead<'_, 't>) {
+        let Document { body, line, line_offset, header } = document;
+        let kind = match meaning(&header) {
             Meaning::Known(kind) => kind,
             Meaning::Foreign(kind) => {
                 *self.manifests.skipped.entry(kind).or_insert(0) += 1;
                 return;
             }
             Meaning::Unclear(field, message) => {
-                let object = document.header.kind.clone();
-                return self.refuse(document.line, object, Some(field.to_owned()), message);
+                self.catch_up(ahead);
+                return self.refuse(line, header.kind, Some(field.to_owned()), message);
             }
         };
         let origin = Origin {
             kind,
             source: u32::try_from(self.manifests.sources.len().saturating_sub(1)).unwrap_or(u32::MAX),
-            line: u32::try_from(document.line).unwrap_or(u32::MAX),
+            line: u32::try_from(line).unwrap_or(u32::MAX),
         };
-        match document.body {
-            Body::Yaml(tree) => self.admit_tree(tree, document, origin),
+        match body {
+            Body::Json(text) if kind == Kind::Pod => {
+                let outcomes = ahead.read(Unread { text, line_offset, origin }, &mut self.interner);
+                self.keep(outcomes);
+            }
             Body::Json(text) => {
-                let Err(refused) = self.store(document.body, origin) else { return };
-                // JSON is read for speed and says little of where it failed. The tree knows, and it
-                // also forgives what Kubernetes forgives: `null` where a list or a mapping may stand.
-                match (Tree::parse(text), refused) {
-                    (Ok(tree), _) => self.admit_tree(&tree, document, origin),
-                    (Err(_), Refused::Json(error)) => {
-                        let line = document.line_offset + error.line();
-                        self.refuse(line, Some(kind.name().to_owned()), None, without_position(&error));
-                    }
-                    (Err(_), Refused::Wrong(findings)) => {
-                        for Finding { path, message } in findings {
-                            let object = Some(kind.name().to_owned());
-                            self.refuse(document.line, object, Some(path.to_string()), message);
-                        }
-                    }
+                self.catch_up(ahead);
+                self.admit_json(text, line_offset, origin);
+            }
+            Body::Yaml(tree) => {
+                self.catch_up(ahead);
+                self.admit_tree(tree, line_offset, origin);
+            }
+        }
+    }
+
+    /// Takes the pods that stand before what comes next, so that problems keep their order.
+    fn catch_up(&mut self, ahead: &mut Ahead<'_, '_>) {
+        let outcomes = ahead.rest(&mut self.interner);
+        self.keep(outcomes);
+    }
+
+    fn keep(&mut self, outcomes: Vec<Outcome<'_>>) {
+        for outcome in outcomes {
+            match outcome {
+                Ok(pod) => self.manifests.pods.push(pod),
+                Err(Unread { text, line_offset, origin }) => self.admit_json(text, line_offset, origin),
+            }
+        }
+    }
+
+    fn admit_json(&mut self, text: &str, line_offset: usize, origin: Origin) {
+        let Err(refused) = self.store(Body::Json(text), origin) else { return };
+        let object = Some(origin.kind.name().to_owned());
+        // JSON is read for speed and says little of where it failed. The tree knows, and it
+        // also forgives what Kubernetes forgives: `null` where a list or a mapping may stand.
+        match (Tree::parse(text), refused) {
+            (Ok(tree), _) => self.admit_tree(&tree, line_offset, origin),
+            (Err(_), Refused::Json(error)) => {
+                self.refuse(line_offset + error.line(), object, None, without_position(&error));
+            }
+            (Err(_), Refused::Wrong(findings)) => {
+                for Finding { path, message } in findings {
+                    self.refuse(line_offset + 1, object.clone(), Some(path.to_string()), message);
                 }
             }
         }
     }
 
-    fn admit_tree(&mut self, tree: &Tree<'_>, document: &Document<'_>, origin: Origin) {
+    fn admit_tree(&mut self, tree: &Tree<'_>, line_offset: usize, origin: Origin) {
         let findings = match self.store(Body::Yaml(tree), origin) {
             Ok(()) => return,
             Err(Refused::Wrong(findings)) => findings,
@@ -239,7 +272,7 @@ impl Reader {
             (name, namespace) => object_name(origin.kind.name(), namespace, name),
         };
         for Finding { path, message } in findings {
-            let line = document.line_offset + tree.line_of(&path);
+            let line = line_offset + tree.line_of(&path);
             let field = Some(path.to_string()).filter(|field| !field.is_empty());
             self.refuse(line, Some(object.clone()), field, message);
         }
@@ -251,20 +284,17 @@ impl Reader {
     }
 
     /// Reads the object and keeps it, if nothing is wrong with it.
-    fn store(&mut self, body: Body<'_>, origin: Origin) -> Result<(), Refused> {
+    fn store(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
         self.reading = None;
         self.store_builtin(body, origin)?;
         self.seen.extend(self.reading.take());
         Ok(())
     }
 
-    fn store_builtin(&mut self, body: Body<'_>, origin: Origin) -> Result<(), Refused> {
+    fn store_builtin(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
         match origin.kind {
             Kind::Pod => {
-                let wire: builtin::pod::Pod<'_> = body.read()?;
-                let (namespace, name) = self.identity(origin.kind, &wire.metadata)?;
-                let mut pod = self.convert(|to| pods::read_pod(&wire, namespace, name, to))?;
-                (pod.source, pod.line) = (origin.source, origin.line);
+                let pod = read_pod(body, origin, &mut self.interner)?;
                 self.manifests.pods.push(pod);
             }
             Kind::Deployment => self.replicated(body, origin, WorkloadKind::Deployment)?,
@@ -339,7 +369,7 @@ impl Reader {
     }
 
     /// Built-in kinds of which only the name matters beside their spec.
-    fn store_named(&mut self, body: Body<'_>, origin: Origin) -> Result<(), Refused> {
+    fn store_named(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
         let id = self.new_identity(origin.kind, &body.read::<Identified<'_>>()?.metadata)?;
         match origin.kind {
             Kind::PersistentVolume => {
@@ -372,7 +402,7 @@ impl Reader {
         Ok(())
     }
 
-    fn store_custom(&mut self, body: Body<'_>, origin: Origin) -> Result<(), Refused> {
+    fn store_custom(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
         let id = self.new_identity(origin.kind, &body.read::<Identified<'_>>()?.metadata)?;
         let name = id.1.clone();
         match origin.kind {
@@ -438,7 +468,7 @@ impl Reader {
         Ok(())
     }
 
-    fn replicated(&mut self, body: Body<'_>, origin: Origin, kind: WorkloadKind) -> Result<(), Refused> {
+    fn replicated(&mut self, body: Body<'_, '_>, origin: Origin, kind: WorkloadKind) -> Result<(), Refused> {
         let wire: ReplicatedWire<'_> = body.read()?;
         let id = self.new_identity(origin.kind, &wire.metadata)?;
         let workload = self.convert(|to| workloads::read_replicated(kind, &wire, id.clone(), to))?;
@@ -447,24 +477,12 @@ impl Reader {
     }
 
     fn convert<T>(&mut self, convert: impl FnOnce(&mut Converter<'_>) -> T) -> Result<T, Refused> {
-        let mut findings = Findings::default();
-        let value = convert(&mut Converter { findings: &mut findings, interner: &mut self.interner });
-        if findings.is_empty() { Ok(value) } else { Err(Refused::Wrong(findings.0)) }
-    }
-
-    fn identity(&mut self, kind: Kind, metadata: &Metadata<'_>) -> Result<(Text, Text), Refused> {
-        let Some(name) = metadata.name.as_ref().filter(|name| !name.is_empty()) else {
-            let at = At::ROOT.key("metadata");
-            return Err(Refused::at(&at.key("name"), "is missing; a plan calls each object by its name"));
-        };
-        let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-        let namespace = if kind.is_namespaced() { namespace.unwrap_or(DEFAULT_NAMESPACE) } else { "" };
-        Ok((self.interner.text(namespace), Text::from(&**name)))
+        convert_with(&mut self.interner, convert)
     }
 
     /// The identity of an object that must be the first of its kind and name.
     fn new_identity(&mut self, kind: Kind, metadata: &Metadata<'_>) -> Result<(Text, Text), Refused> {
-        let id = self.identity(kind, metadata)?;
+        let id = identity(kind, metadata, &mut self.interner)?;
         let key = (kind, id.0.clone(), id.1.clone());
         if !self.seen.contains(&key) {
             self.reading = Some(key);
@@ -476,6 +494,38 @@ impl Reader {
             format!("there is another {} of this name; remove one", kind.name()),
         ))
     }
+}
+
+/// A pod by itself, which is all that most of a large input is.
+pub(crate) fn read_pod(
+    body: Body<'_, '_>,
+    origin: Origin,
+    interner: &mut Interner,
+) -> Result<PodObject, Refused> {
+    let wire: builtin::pod::Pod<'_> = body.read()?;
+    let (namespace, name) = identity(origin.kind, &wire.metadata, interner)?;
+    let mut pod = convert_with(interner, |to| pods::read_pod(&wire, namespace, name, to))?;
+    (pod.source, pod.line) = (origin.source, origin.line);
+    Ok(pod)
+}
+
+fn convert_with<T>(
+    interner: &mut Interner,
+    convert: impl FnOnce(&mut Converter<'_>) -> T,
+) -> Result<T, Refused> {
+    let mut findings = Findings::default();
+    let value = convert(&mut Converter { findings: &mut findings, interner });
+    if findings.is_empty() { Ok(value) } else { Err(Refused::Wrong(findings.0)) }
+}
+
+fn identity(kind: Kind, metadata: &Metadata<'_>, interner: &mut Interner) -> Result<(Text, Text), Refused> {
+    let Some(name) = metadata.name.as_ref().filter(|name| !name.is_empty()) else {
+        let at = At::ROOT.key("metadata");
+        return Err(Refused::at(&at.key("name"), "is missing; a plan calls each object by its name"));
+    };
+    let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+    let namespace = if kind.is_namespaced() { namespace.unwrap_or(DEFAULT_NAMESPACE) } else { "" };
+    Ok((interner.text(namespace), Text::from(&**name)))
 }
 
 type ReplicatedWire<'a> = builtin::workload::Workload<'a, builtin::workload::ReplicatedSpec<'a>>;

@@ -51,7 +51,7 @@ pub(crate) struct PodObject {
     pub(crate) nominated: Option<Text>,
     pub(crate) deleting: bool,
     pub(crate) mirror: bool,
-    pub(crate) owner: Option<Owner>,
+    pub(crate) owner: Option<Arc<Owner>>,
     pub(crate) volumes: Box<[VolumeRef]>,
     pub(crate) life: PodLife,
     pub(crate) line: u32,
@@ -99,9 +99,10 @@ impl TemplateVolume {
 }
 
 /// The controller among an object's owners.
-pub(crate) fn controller(metadata: &Metadata<'_>, to: &mut Converter<'_>) -> Option<Owner> {
+pub(crate) fn controller(metadata: &Metadata<'_>, to: &mut Converter<'_>) -> Option<Arc<Owner>> {
     let owner = metadata.owner_references.iter().find(|owner| owner.controller)?;
-    Some(Owner { kind: to.text(&owner.kind), name: to.text(&owner.name) })
+    let owner = Owner { kind: to.text(&owner.kind), name: to.text(&owner.name) };
+    Some(to.interner.owner(owner))
 }
 
 pub(crate) fn read_pod(
@@ -337,7 +338,8 @@ impl PodObject {
 
     pub(crate) fn into_core(self, spec: Arc<PodSpec>, now: Timestamp) -> Pod {
         let disruption = self.life.judged(self.owner.is_some(), now);
-        let daemon_set = self.owner.filter(|owner| &*owner.kind == "DaemonSet").map(|owner| owner.name);
+        let daemon_set =
+            self.owner.filter(|owner| &*owner.kind == "DaemonSet").map(|owner| owner.name.clone());
         Pod {
             namespace: self.namespace,
             name: self.name,

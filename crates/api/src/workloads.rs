@@ -1,6 +1,7 @@
 //! Workloads, and the pods they would have: Deployment, ReplicaSet, StatefulSet, Job, CronJob.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use berth_core::disruption::PodDisruption;
 use berth_core::names::{self, Text};
@@ -46,7 +47,7 @@ pub(crate) struct Workload {
     pub(crate) wanted: u32,
     pub(crate) template: PodTemplate,
     selector: Option<Selector>,
-    owner: Option<Owner>,
+    owner: Option<Arc<Owner>>,
     /// Of a StatefulSet: the claims that each of its pods gets.
     claims: Vec<(Text, VolumeClaim)>,
     first_ordinal: u32,

@@ -224,7 +224,7 @@ impl<'a> Prepared<'a> {
             .fold(Price::ZERO, Price::plus);
         let bound = Price::from_micro_usd(self.lower_bound(packer, improved));
         debug_assert!(bound <= bought, "a bound of {bound} above a plan of {bought}");
-        Plan {
+        let mut plan = Plan {
             launches: launches.into_iter().map(|(_, launch)| launch).collect(),
             binds,
             unplaced,
@@ -234,30 +234,14 @@ impl<'a> Prepared<'a> {
             cost_after: cost_before.plus(bought),
             lower_bound: cost_before.plus(bound.min(bought)),
             rounds,
-            may_strand: self.may_strand(packer),
-        }
+            may_strand: None,
+        };
+        plan.may_strand = scoring::may_strand(self.snapshot, self.policy, &plan);
+        plan
     }
 
     fn cost_of(&self, launch: &Launch) -> Price {
         launch.price.plus(self.snapshot.cost_beyond_price(Some(&launch.pool)))
-    }
-
-    /// Pods that the scheduler's own preferences could leave without a place.
-    fn may_strand(&self, packer: &Packer<'_>) -> Option<Vec<usize>> {
-        if !self.policy.tries_scheduler {
-            return None;
-        }
-        let fresh = self.packer_in(packer.order.clone());
-        let stranded = scoring::simulate(packer, fresh, &self.dimensions)?;
-        let mut pods: Vec<usize> = stranded
-            .into_iter()
-            .flat_map(|(class, count)| {
-                let placed = self.classes.all[class].pods.len() - packer.left[class] as usize;
-                self.classes.all[class].pods[placed - count as usize..placed].iter().copied()
-            })
-            .collect();
-        pods.sort_unstable();
-        Some(pods)
     }
 
     fn binds(&self, packer: &Packer<'_>, launch_of: &FxHashMap<usize, usize>) -> Vec<Bind> {

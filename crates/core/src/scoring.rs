@@ -6,81 +6,82 @@
 //! weights of `NodeResourcesFit` (LeastAllocated) and `NodeResourcesBalancedAllocation`. Preferences that
 //! only some pods have are left out: they move pods among nodes that pass, and are no reason to strand one.
 
-use crate::host::{Host, HostOrigin};
+use std::collections::BTreeMap;
+
+use crate::apply::apply;
+use crate::class;
+use crate::host::HostOrigin;
 use crate::market::{Amounts, Dimensions};
-use crate::pack::{Packer, add_times};
+use crate::pack::Packer;
+use crate::plan::Plan;
+use crate::pod::{PodOrigin, PodPhase};
+use crate::provision::{ClassOrder, Prepared};
+use crate::snapshot::{Policy, Snapshot};
 use crate::topology::{HostId, Place};
 
 /// How many nodes all pods together may be held against: beyond it a simulation takes too long to be waited
 /// for.
 const PAIRS_MAX: usize = 20_000_000;
 
-/// Lets the scheduler place what `packer` placed, on the same nodes: which pods would find no place, by class
-/// with how many. `fresh` has placed nothing and planned nothing yet. `None` where there are too many pods and
-/// nodes to try it.
-pub(crate) fn simulate<'a>(
-    packer: &Packer<'a>,
-    mut fresh: Packer<'a>,
-    dimensions: &Dimensions,
-) -> Option<Vec<(usize, u32)>> {
-    let classes = packer.classes;
-    let placed: Vec<u32> = classes
-        .all
-        .iter()
-        .zip(&packer.left)
-        .map(|(class, left)| u32::try_from(class.pods.len()).unwrap_or(u32::MAX) - left)
-        .collect();
-    let pods: usize = placed.iter().map(|pods| *pods as usize).sum();
-    if pods.saturating_mul(packer.hosts.len()) > PAIRS_MAX {
+/// Lets the scheduler place what the plan places, on the nodes that there are once the plan has been carried
+/// out: which pods would find no place. `None` where there are too many pods and nodes to try it, or nobody
+/// asked.
+pub(crate) fn may_strand(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Option<Vec<usize>> {
+    let nodes = snapshot.nodes.len() + plan.launches.len();
+    if !policy.tries_scheduler || plan.binds.len().saturating_mul(nodes) > PAIRS_MAX {
         return None;
     }
-    for host in &packer.hosts[packer.existing()..] {
-        if let HostOrigin::Planned { cell, candidate } = host.origin {
-            fresh.buy(cell, candidate);
+    let bound: BTreeMap<(&str, &str), usize> = plan
+        .binds
+        .iter()
+        .map(|bind| (bind.pod, &snapshot.pods[bind.pod]))
+        .filter(|(_, pod)| pod.origin == PodOrigin::Object)
+        .map(|(index, pod)| ((&*pod.namespace, &*pod.name), index))
+        .collect();
+    let mut after = apply(snapshot, plan);
+    after.pods.retain_mut(|pod| {
+        if bound.contains_key(&(&*pod.namespace, &*pod.name)) {
+            pod.node = None;
+            pod.phase = PodPhase::Pending;
+            return true;
         }
+        pod.node.is_some()
+    });
+    let prepared = Prepared::new(&after, policy, &class::pending(&after));
+    let stranded = simulate(prepared.packer(ClassOrder::ByShape), &prepared.dimensions);
+    let mut pods: Vec<usize> = stranded
+        .into_iter()
+        .filter_map(|pod| bound.get(&(&*after.pods[pod].namespace, &*after.pods[pod].name)).copied())
+        .collect();
+    pods.sort_unstable();
+    Some(pods)
+}
+
+/// Places the pods that wait as the scheduler would; those that find no place.
+fn simulate(mut packer: Packer<'_>, dimensions: &Dimensions) -> Vec<usize> {
+    let classes = packer.classes;
+    let nodes = packer.hosts.iter().filter_map(|host| match host.origin {
+        HostOrigin::Node(node) => Some(&packer.snapshot().nodes[node]),
+        HostOrigin::Planned { .. } => None,
+    });
+    let totals: Vec<Amounts> = nodes.map(|node| dimensions.amounts(&node.allocatable)).collect();
+    let mut waiting: Vec<(i32, usize, usize)> = Vec::new();
+    for (index, class) in classes.all.iter().enumerate() {
+        waiting.extend(class.pods.iter().map(|pod| (class.priority, *pod, index)));
     }
-    let totals: Vec<Amounts> = fresh.hosts.iter().map(|host| allocatable(&fresh, host, dimensions)).collect();
-    let mut queue: Vec<(i32, usize, usize)> = Vec::with_capacity(pods);
-    for (class_index, class) in classes.all.iter().enumerate() {
-        let placed = class.pods.iter().take(placed[class_index] as usize);
-        queue.extend(placed.map(|pod| (class.priority, *pod, class_index)));
-    }
-    queue.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    waiting.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
     // A pod that finds no place now may find one once a pod that it wants to be near is there.
-    let mut waiting: Vec<usize> = queue.into_iter().map(|(_, _, class)| class).collect();
     loop {
         let before = waiting.len();
-        waiting.retain(|class| match best_host(&fresh, &totals, *class) {
+        waiting.retain(|(_, _, class)| match best_host(&packer, &totals, *class) {
             Some(host) => {
                 let level = classes.all[*class].levels.len() - 1;
-                fresh.place_up_to(1, *class, level, host) == 0
+                packer.place_up_to(1, *class, level, host) == 0
             }
             None => true,
         });
         if waiting.is_empty() || waiting.len() == before {
-            break;
-        }
-    }
-    let mut stranded: Vec<(usize, u32)> = Vec::new();
-    waiting.sort_unstable();
-    for class in waiting {
-        match stranded.last_mut() {
-            Some((last, pods)) if *last == class => *pods += 1,
-            _ => stranded.push((class, 1)),
-        }
-    }
-    Some(stranded)
-}
-
-/// What a host has for pods and DaemonSets together.
-fn allocatable(packer: &Packer<'_>, host: &Host, dimensions: &Dimensions) -> Amounts {
-    match host.origin {
-        HostOrigin::Node(node) => dimensions.amounts(&packer.snapshot().nodes[node].allocatable),
-        HostOrigin::Planned { cell, candidate } => {
-            let cell = &packer.market.cells[cell];
-            let mut all = cell.candidates[candidate].free.clone();
-            add_times(&mut all, &cell.daemons, 1);
-            all
+            return waiting.into_iter().map(|(_, pod, _)| pod).collect();
         }
     }
 }

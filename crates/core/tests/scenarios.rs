@@ -13,7 +13,7 @@ use berth_core::plan::Plan;
 use berth_core::provision;
 use berth_core::snapshot::{Effort, Policy, Snapshot};
 use berth_core::units::Price;
-use common::{Dice, Freedom, busy_cluster, cluster};
+use common::{Dice, Freedom, busy_cluster, cluster, crowded_cluster};
 
 #[expect(clippy::disallowed_methods, reason = "the number of scenarios is the tester's choice")]
 fn seeds() -> std::ops::Range<u64> {
@@ -174,5 +174,25 @@ fn the_number_of_threads_cannot_be_seen() {
             provision::plan(&snapshot, &Policy { effort, ..policy.clone() })
         });
         assert_eq!(plans[0], plans[1], "BERTH_SEED={seed}");
+    }
+}
+
+/// Prices of very many sizes are found by groups, and machines by those prices.
+#[test]
+fn crowds_are_planned_as_well_as_few() {
+    for seed in seeds().step_by(20) {
+        let (snapshot, policy) = crowded_cluster(seed);
+        let plans = [(0, 1), (12, 1), (12, 3), (60, 2)].map(|(rounds, threads)| {
+            let effort = Effort { rounds: Some(rounds), threads };
+            provision::plan(&snapshot, &Policy { effort, ..policy.clone() })
+        });
+        assert_eq!(plans[1], plans[2], "BERTH_SEED={seed}: the number of threads can be seen");
+        for plan in &plans {
+            assert_eq!(faults(&snapshot, &policy, plan), [""; 0], "BERTH_SEED={seed}");
+            assert_eq!(plan.unplaced.len(), plans[0].unplaced.len(), "BERTH_SEED={seed}");
+            assert!(plan.cost_after <= plans[0].cost_after, "BERTH_SEED={seed}: dearer than the quick plan");
+            let cheapest = plans.iter().map(|plan| plan.cost_after).min();
+            assert!(Some(plan.lower_bound) <= cheapest, "BERTH_SEED={seed}: a bound is too high");
+        }
     }
 }

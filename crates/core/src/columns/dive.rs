@@ -50,25 +50,25 @@ pub(super) fn search(
 
 /// What may still be used: limits, and sites that can be used once.
 #[derive(Clone)]
-struct Stock {
+pub(super) struct Stock {
     limits: Vec<i64>,
     free_sites: Vec<bool>,
 }
 
 impl Stock {
-    fn of(model: &Model) -> Self {
+    pub(super) fn of(model: &Model) -> Self {
         Self {
             limits: model.limits.iter().map(|limit| limit.left).collect(),
             free_sites: vec![true; model.sites.len()],
         }
     }
 
-    fn has(&self, model: &Model, site: usize) -> bool {
+    pub(super) fn has(&self, model: &Model, site: usize) -> bool {
         self.free_sites[site]
             && model.limits.iter().zip(&self.limits).all(|(limit, left)| limit.use_of(site) <= *left)
     }
 
-    fn take(&mut self, model: &Model, site: usize) {
+    pub(super) fn take(&mut self, model: &Model, site: usize) {
         if model.is_once(site) {
             self.free_sites[site] = false;
         }

@@ -34,8 +34,9 @@ impl<'a> Pool<'a> {
         pool
     }
 
-    /// Generates patterns for all pods until no site has a better one; what each item costs at the margin.
-    pub(super) fn generate(&mut self, work: &mut Work<'_>) -> Vec<f64> {
+    /// Generates patterns for all pods until no site has a better one, for so many rounds at most; what each
+    /// item costs at the margin.
+    pub(super) fn generate(&mut self, work: &mut Work<'_>, rounds_max: u64) -> Vec<f64> {
         let demand: Vec<u32> = self.model.items.iter().map(|item| item.pods).collect();
         let limits: Vec<i64> = self.model.limits.iter().map(|limit| limit.left).collect();
         let free_hosts = vec![true; self.model.sites.len()];
@@ -43,7 +44,8 @@ impl<'a> Pool<'a> {
         program.take(self);
         program.master.optimize();
         let mut steps = SEARCH_STEPS;
-        while steps <= SEARCH_STEPS_MAX && work.round() {
+        let last = work.rounds_done.saturating_add(rounds_max);
+        while steps <= SEARCH_STEPS_MAX && work.rounds_done < last && work.round() {
             if program.ask(self, steps, work.threads) == 0 {
                 steps *= SEARCH_STEPS_MORE;
             } else {
@@ -53,7 +55,7 @@ impl<'a> Pool<'a> {
         program.item_prices()
     }
 
-    fn add(&mut self, pattern: Pattern) -> bool {
+    pub(super) fn add(&mut self, pattern: Pattern) -> bool {
         let new = self.known.insert((pattern.site, pattern.items.clone()));
         if new {
             self.patterns.push(pattern);

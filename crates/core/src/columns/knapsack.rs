@@ -40,22 +40,41 @@ pub(super) struct Mix {
 
 /// Finds the best mix within `steps` of branching; `upper` holds however early it stops.
 pub(super) fn best_mix(room: &[i64], entries: &[Entry<'_>], steps: u32) -> Mix {
-    let mut times = vec![0; entries.len()];
-    let mut usable: Vec<usize> = (0..entries.len())
+    let usable = usable(room, entries);
+    let weights = tightest_weights(room, entries, &usable);
+    search(room, entries, usable, &weights, steps)
+}
+
+/// The same, with `weights` found for nearly the same entries, or else found now: the search takes another order
+/// then, and no other answer if it is long enough.
+pub(super) fn good_mix(
+    room: &[i64],
+    entries: &[Entry<'_>],
+    weights: &mut Option<Weights>,
+    steps: u32,
+) -> Mix {
+    let usable = usable(room, entries);
+    let weights = weights.get_or_insert_with(|| tightest_weights(room, entries, &usable));
+    search(room, entries, usable, weights, steps)
+}
+
+/// The entries that could be taken at all.
+fn usable(room: &[i64], entries: &[Entry<'_>]) -> Vec<usize> {
+    (0..entries.len())
         .filter(|index| entries[*index].value > 0.0 && entries[*index].most > 0)
         .filter(|index| times_fitting(entries[*index].requests, room) > 0)
-        .collect();
+        .collect()
+}
+
+fn search(room: &[i64], entries: &[Entry<'_>], mut usable: Vec<usize>, weights: &Weights, steps: u32) -> Mix {
+    let mut times = vec![0; entries.len()];
     if usable.is_empty() {
         return Mix { times, value: 0.0, upper: 0.0 };
     }
-    let weights = tightest_weights(room, entries, &usable);
-    let weight = |index: usize| weigh(&weights, entries[index].requests);
-    usable.sort_by(|a, b| {
-        let ratio = |index: usize| entries[index].value / weight(index);
-        ratio(*b).total_cmp(&ratio(*a)).then(a.cmp(b))
-    });
+    let ratios: Vec<f64> = entries.iter().map(|entry| entry.value / weigh(weights, entry.requests)).collect();
+    usable.sort_by(|a, b| ratios[*b].total_cmp(&ratios[*a]).then(a.cmp(b)));
     drop_dominated(room, entries, &mut usable);
-    let mut search = Search::new(room, entries, &usable, &weights, steps);
+    let mut search = Search::new(room, entries, &usable, weights, steps);
     search.run();
     for (position, count) in search.best.iter().enumerate() {
         times[usable[position]] = *count;
@@ -65,15 +84,13 @@ pub(super) fn best_mix(room: &[i64], entries: &[Entry<'_>], steps: u32) -> Mix {
 
 /// What no mix of the entries exceeds, without a search.
 pub(super) fn relaxed_value(room: &[i64], entries: &[Entry<'_>]) -> f64 {
-    let usable: Vec<usize> = (0..entries.len())
-        .filter(|index| entries[*index].value > 0.0 && entries[*index].most > 0)
-        .filter(|index| times_fitting(entries[*index].requests, room) > 0)
-        .collect();
+    let usable = usable(room, entries);
     let weights = tightest_weights(room, entries, &usable);
     relaxation(room, entries, &usable, &weights)
 }
 
-type Weights = SmallVec<[f64; 4]>;
+/// What a unit of each resource weighs.
+pub(super) type Weights = SmallVec<[f64; 4]>;
 
 fn weigh(weights: &[f64], amounts: &[i64]) -> f64 {
     weights.iter().zip(amounts).map(|(weight, amount)| weight * float((*amount).max(0))).sum()

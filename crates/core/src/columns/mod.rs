@@ -8,8 +8,10 @@
 //! Work is counted in rounds, one for each time that all offerings are asked: the same number of rounds gives
 //! the same answer, on any number of threads.
 
+mod coarse;
 mod dive;
 mod exact;
+mod fill;
 mod generate;
 mod knapsack;
 mod master;
@@ -108,13 +110,10 @@ pub(crate) fn improve<'a>(
         return Improved::default();
     }
     let model = Model::of(packer);
-    if model.items.is_empty() || model.items.len() > ROWS_MAX {
+    if model.items.is_empty() {
         return Improved::default();
     }
-    work.suit(model.items.len(), model.sites.len());
-    if work.is_over() {
-        return Improved::default();
-    }
+    let is_asked = work.rounds_left.is_some();
     let mut best: Option<Packer<'a>> = None;
     let mut least = packer.spent();
     let mut offer = |patterns: &[Pattern]| {
@@ -124,6 +123,23 @@ pub(crate) fn improve<'a>(
             best = Some(better);
         }
     };
+    let mut pool = Pool::new(&model);
+    let mut class_prices = Vec::new();
+    if model.items.len() > coarse::ITEMS_FEW {
+        if let Some(prices) = coarse::prices(&model, packer.worth, work) {
+            class_prices = model.class_prices(packer.classes.all.len(), &prices);
+            let patterns = fill::fill(&model, &prices, work);
+            offer(&patterns);
+            patterns.into_iter().for_each(|pattern| _ = pool.add(pattern));
+        }
+        if !is_asked || model.items.len() > ROWS_MAX {
+            return Improved { packer: best, class_prices, least_cost: None };
+        }
+    }
+    work.suit(model.items.len(), model.sites.len());
+    if work.is_over() {
+        return Improved { packer: best, class_prices, least_cost: None };
+    }
     if let Some(patterns) = exact::cheapest(&model, work) {
         offer(&patterns);
         if model.is_whole {
@@ -133,9 +149,8 @@ pub(crate) fn improve<'a>(
         let (class_prices, least_cost) = prove_apart(packer, &fresh(), work);
         return Improved { packer: best, class_prices, least_cost };
     }
-    let mut pool = Pool::new(&model);
-    let prices = pool.generate(work);
-    let mut class_prices = model.class_prices(packer.classes.all.len(), &prices);
+    let prices = pool.generate(work, u64::MAX);
+    class_prices = model.class_prices(packer.classes.all.len(), &prices);
     let mut least_cost = None;
     if !model.fixed.is_empty() || model.pods() <= PODS_FEW {
         // The model has no prices for what it leaves in its place.
@@ -155,6 +170,6 @@ fn prove_apart(packer: &Packer<'_>, fresh: &Packer<'_>, work: &mut Work<'_>) -> 
         return (Vec::new(), None);
     }
     let least_cost = exact::cheapest(&model, work).map(|patterns| model.cost(&patterns));
-    let prices = Pool::new(&model).generate(work);
+    let prices = Pool::new(&model).generate(work, u64::MAX);
     (model.class_prices(packer.classes.all.len(), &prices), least_cost)
 }

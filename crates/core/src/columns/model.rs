@@ -40,6 +40,8 @@ pub(super) struct Item {
     pub(super) rules: Vec<HostRule>,
     pub(super) pods: u32,
     pub(super) parts: Vec<Part>,
+    /// Where it may be, whatever its size, and where it also fits.
+    pub(super) open: FixedBitSet,
     pub(super) sites: FixedBitSet,
 }
 
@@ -51,7 +53,7 @@ pub(super) struct Part {
     pub(super) pods: u32,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Site {
     pub(super) kind: SiteKind,
     pub(super) room: Amounts,
@@ -69,7 +71,7 @@ pub(super) enum SiteKind {
 }
 
 /// What the sites may use of something together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Limit {
     pub(super) left: i64,
     /// By ascending site.
@@ -315,39 +317,54 @@ fn items(
     homes: BTreeMap<Home, u32>,
     sites: &[Site],
 ) -> (Vec<Item>, BTreeMap<Home, usize>) {
-    type Likeness = (Amounts, Vec<HostRule>, Vec<usize>);
-    let mut alike: BTreeMap<Likeness, usize> = BTreeMap::new();
-    let mut items: Vec<Item> = Vec::new();
+    let mut items = Items::default();
     let mut item_of = BTreeMap::new();
     for (home, pods) in homes {
         let class = &packer.classes.all[home.class];
         let level = &class.levels[home.level];
-        let host_rules = rules.host_rules(class, level);
         let on_nodes = rules.may_share_nodes(packer, class, level);
-        let admitted: FixedBitSet = sites
-            .iter()
-            .enumerate()
-            .filter(|(_, site)| {
-                admits(packer, site, &home, level, on_nodes) && fits(&class.requests, &site.room)
-            })
-            .map(|(index, _)| index)
-            .collect();
-        let likeness = (class.requests.clone(), host_rules.clone(), admitted.ones().collect());
-        let item = *alike.entry(likeness).or_insert_with(|| {
-            items.push(Item {
-                requests: class.requests.clone(),
-                rules: host_rules,
-                pods: 0,
-                parts: Vec::new(),
-                sites: admitted,
-            });
-            items.len() - 1
-        });
-        items[item].pods += pods;
-        items[item].parts.push(Part { class: home.class, level: home.level, pods });
+        let open = |site: &Site| admits(packer, site, &home, level, on_nodes);
+        let part = Part { class: home.class, level: home.level, pods };
+        let item = items.add(&class.requests, rules.host_rules(class, level), part, sites, open);
         item_of.insert(home, item);
     }
-    (items, item_of)
+    (items.all, item_of)
+}
+
+/// Items in the making: pods that are alike for every site are one.
+#[derive(Default)]
+pub(super) struct Items {
+    pub(super) all: Vec<Item>,
+    alike: BTreeMap<(Amounts, Vec<HostRule>, Vec<usize>), usize>,
+}
+
+impl Items {
+    pub(super) fn add(
+        &mut self,
+        requests: &Amounts,
+        rules: Vec<HostRule>,
+        part: Part,
+        sites: &[Site],
+        is_open: impl Fn(&Site) -> bool,
+    ) -> usize {
+        let open: FixedBitSet = (0..sites.len()).filter(|site| is_open(&sites[*site])).collect();
+        let fitting: Vec<usize> = open.ones().filter(|site| fits(requests, &sites[*site].room)).collect();
+        let sites = fitting.iter().copied().collect();
+        let item = *self.alike.entry((requests.clone(), rules.clone(), fitting)).or_insert_with(|| {
+            self.all.push(Item {
+                requests: requests.clone(),
+                rules,
+                pods: 0,
+                parts: Vec::new(),
+                open,
+                sites,
+            });
+            self.all.len() - 1
+        });
+        self.all[item].pods += part.pods;
+        self.all[item].parts.push(part);
+        item
+    }
 }
 
 fn admits(packer: &Packer<'_>, site: &Site, home: &Home, level: &Level, on_nodes: bool) -> bool {

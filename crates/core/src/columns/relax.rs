@@ -5,13 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use fixedbitset::FixedBitSet;
-
 use super::knapsack::HostRule;
-use super::model::{HOST_SITES_MAX, Item, Model, Part, Pattern, Site, SiteKind};
+use super::model::{HOST_SITES_MAX, Items, Model, Part, Pattern, Site, SiteKind};
 use crate::class::{Class, Level};
-use crate::host::{HostOrigin, fits};
-use crate::market::Amounts;
+use crate::host::HostOrigin;
 use crate::pack::Packer;
 use crate::topology::Topology;
 
@@ -19,32 +16,21 @@ impl Model {
     /// What `packer` placed, with all that it could have bought for it. `fresh` has placed nothing yet.
     pub(super) fn relaxed(packer: &Packer<'_>, fresh: &Packer<'_>) -> Self {
         let sites = sites(fresh);
-        let mut items: Vec<Item> = Vec::new();
+        let mut items = Items::default();
         let mut item_of = vec![None; packer.classes.all.len()];
-        let mut alike: BTreeMap<(Amounts, Vec<HostRule>, Vec<usize>), usize> = BTreeMap::new();
         for (index, class) in packer.classes.all.iter().enumerate() {
             let placed = u32::try_from(class.pods.len()).unwrap_or(u32::MAX) - packer.left[index];
             let Some(level) = class.levels.last().filter(|_| placed > 0) else { continue };
             let rules = apart(class, level, &packer.topology);
-            let admitted = |site: &Site| {
-                fits(&class.requests, &site.room)
-                    && match site.kind {
-                        SiteKind::Host(host) => fresh.host_admits(level, host),
-                        SiteKind::New { cell, .. } => packer.admitted_cells[level.demand].contains(cell),
-                    }
+            let open = |site: &Site| match site.kind {
+                SiteKind::Host(host) => fresh.host_admits(level, host),
+                SiteKind::New { cell, .. } => packer.admitted_cells[level.demand].contains(cell),
             };
-            let admitted: FixedBitSet = (0..sites.len()).filter(|site| admitted(&sites[*site])).collect();
-            let likeness = (class.requests.clone(), rules.clone(), admitted.ones().collect());
-            let item = *alike.entry(likeness).or_insert_with(|| {
-                let requests = class.requests.clone();
-                items.push(Item { requests, rules, pods: 0, parts: Vec::new(), sites: admitted });
-                items.len() - 1
-            });
-            items[item].pods += placed;
-            items[item].parts.push(Part { class: index, level: class.levels.len() - 1, pods: placed });
-            item_of[index] = Some(item);
+            let part = Part { class: index, level: class.levels.len() - 1, pods: placed };
+            item_of[index] = Some(items.add(&class.requests, rules, part, &sites, open));
         }
         let start = start(packer, &sites, &item_of);
+        let items = items.all;
         Self { items, sites, limits: Vec::new(), fixed: Vec::new(), kept: [].into(), start, is_whole: true }
     }
 }

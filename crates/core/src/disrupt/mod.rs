@@ -14,6 +14,7 @@ use fixedbitset::FixedBitSet;
 
 use crate::plan::{Plan, Unplaced};
 use crate::reason::Refusal;
+use crate::scoring;
 use crate::snapshot::{Policy, Snapshot};
 use draft::{Draft, View};
 use pass::{Outcome, Scope};
@@ -27,6 +28,12 @@ const ROUNDS_MAX: u64 = 3000;
 ///
 /// The same snapshot and policy give the same plan, byte for byte.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
+    let mut plan = best_of_attempts(snapshot, policy);
+    plan.may_strand = scoring::may_strand(snapshot, policy, &plan);
+    plan
+}
+
+fn best_of_attempts(snapshot: &Snapshot, policy: &Policy) -> Plan {
     let first = attempt(snapshot, policy, Scope::All);
     let Some(foreseen) = first.out_of_reach else { return first.plan };
     // Looking again with what the looks came to in mind may find a way to it.

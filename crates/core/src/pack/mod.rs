@@ -47,7 +47,7 @@ pub(crate) struct Packer<'a> {
     pub(crate) market: &'a Market,
     pub(crate) classes: &'a Classes,
     pub(crate) topology: Topology,
-    worth: &'a Worth,
+    pub(crate) worth: &'a Worth,
     pub(crate) hosts: Vec<Host>,
     /// For each host, side by side.
     leading: Vec<Leading>,

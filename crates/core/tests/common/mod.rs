@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a scenario that cannot be built is a mistake in the test")]
 
 mod busy;
+mod crowded;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use berth_core::units::Price;
 use berth_core::volume::{Storage, StorageClass, Volume, VolumeClaim};
 
 pub(crate) use busy::{Freedom, busy_cluster};
+pub(crate) use crowded::crowded_cluster;
 
 const GIB: i64 = 1 << 30;
 const ZONES: [&str; 3] = ["a", "b", "c"];

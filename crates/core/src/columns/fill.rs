@@ -1,0 +1,148 @@
+//! Machines for very many items, chosen by the items' prices.
+//!
+//! The machine that holds most for its cost is bought as often as there are pods for it, again and again, until
+//! all pods have a machine. What is left towards the end fits together badly; so whoever had to pay for that
+//! is dearer in the next pass, and goes while there is still a choice.
+
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
+use crate::bound::float;
+
+use super::Work;
+use super::dive::Stock;
+use super::knapsack::{Weights, good_mix};
+use super::model::{Model, Pattern};
+
+/// Steps of the search for what to put on a machine.
+const FILL_STEPS: u32 = 400;
+/// How often all machines are chosen anew: a pass takes longer with the square of the items.
+const PASSES_MAX: usize = 3;
+const ITEMS_SQUARED_MAX: usize = 200_000;
+
+/// Machines for all pods as far as they go, the cheapest of all passes.
+pub(super) fn fill(model: &Model, prices: &[f64], work: &mut Work<'_>) -> Vec<Pattern> {
+    let mut prices = prices.to_vec();
+    let mut best: Option<(u32, i64, Vec<Pattern>)> = None;
+    let passes = (ITEMS_SQUARED_MAX / model.items.len().pow(2).max(1)).clamp(1, PASSES_MAX);
+    for _ in 0..passes {
+        if best.is_some() && !work.round() {
+            break;
+        }
+        let pass = Pass::new(model, &prices).run();
+        let (left, cost) = (pass.left.iter().sum(), model.cost(&pass.machines));
+        let corrected = pass.corrected();
+        if best.as_ref().is_none_or(|(least_left, least, _)| (left, cost) < (*least_left, *least)) {
+            best = Some((left, cost, pass.machines));
+        }
+        prices = corrected;
+    }
+    best.map(|(_, _, machines)| machines).unwrap_or_default()
+}
+
+struct Pass<'a> {
+    model: &'a Model,
+    prices: &'a [f64],
+    left: Vec<u32>,
+    stock: Stock,
+    machines: Vec<Pattern>,
+    /// What each item has cost so far, each machine shared by its pods in proportion to their prices.
+    paid: Vec<f64>,
+    /// What resources weigh on each site; with fewer pods left that changes little.
+    weights: Vec<Option<Weights>>,
+}
+
+/// What a machine of a site held for its cost when it was last asked; since then there are only fewer pods.
+struct Offer {
+    worth: f64,
+    site: usize,
+}
+
+impl<'a> Pass<'a> {
+    fn new(model: &'a Model, prices: &'a [f64]) -> Self {
+        Self {
+            model,
+            prices,
+            left: model.items.iter().map(|item| item.pods).collect(),
+            stock: Stock::of(model),
+            machines: Vec::new(),
+            paid: vec![0.0; model.items.len()],
+            weights: vec![None; model.sites.len()],
+        }
+    }
+
+    fn run(mut self) -> Self {
+        let sites = 0..self.model.sites.len();
+        let mut offers: BinaryHeap<Offer> = sites.map(|site| Offer { worth: f64::INFINITY, site }).collect();
+        while let Some(offer) = offers.pop() {
+            let Some((worth, pattern)) = self.best_for(offer.site) else { continue };
+            if worth >= offers.peek().map_or(0.0, |next| next.worth) {
+                self.buy(&pattern);
+            }
+            offers.push(Offer { worth, site: offer.site });
+        }
+        self
+    }
+
+    fn best_for(&mut self, site: usize) -> Option<(f64, Pattern)> {
+        if !self.stock.has(self.model, site) {
+            return None;
+        }
+        let (entries, items) = self.model.entries(site, &self.left, self.prices);
+        let mix = good_mix(&self.model.sites[site].room, &entries, &mut self.weights[site], FILL_STEPS);
+        let items: Vec<(usize, u32)> =
+            items.into_iter().zip(mix.times).filter(|(_, pods)| *pods > 0).collect();
+        let worth = mix.value / float(self.model.sites[site].price.max(1));
+        (!items.is_empty()).then_some((worth, Pattern { site, items }))
+    }
+
+    /// Takes the pattern as often as there are pods and machines for it.
+    fn buy(&mut self, pattern: &Pattern) {
+        let price = float(self.model.sites[pattern.site].price);
+        let worth: f64 = pattern.items.iter().map(|(item, pods)| self.prices[*item] * f64::from(*pods)).sum();
+        while self.stock.has(self.model, pattern.site)
+            && pattern.items.iter().all(|(item, pods)| *pods <= self.left[*item])
+        {
+            self.stock.take(self.model, pattern.site);
+            for (item, pods) in &pattern.items {
+                self.left[*item] -= pods;
+                self.paid[*item] += price * self.prices[*item] * f64::from(*pods) / worth;
+            }
+            self.machines.push(pattern.clone());
+        }
+    }
+
+    /// Prices half-way to what the pods cost in this pass.
+    fn corrected(&self) -> Vec<f64> {
+        let items = self.model.items.iter().zip(&self.left);
+        items
+            .zip(self.prices)
+            .zip(&self.paid)
+            .map(|(((item, left), price), paid)| {
+                let placed = item.pods - left;
+                if placed == 0 { *price } else { (price + paid / f64::from(placed)) / 2.0 }
+            })
+            .collect()
+    }
+}
+
+impl PartialEq for Offer {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Offer {}
+
+impl PartialOrd for Offer {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Offer {
+    /// The one worth most for its cost is the greatest; of equals the first site.
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.worth.total_cmp(&other.worth).then(other.site.cmp(&self.site))
+    }
+}

@@ -25,7 +25,7 @@ impl Label {
     }
 
     fn overlaps(&self, other: &Self) -> bool {
-        let beside = (self.width() + other.width()) / 2.0;
+        let beside = f64::midpoint(self.width(), other.width());
         (self.x - other.x).abs() < beside && (self.y - other.y).abs() < HEIGHT
     }
 }

@@ -32,7 +32,7 @@ Examples:
   cargo xtask bench --quick                     shows that everything works, and judges nothing
   cargo xtask bench provision                   plans for pods without a place
   cargo xtask bench consolidate                 clusters that have more nodes than they need
-  cargo xtask bench --peer karpenter            Karpenter, newest and older, beside Berth on the same files
+  cargo xtask bench --peer karpenter            Karpenter beside Berth on the same files
   cargo xtask bench --peer karpenter --peer-version v1.14.1
                                                 the same with one version
   cargo xtask bench --write                     also into docs/benchmarks.md and docs/charts";

@@ -136,7 +136,7 @@ fn build(versions: &[Version]) -> Result<Vec<PathBuf>, StepError> {
         let peer = version.peer();
         match peer.build()? {
             Built::Program(program) => programs.push(program),
-            Built::LeftOut(why) => println!("{} is left out. {why}", peer.program),
+            Built::LeftOut(why) => println!("{} is left out: {why}", peer.program),
         }
     }
     Ok(programs)

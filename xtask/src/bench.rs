@@ -6,6 +6,7 @@ mod chart;
 mod consolidate;
 mod form;
 mod growth;
+mod labels;
 mod machine;
 mod peers;
 mod planner;
@@ -32,6 +33,8 @@ Examples:
   cargo xtask bench provision                   plans for pods without a place
   cargo xtask bench consolidate                 clusters that have more nodes than they need
   cargo xtask bench --peer karpenter            Karpenter beside Berth on the same files
+  cargo xtask bench --peer karpenter --peer-version v1.14.1
+                                                the same with one version
   cargo xtask bench --write                     also into docs/benchmarks.md and docs/charts";
 
 #[derive(Debug, Args)]

@@ -27,7 +27,7 @@ pub(crate) enum Built {
 }
 
 impl Peer {
-    /// Builds unless Go is missing or too old. The first time takes minutes: Kubernetes is large.
+    /// Builds unless Go is missing, too old, or cannot fetch the peer. The first time takes minutes: Kubernetes is large.
     pub(crate) fn build(&self) -> Result<Built, StepError> {
         if output(&["go", "version"]).is_err() {
             return Ok(Built::LeftOut(
@@ -48,17 +48,24 @@ impl Peer {
         let said = String::from_utf8_lossy(&built.stderr).trim().to_owned();
         if built.status.success() {
             Ok(Built::Program(program))
-        } else if is_too_old(&said) {
-            Ok(Built::LeftOut(format!("Go is too old; get a newer one from https://go.dev/dl\n{said}")))
         } else {
-            Err(StepError::Output { command, message: said })
+            match no_fault_of_ours(&said) {
+                Some(why) => Ok(Built::LeftOut(format!("{why}\n{said}"))),
+                None => Err(StepError::Output { command, message: said }),
+            }
         }
     }
 }
 
-/// Go fetches a newer Go by itself unless it was told not to.
-fn is_too_old(said: &str) -> bool {
-    said.contains("requires go >=")
+/// What the machine lacks, if that is why Go did not build. Go fetches a newer Go by itself unless it was told
+/// not to.
+fn no_fault_of_ours(said: &str) -> Option<&'static str> {
+    const LACKS: [(&str, &str); 3] = [
+        ("requires go >=", "Go is too old; get a newer one from https://go.dev/dl"),
+        ("module lookup disabled", "Go may not fetch modules; GOPROXY says from where it may"),
+        ("dial tcp", "Go cannot fetch modules; GOPROXY says from where it tries to"),
+    ];
+    LACKS.into_iter().find(|(sign, _)| said.contains(sign)).map(|(_, why)| why)
 }
 
 /// Where programs and the files for them go: beside what cargo builds, never into the tree.
@@ -81,12 +88,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_old_go_is_no_broken_program() {
-        for (said, old) in [
-            ("go: go.mod requires go >= 1.26.9 (running go 1.26.8; GOTOOLCHAIN=local)", true),
-            ("./main.go:3:1: syntax error", false),
+    fn what_the_machine_lacks_is_no_broken_program() {
+        for (said, why) in [
+            (
+                "go: go.mod requires go >= 1.26.9 (running go 1.26.8; GOTOOLCHAIN=local)",
+                Some("Go is too old"),
+            ),
+            ("main.go:22:2: module lookup disabled by GOPROXY=off", Some("Go may not fetch")),
+            ("main.go:22:2: Get \"https://proxy/x.zip\": dial tcp: no such host", Some("Go cannot fetch")),
+            ("./main.go:3:1: syntax error", None),
         ] {
-            assert_eq!(is_too_old(said), old, "{said}");
+            let found = no_fault_of_ours(said);
+            assert_eq!(found.is_some(), why.is_some(), "{said}");
+            assert!(found.unwrap_or_default().starts_with(why.unwrap_or_default()), "{said}: {found:?}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A chart of grouped bars as SVG, small enough to read and legible on light and dark pages.
 
+use super::labels::{Label, apart};
 use super::table::{bytes, count, ratio};
 
 const WIDTH: f64 = 760.0;
@@ -8,6 +9,8 @@ const LEFT: f64 = 70.0;
 const RIGHT: f64 = 16.0;
 const TOP: f64 = 70.0;
 const BOTTOM: f64 = 62.0;
+/// Numbers stay below the legend.
+const CEILING: f64 = TOP - 8.0;
 /// Series in the order in which they are given; told apart by those who see few colours, too.
 const COLOURS: [&str; 4] = ["#d9822b", "#8fc1e3", "#2b7bba", "#7a8793"];
 
@@ -39,7 +42,9 @@ impl Chart {
         let axis = Axis::over(self.scale, self.series.iter().flat_map(|(_, values)| values));
         let mut svg = self.head();
         self.draw_axis(&mut svg, &axis);
-        self.draw_bars(&mut svg, &axis);
+        let labels = self.draw_bars(&mut svg, &axis);
+        // After all bars, so that none is over a number.
+        draw_labels(&mut svg, labels);
         self.draw_legend(&mut svg);
         svg.push_str("</svg>\n");
         svg
@@ -88,7 +93,9 @@ impl Chart {
         put(svg, &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{across}</text>"));
     }
 
-    fn draw_bars(&self, svg: &mut String, axis: &Axis) {
+    /// The numbers are left to be drawn.
+    fn draw_bars(&self, svg: &mut String, axis: &Axis) -> Vec<Label> {
+        let mut labels = Vec::new();
         let group_width = (WIDTH - LEFT - RIGHT) / as_f64(self.groups.len().max(1));
         let bar_width = (group_width * 0.8) / as_f64(self.series.len().max(1));
         for (group, name) in self.groups.iter().enumerate() {
@@ -105,15 +112,7 @@ impl Chart {
                          fill=\"{colour}\"/>"
                     ),
                 );
-                let (x, y) = (x + width / 2.0, y - 5.0);
-                put(
-                    svg,
-                    &format!(
-                        "<text class=\"value\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" \
-                         font-size=\"11\">{}</text>",
-                        number(*value)
-                    ),
-                );
+                labels.push(Label { x: x + width / 2.0, y: y - 5.0, text: number(*value) });
             }
             let (x, y) = (left + group_width * 0.4, HEIGHT - BOTTOM + 20.0);
             put(
@@ -121,6 +120,7 @@ impl Chart {
                 &format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\">{}</text>", escaped(name)),
             );
         }
+        labels
     }
 
     fn draw_legend(&self, svg: &mut String) {
@@ -134,6 +134,18 @@ impl Chart {
             put(svg, &format!("<text x=\"{:.1}\" y=\"46\">{}</text>", x + 18.0, escaped(name)));
             x += 42.0 + 7.0 * as_f64(name.len());
         }
+    }
+}
+
+fn draw_labels(svg: &mut String, labels: Vec<Label>) {
+    for Label { x, y, text } in apart(labels, CEILING) {
+        put(
+            svg,
+            &format!(
+                "<text class=\"value\" x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"middle\" \
+                 font-size=\"11\">{text}</text>"
+            ),
+        );
     }
 }
 

@@ -19,6 +19,8 @@ use crate::step::{StepError, output};
 
 const COMMAND: &str = "cargo xtask bench --peer karpenter";
 const PODS_MOST: u32 = KARPENTER_PODS[KARPENTER_PODS.len() - 1];
+/// What the versions after the first are run on: enough to see what a version changed.
+const OTHERS_PODS: [u32; 3] = [1_000, 5_000, 20_000];
 /// A run that takes longer than this is made once: so long a run is no longer at the mercy of one process.
 const LONG_MICROSECONDS: u64 = 10_000_000;
 /// How many times as fast as the peer Berth must be at the largest size, and its quick answer.
@@ -54,9 +56,10 @@ pub(crate) struct Options {
     #[arg(long)]
     peer: Option<PeerName>,
 
-    /// Which version of it
-    #[arg(long, value_name = "VERSION", default_value = "v1.15.0")]
-    peer_version: Version,
+    /// Which versions of it, without those that Go cannot build here: the first is run on everything, the others
+    /// on 1,000, 5,000 and 20,000 pods and on the real ones
+    #[arg(long, value_name = "VERSION", value_delimiter = ',', default_values = ["v1.15.0", "v1.14.1"])]
+    peer_version: Vec<Version>,
 
     #[command(flatten)]
     pub(super) real_pods: RealPods,
@@ -76,21 +79,21 @@ impl Options {
 }
 
 pub(super) fn run(options: &Options) -> Result<(), StepError> {
-    let program = match options.peer_version.peer().build()? {
-        Built::Program(program) => program,
-        Built::LeftOut(why) => {
-            println!("Karpenter was left out, and nothing was compared. {why}");
-            return Ok(());
-        }
+    let programs = build(&options.peer_version)?;
+    let Some((peer, others)) = programs.split_first() else {
+        println!("Karpenter was left out, and nothing was compared.");
+        return Ok(());
     };
     let form = options.form;
     let planner = Planner::build(form.runs())?;
-    let mut sides = Sides { planner, peer: program, runs: form.runs(), files: files_directory()? };
+    let mut sides = Sides { planner, peer, others, runs: form.runs(), files: files_directory()? };
     let own: Vec<Pair> = KARPENTER_PODS
         .into_iter()
         .filter(|pods| *pods <= options.pods_max)
-        .map(|pods| form.sized(pods))
-        .map(|pods| sides.compare(&count(pods), &Workload::Karpenter { pods }))
+        .map(|pods| {
+            let workload = Workload::Karpenter { pods: form.sized(pods) };
+            sides.compare(&count(form.sized(pods)), &workload, OTHERS_PODS.contains(&pods))
+        })
         .collect::<Result<_, _>>()?;
     let real = real(&mut sides, options)?;
 
@@ -98,15 +101,16 @@ pub(super) fn run(options: &Options) -> Result<(), StepError> {
     let real_section = if real.is_empty() {
         Section::left_out(real::TITLE, "there is no file of them, or it was to be quick")
     } else {
-        Section::new(&table(real::TITLE, real::ABOUT, "types", &real), vec![real_chart(&real)])
+        let about = format!("{} {ABOUT_AGENT}", real::ABOUT);
+        Section::new(&table(real::TITLE, &about, "types", &real), vec![real_chart(&real)])
     };
     let mut bars: Vec<Bar> = own.last().into_iter().flat_map(faster_bars).collect();
-    bars.extend(own.iter().chain(&real).map(not_dearer_bar));
+    bars.extend(own.iter().chain(&real).flat_map(not_dearer_bars));
     let report = Report {
         part: "karpenter",
         title: "Against Karpenter",
         command: COMMAND,
-        besides: Some(described(options.peer_version)),
+        besides: own.iter().chain(&real).next().map(Pair::peers_described),
         method: METHOD.to_owned(),
         bars,
         sections: vec![Section::new(&own_table, own_charts(&own)), real_section],
@@ -118,12 +122,32 @@ const METHOD: &str = "Both read the same files. Karpenter's time is that of its 
     its deadline of a minute; Berth's is that of the plan alone. Each is the fastest of 3 runs, but a run of \
     Karpenter that takes more than 10 s is made once. The memory is that of the whole process. Karpenter's cost \
     is that of the cheapest offering that each of its node claims leaves open, which is what it would launch. \
+    *times faster* and *saved* are against the Karpenter named first. \
     [peers.md](peers.md) says more.";
+
+/// Why the agent changes nothing for Karpenter.
+const ABOUT_AGENT: &str = "Karpenter counts the agent, too, but buys so few and such large nodes (384 or 896 CPUs \
+    each) that all agents together ask for less than a fifth of the CPUs that its pods leave free there.";
+
+/// The versions that can be built here, in their order; for the others it says why not.
+fn build(versions: &[Version]) -> Result<Vec<PathBuf>, StepError> {
+    let mut programs = Vec::new();
+    for version in versions {
+        let peer = version.peer();
+        match peer.build()? {
+            Built::Program(program) => programs.push(program),
+            Built::LeftOut(why) => println!("{} is left out: {why}", peer.program),
+        }
+    }
+    Ok(programs)
+}
 
 /// Not in the quick form: Karpenter takes most of a minute for them.
 fn real(sides: &mut Sides, options: &Options) -> Result<Vec<Pair>, StepError> {
     match options.real_pods.csv().filter(|_| !options.form.quick) {
-        Some(csv) => real::CASES.iter().map(|case| sides.compare(case.name, &case.workload(csv))).collect(),
+        Some(csv) => {
+            real::CASES.iter().map(|case| sides.compare(case.name, &case.workload(csv), true)).collect()
+        }
         None => Ok(Vec::new()),
     }
 }
@@ -132,20 +156,23 @@ fn files_directory() -> Result<PathBuf, StepError> {
     Ok(peer::directory()?.join("files"))
 }
 
-/// Both planners, and where their common files go.
-struct Sides {
+/// The planners, and where their common files go.
+struct Sides<'p> {
     planner: Planner,
-    peer: PathBuf,
+    peer: &'p Path,
+    others: &'p [PathBuf],
     runs: u32,
     files: PathBuf,
 }
 
-impl Sides {
-    fn compare(&mut self, name: &str, workload: &Workload) -> Result<Pair, StepError> {
+impl Sides<'_> {
+    fn compare(&mut self, name: &str, workload: &Workload, with_others: bool) -> Result<Pair, StepError> {
         let folder: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         let dir = self.files.join(folder);
         self.planner.export(workload, &dir)?;
-        let peer = self.solve(&dir)?;
+        let peer = self.solve(self.peer, &dir)?;
+        let others = if with_others { self.others } else { &[] };
+        let others = others.iter().map(|other| self.solve(other, &dir)).collect::<Result<_, _>>()?;
         let files = Workload::Files { dir };
         let berth = self.planner.plan(&files, Effort::Usual)?;
         let quick = self.planner.plan(&files, Effort::QUICK)?;
@@ -153,13 +180,13 @@ impl Sides {
             let message = format!("Karpenter read {} pods and Berth {}", peer.pods, berth.pods);
             return Err(StepError::Output { command: COMMAND.to_owned(), message });
         }
-        Ok(Pair { name: name.to_owned(), peer, berth, quick })
+        Ok(Pair { name: name.to_owned(), peer, others, berth, quick })
     }
 
-    fn solve(&self, dir: &Path) -> Result<Solved, StepError> {
-        eprintln!("measuring Karpenter on {}", dir.display());
-        let (program, dir) = (self.peer.to_string_lossy(), dir.to_string_lossy());
+    fn solve(&self, program: &Path, dir: &Path) -> Result<Solved, StepError> {
+        let (program, dir) = (program.to_string_lossy(), dir.to_string_lossy());
         let words = [&*program, &*dir];
+        eprintln!("measuring {}", words.join(" on "));
         let mut best: Option<Solved> = None;
         for _ in 0..self.runs {
             let solved: Solved = serde_json::from_slice(&output(&words)?).map_err(|error| {
@@ -181,16 +208,13 @@ impl Sides {
     }
 }
 
-fn described(version: Version) -> String {
-    let go = output(&["go", "env", "GOVERSION"]).unwrap_or_default();
-    let version = version.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
-    format!("Karpenter {version}, {}", String::from_utf8_lossy(&go).trim())
-}
-
 /// What one run of `peers/karpenter` says.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Solved {
+    version: String,
+    /// Of the Go that built it.
+    go: String,
     pods: u64,
     microseconds: u64,
     #[serde(rename = "peakKiB")]
@@ -206,15 +230,32 @@ struct Solved {
 struct Pair {
     name: String,
     peer: Solved,
+    /// Those of other versions, where they were asked.
+    others: Vec<Solved>,
     berth: Planned,
     /// Berth without improving its first answer.
     quick: Planned,
 }
 
+impl Solved {
+    fn name(&self) -> String {
+        format!("Karpenter {}", self.version)
+    }
+
+    /// How many times as long as a plan of Berth's it took.
+    fn times_slower(&self, plan: &Planned) -> f64 {
+        ratio(self.microseconds, plan.microseconds)
+    }
+}
+
 impl Pair {
-    /// How many times as long as a plan of Berth's the peer took.
-    fn times_faster(&self, plan: &Planned) -> f64 {
-        ratio(self.peer.microseconds, plan.microseconds)
+    fn peers(&self) -> impl Iterator<Item = &Solved> {
+        std::iter::once(&self.peer).chain(&self.others)
+    }
+
+    fn peers_described(&self) -> String {
+        let versions: Vec<&str> = self.peers().map(|peer| peer.version.as_str()).collect();
+        format!("Karpenter {}, {}", versions.join(" and "), self.peer.go)
     }
 }
 
@@ -233,26 +274,27 @@ fn table(title: &str, about: &str, grows: &'static str, pairs: &[Pair]) -> Table
     ];
     let mut table = Table::new(title, about, columns);
     for pair in pairs {
-        let peer = &pair.peer;
-        table.row(vec![
-            pair.name.clone(),
-            "Karpenter".to_owned(),
-            seconds(peer.microseconds),
-            String::new(),
-            megabytes(peer.peak_kib),
-            count(peer.nodes),
-            money(peer.cost_per_hour),
-            String::new(),
-            String::new(),
-            count(peer.unplaced),
-        ]);
+        for (index, peer) in pair.peers().enumerate() {
+            table.row(vec![
+                if index == 0 { pair.name.clone() } else { String::new() },
+                peer.name(),
+                seconds(peer.microseconds),
+                String::new(),
+                megabytes(peer.peak_kib),
+                count(peer.nodes),
+                money(peer.cost_per_hour),
+                String::new(),
+                String::new(),
+                count(peer.unplaced),
+            ]);
+        }
         for (name, plan) in [("Berth, quick", &pair.quick), ("Berth", &pair.berth)] {
-            let saved = 1.0 - plan.cost_per_hour / peer.cost_per_hour.max(f64::MIN_POSITIVE);
+            let saved = 1.0 - plan.cost_per_hour / pair.peer.cost_per_hour.max(f64::MIN_POSITIVE);
             table.row(vec![
                 String::new(),
                 name.to_owned(),
                 seconds(plan.microseconds),
-                format!("{:.0}", pair.times_faster(plan)),
+                format!("{:.0}", pair.peer.times_slower(plan)),
                 megabytes(plan.peak_kib),
                 count(plan.nodes),
                 money(plan.cost_per_hour),
@@ -265,35 +307,37 @@ fn table(title: &str, about: &str, grows: &'static str, pairs: &[Pair]) -> Table
     table
 }
 
-fn faster_bars(pair: &Pair) -> [Bar; 2] {
-    let largest = u64::from(PODS_MOST);
-    [("the plan", &pair.berth, TIMES_FASTER), ("the quick answer", &pair.quick, QUICK_TIMES_FASTER)].map(
-        |(name, plan, bar)| {
-            let times = pair.times_faster(plan);
-            Bar {
-                text: format!(
-                    "{} pods of Karpenter's workload: {name} {times:.0} times as fast as Karpenter's (bar {bar:.0} \
-                     at {})",
-                    count(plan.pods),
-                    count(largest),
-                ),
-                holds: plan.pods >= largest && times >= bar,
-            }
-        },
-    )
+fn faster_bars(pair: &Pair) -> Vec<Bar> {
+    let bars =
+        [("the plan", &pair.berth, TIMES_FASTER), ("the quick answer", &pair.quick, QUICK_TIMES_FASTER)];
+    let bar = |peer: &Solved, (name, plan, bar): (&str, &Planned, f64)| {
+        let times = peer.times_slower(plan);
+        Bar {
+            text: format!(
+                "{} pods of Karpenter's workload: {name} {times:.0} times as fast as that of {} (bar {bar:.0} at {})",
+                count(plan.pods),
+                peer.name(),
+                count(PODS_MOST),
+            ),
+            holds: plan.pods >= u64::from(PODS_MOST) && times >= bar,
+        }
+    };
+    pair.peers().flat_map(|peer| bars.map(|of| bar(peer, of))).collect()
 }
 
-fn not_dearer_bar(Pair { name, peer, berth, .. }: &Pair) -> Bar {
-    Bar {
+fn not_dearer_bars(pair: &Pair) -> impl Iterator<Item = Bar> {
+    let Pair { name, berth, .. } = pair;
+    pair.peers().map(move |peer| Bar {
         text: format!(
-            "{name}: {} an hour and {} unplaced (bar at most Karpenter's {} and {})",
+            "{name}: {} an hour and {} unplaced (bar at most the {} and {} of {})",
             money(berth.cost_per_hour),
             count(berth.unplaced),
             money(peer.cost_per_hour),
             count(peer.unplaced),
+            peer.name(),
         ),
         holds: berth.cost_per_hour <= peer.cost_per_hour && berth.unplaced <= peer.unplaced,
-    }
+    })
 }
 
 /// The numbers of each planner, side by side.
@@ -362,7 +406,7 @@ mod tests {
         let peer = Solved { pods, microseconds, cost_per_hour, unplaced, ..Solved::default() };
         let (microseconds, cost_per_hour, unplaced) = berth;
         let berth = Planned { pods, microseconds, cost_per_hour, unplaced, ..Planned::default() };
-        Pair { name: count(pods), peer, quick: berth.clone(), berth }
+        Pair { name: count(pods), peer, others: Vec::new(), quick: berth.clone(), berth }
     }
 
     #[test]
@@ -375,7 +419,8 @@ mod tests {
             (10_000, 1_000_000, [false, false]),
         ] {
             let pair = pair(pods, (peer, 1.0, 0), (1_000, 1.0, 0));
-            assert_eq!(faster_bars(&pair).map(|bar| bar.holds), holds, "{pair:?}");
+            let found: Vec<bool> = faster_bars(&pair).iter().map(|bar| bar.holds).collect();
+            assert_eq!(found, holds, "{pair:?}");
         }
         for (peer, berth, holds) in [
             ((1, 2.0, 0), (1, 2.0, 0), true),
@@ -384,7 +429,8 @@ mod tests {
             ((1, 2.0, 0), (1, 1.0, 1), false),
         ] {
             let pair = pair(1_000, peer, berth);
-            assert_eq!(not_dearer_bar(&pair).holds, holds, "{pair:?}");
+            let found: Vec<bool> = not_dearer_bars(&pair).map(|bar| bar.holds).collect();
+            assert_eq!(found, [holds], "{pair:?}");
         }
     }
 
@@ -394,6 +440,25 @@ mod tests {
             "nodes":200,"costPerHour":"327.653054","unplaced":0}"#;
         let solved: Solved = serde_json::from_str(line).unwrap();
         assert_eq!((solved.pods, solved.microseconds, solved.nodes), (1000, 7_546_434, 200));
+    }
+
+    #[test]
+    fn every_version_has_a_row_and_its_bars() {
+        let mut pair = pair(20_000, (1_000_000, 2.0, 0), (1_000, 1.5, 0));
+        pair.peer.version = "v2".to_owned();
+        pair.others = vec![Solved {
+            version: "v1".to_owned(),
+            microseconds: 999_999,
+            cost_per_hour: 1.0,
+            ..Solved::default()
+        }];
+        let holds: Vec<bool> =
+            faster_bars(&pair).into_iter().chain(not_dearer_bars(&pair)).map(|bar| bar.holds).collect();
+        assert_eq!(holds, [true, true, true, false, true, false]);
+        let table = table("", "", "pods", &[pair]).to_string();
+        let planners: Vec<&str> =
+            table.lines().filter_map(|line| line.split('|').nth(2)).map(str::trim).skip(2).collect();
+        assert_eq!(planners, ["Karpenter v2", "Karpenter v1", "Berth, quick", "Berth"]);
     }
 
     #[test]

@@ -12,11 +12,11 @@ use crate::market::Amounts;
 
 use super::Work;
 use super::generate::{Pool, in_parallel};
-use super::knapsack::{HostRule, best_mix, relaxed_value};
-use super::model::{Item, Model, Pattern};
+use super::knapsack::{HostRule, Ranking};
+use super::model::{Item, Model, Pattern, Site};
 
 /// Beyond so many items the program itself is too slow to begin with.
-pub(super) const ITEMS_FEW: usize = 160;
+pub(super) const ITEMS_FEW: usize = 120;
 const GROUPS_MAX: usize = 64;
 /// Prices of groups are only about right, however long they are worked on.
 const GROUP_ROUNDS_MAX: u64 = 20;
@@ -50,7 +50,7 @@ pub(super) fn prices(model: &Model, worth: &Worth, work: &mut Work<'_>) -> Optio
 
 /// Steps of the search on each site, and how often all of them are looked at.
 const SETTLE_STEPS: u32 = 400;
-const SETTLE_TURNS: usize = 8;
+const SETTLE_TURNS: usize = 6;
 /// A site may hold so much more than it costs.
 const SETTLED: f64 = 1.01;
 
@@ -64,11 +64,12 @@ fn settle(model: &Model, prices: &mut [f64], work: &mut Work<'_>) {
         }
         let held = in_parallel(work.threads, &sites, |site| {
             let (entries, items) = model.entries(*site, &most, prices);
-            let site = &model.sites[*site];
-            if relaxed_value(&site.room, &entries) <= float(site.price) * SETTLED {
+            let Site { room, price, .. } = &model.sites[*site];
+            let ranking = Ranking::of(room, &entries);
+            if ranking.upper(room, &entries) <= float(*price) * SETTLED {
                 return Vec::new();
             }
-            let mix = best_mix(&site.room, &entries, SETTLE_STEPS);
+            let mix = ranking.without_dominated(room, &entries).mix(room, &entries, SETTLE_STEPS);
             items.into_iter().zip(mix.times).filter(|(_, times)| *times > 0).collect()
         });
         let mut settled = true;

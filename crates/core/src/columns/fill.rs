@@ -11,25 +11,28 @@ use crate::bound::float;
 
 use super::Work;
 use super::dive::Stock;
-use super::knapsack::{Weights, good_mix};
+use super::generate::in_parallel;
+use super::knapsack::{Entry, Ranking};
 use super::model::{Model, Pattern};
 
-/// Steps of the search for what to put on a machine.
-const FILL_STEPS: u32 = 400;
-/// How often all machines are chosen anew: a pass takes longer with the square of the items.
-const PASSES_MAX: usize = 3;
-const ITEMS_SQUARED_MAX: usize = 200_000;
+/// Steps of the search for what to put on a machine, for all items together, and the least and the most of them:
+/// with many items there are many searches.
+const FILL_STEPS: usize = 800_000;
+const FILL_STEPS_MIN: usize = 1_500;
+const FILL_STEPS_MAX: usize = 4_000;
+/// A second pass takes as long as the first, which grows with the square of the items.
+const ITEMS_FOR_TWO_PASSES: usize = 300;
 
 /// Machines for all pods as far as they go, the cheapest of all passes.
 pub(super) fn fill(model: &Model, prices: &[f64], work: &mut Work<'_>) -> Vec<Pattern> {
     let mut prices = prices.to_vec();
     let mut best: Option<(u32, i64, Vec<Pattern>)> = None;
-    let passes = (ITEMS_SQUARED_MAX / model.items.len().pow(2).max(1)).clamp(1, PASSES_MAX);
+    let passes = if model.items.len() <= ITEMS_FOR_TWO_PASSES { 2 } else { 1 };
     for _ in 0..passes {
         if best.is_some() && !work.round() {
             break;
         }
-        let pass = Pass::new(model, &prices).run();
+        let pass = Pass::new(model, &prices, work.threads).run();
         let (left, cost) = (pass.left.iter().sum(), model.cost(&pass.machines));
         let corrected = pass.corrected();
         if best.as_ref().is_none_or(|(least_left, least, _)| (left, cost) < (*least_left, *least)) {
@@ -48,8 +51,16 @@ struct Pass<'a> {
     machines: Vec<Pattern>,
     /// What each item has cost so far, each machine shared by its pods in proportion to their prices.
     paid: Vec<f64>,
-    /// What resources weigh on each site; with fewer pods left that changes little.
-    weights: Vec<Option<Weights>>,
+    /// What each site could hold.
+    shelves: Vec<Shelf<'a>>,
+    steps: u32,
+}
+
+/// What a site could hold: entries with the items that they are of, and in which order to take them.
+struct Shelf<'a> {
+    entries: Vec<Entry<'a>>,
+    items: Vec<usize>,
+    ranking: Ranking,
 }
 
 /// What a machine of a site held for its cost when it was last asked; since then there are only fewer pods.
@@ -59,15 +70,24 @@ struct Offer {
 }
 
 impl<'a> Pass<'a> {
-    fn new(model: &'a Model, prices: &'a [f64]) -> Self {
+    fn new(model: &'a Model, prices: &'a [f64], threads: usize) -> Self {
+        let left: Vec<u32> = model.items.iter().map(|item| item.pods).collect();
+        let sites: Vec<usize> = (0..model.sites.len()).collect();
+        let shelves = in_parallel(threads, &sites, |site| {
+            let (entries, items) = model.entries(*site, &left, prices);
+            let ranking = Ranking::of(&model.sites[*site].room, &entries);
+            Shelf { entries, items, ranking }
+        });
+        let steps = (FILL_STEPS / left.len().max(1)).clamp(FILL_STEPS_MIN, FILL_STEPS_MAX);
         Self {
             model,
             prices,
-            left: model.items.iter().map(|item| item.pods).collect(),
+            left,
             stock: Stock::of(model),
             machines: Vec::new(),
             paid: vec![0.0; model.items.len()],
-            weights: vec![None; model.sites.len()],
+            shelves,
+            steps: u32::try_from(steps).unwrap_or(u32::MAX),
         }
     }
 
@@ -88,10 +108,13 @@ impl<'a> Pass<'a> {
         if !self.stock.has(self.model, site) {
             return None;
         }
-        let (entries, items) = self.model.entries(site, &self.left, self.prices);
-        let mix = good_mix(&self.model.sites[site].room, &entries, &mut self.weights[site], FILL_STEPS);
-        let items: Vec<(usize, u32)> =
-            items.into_iter().zip(mix.times).filter(|(_, pods)| *pods > 0).collect();
+        let Shelf { entries, items, ranking } = &mut self.shelves[site];
+        for (entry, item) in entries.iter_mut().zip(&*items) {
+            entry.most = self.left[*item];
+        }
+        let mix = ranking.mix(&self.model.sites[site].room, entries, self.steps);
+        let held = items.iter().copied().zip(mix.times).filter(|(_, pods)| *pods > 0);
+        let items: Vec<(usize, u32)> = held.collect();
         let worth = mix.value / float(self.model.sites[site].price.max(1));
         (!items.is_empty()).then_some((worth, Pattern { site, items }))
     }

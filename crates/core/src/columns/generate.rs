@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::bound::float;
 
 use super::Work;
-use super::knapsack::{Entry, best_mix, relaxed_value};
+use super::knapsack::{Entry, Ranking};
 use super::master::{Column, Master, Row};
 use super::model::{Model, Pattern};
 
@@ -28,10 +28,14 @@ const MISSING_PENALTY: f64 = 10.0;
 impl<'a> Pool<'a> {
     pub(super) fn new(model: &'a Model) -> Self {
         let mut pool = Self { model, patterns: Vec::new(), known: BTreeSet::new() };
-        for pattern in &model.start {
-            pool.add(pattern.clone());
-        }
+        pool.extend(model.start.iter().cloned());
         pool
+    }
+
+    pub(super) fn extend(&mut self, patterns: impl IntoIterator<Item = Pattern>) {
+        for pattern in patterns {
+            self.add(pattern);
+        }
     }
 
     /// Generates patterns for all pods until no site has a better one, for so many rounds at most; what each
@@ -55,7 +59,7 @@ impl<'a> Pool<'a> {
         program.item_prices()
     }
 
-    pub(super) fn add(&mut self, pattern: Pattern) -> bool {
+    fn add(&mut self, pattern: Pattern) -> bool {
         let new = self.known.insert((pattern.site, pattern.items.clone()));
         if new {
             self.patterns.push(pattern);
@@ -149,12 +153,12 @@ impl<'a> Program<'a> {
     fn better_pattern(&self, site: usize, prices: &[f64], steps: u32) -> Option<Pattern> {
         let cost = self.site_cost(site);
         let (entries, items) = self.model.entries(site, &self.demand, prices);
-        if entries.is_empty()
-            || relaxed_value(&self.model.sites[site].room, &entries) <= cost * (1.0 + WORTHWHILE)
-        {
+        let room = &self.model.sites[site].room;
+        let ranking = Ranking::of(room, &entries);
+        if ranking.upper(room, &entries) <= cost * (1.0 + WORTHWHILE) {
             return None;
         }
-        let mix = best_mix(&self.model.sites[site].room, &entries, steps);
+        let mix = ranking.without_dominated(room, &entries).mix(room, &entries, steps);
         (mix.value > cost + WORTHWHILE * cost.max(1.0)).then(|| Pattern {
             site,
             items: items.into_iter().zip(mix.times).filter(|(_, times)| *times > 0).collect(),

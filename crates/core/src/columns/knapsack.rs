@@ -40,57 +40,61 @@ pub(super) struct Mix {
 
 /// Finds the best mix within `steps` of branching; `upper` holds however early it stops.
 pub(super) fn best_mix(room: &[i64], entries: &[Entry<'_>], steps: u32) -> Mix {
-    let usable = usable(room, entries);
-    let weights = tightest_weights(room, entries, &usable);
-    search(room, entries, usable, &weights, steps)
-}
-
-/// The same, with `weights` found for nearly the same entries, or else found now: the search takes another order
-/// then, and no other answer if it is long enough.
-pub(super) fn good_mix(
-    room: &[i64],
-    entries: &[Entry<'_>],
-    weights: &mut Option<Weights>,
-    steps: u32,
-) -> Mix {
-    let usable = usable(room, entries);
-    let weights = weights.get_or_insert_with(|| tightest_weights(room, entries, &usable));
-    search(room, entries, usable, weights, steps)
-}
-
-/// The entries that could be taken at all.
-fn usable(room: &[i64], entries: &[Entry<'_>]) -> Vec<usize> {
-    (0..entries.len())
-        .filter(|index| entries[*index].value > 0.0 && entries[*index].most > 0)
-        .filter(|index| times_fitting(entries[*index].requests, room) > 0)
-        .collect()
-}
-
-fn search(room: &[i64], entries: &[Entry<'_>], mut usable: Vec<usize>, weights: &Weights, steps: u32) -> Mix {
-    let mut times = vec![0; entries.len()];
-    if usable.is_empty() {
-        return Mix { times, value: 0.0, upper: 0.0 };
-    }
-    let ratios: Vec<f64> = entries.iter().map(|entry| entry.value / weigh(weights, entry.requests)).collect();
-    usable.sort_by(|a, b| ratios[*b].total_cmp(&ratios[*a]).then(a.cmp(b)));
-    drop_dominated(room, entries, &mut usable);
-    let mut search = Search::new(room, entries, &usable, weights, steps);
-    search.run();
-    for (position, count) in search.best.iter().enumerate() {
-        times[usable[position]] = *count;
-    }
-    Mix { times, value: search.best_value, upper: search.upper.max(search.best_value) }
+    Ranking::of(room, entries).without_dominated(room, entries).mix(room, entries, steps)
 }
 
 /// What no mix of the entries exceeds, without a search.
 pub(super) fn relaxed_value(room: &[i64], entries: &[Entry<'_>]) -> f64 {
-    let usable = usable(room, entries);
-    let weights = tightest_weights(room, entries, &usable);
-    relaxation(room, entries, &usable, &weights)
+    Ranking::of(room, entries).upper(room, entries)
 }
 
-/// What a unit of each resource weighs.
-pub(super) type Weights = SmallVec<[f64; 4]>;
+/// The entries that a room could hold, those worth most for their weight first.
+///
+/// It stays good while there are fewer and fewer of some entries, and is only less good where values change.
+#[derive(Clone, Debug)]
+pub(super) struct Ranking {
+    weights: Weights,
+    order: Vec<usize>,
+}
+
+impl Ranking {
+    pub(super) fn of(room: &[i64], entries: &[Entry<'_>]) -> Self {
+        let mut order: Vec<usize> = (0..entries.len())
+            .filter(|index| entries[*index].value > 0.0 && entries[*index].most > 0)
+            .filter(|index| times_fitting(entries[*index].requests, room) > 0)
+            .collect();
+        let weights = tightest_weights(room, entries, &order);
+        let ratios: Vec<f64> =
+            entries.iter().map(|entry| entry.value / weigh(&weights, entry.requests)).collect();
+        order.sort_by(|a, b| ratios[*b].total_cmp(&ratios[*a]).then(a.cmp(b)));
+        Self { weights, order }
+    }
+
+    /// Leaves out entries that another one, smaller and worth as much, can always stand in for: as long as
+    /// there are as many of it as now.
+    pub(super) fn without_dominated(mut self, room: &[i64], entries: &[Entry<'_>]) -> Self {
+        drop_dominated(room, entries, &mut self.order);
+        self
+    }
+
+    /// What no mix exceeds.
+    pub(super) fn upper(&self, room: &[i64], entries: &[Entry<'_>]) -> f64 {
+        relaxation(room, entries, &self.order, &self.weights)
+    }
+
+    pub(super) fn mix(&self, room: &[i64], entries: &[Entry<'_>], steps: u32) -> Mix {
+        let left: Vec<usize> = self.order.iter().copied().filter(|index| entries[*index].most > 0).collect();
+        let mut search = Search::new(room, entries, &left, &self.weights, steps);
+        search.run();
+        let mut times = vec![0; entries.len()];
+        for (position, count) in search.best.iter().enumerate() {
+            times[left[position]] = *count;
+        }
+        Mix { times, value: search.best_value, upper: search.upper.max(search.best_value) }
+    }
+}
+
+type Weights = SmallVec<[f64; 4]>;
 
 fn weigh(weights: &[f64], amounts: &[i64]) -> f64 {
     weights.iter().zip(amounts).map(|(weight, amount)| weight * float((*amount).max(0))).sum()

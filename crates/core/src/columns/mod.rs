@@ -130,7 +130,7 @@ pub(crate) fn improve<'a>(
             class_prices = model.class_prices(packer.classes.all.len(), &prices);
             let patterns = fill::fill(&model, &prices, work);
             offer(&patterns);
-            patterns.into_iter().for_each(|pattern| _ = pool.add(pattern));
+            pool.extend(patterns);
         }
         if !is_asked || model.items.len() > ROWS_MAX {
             return Improved { packer: best, class_prices, least_cost: None };

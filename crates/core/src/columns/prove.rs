@@ -15,7 +15,7 @@ use crate::pack::Packer;
 use crate::topology::Topology;
 
 use super::generate::in_parallel;
-use super::knapsack::{Entry, best_mix, relaxed_value};
+use super::knapsack::{Entry, Ranking, best_mix, relaxed_value};
 
 /// Steps of the search on each machine; the bound is the tighter the more there are.
 const PROOF_STEPS: u32 = 2_000;
@@ -75,10 +75,12 @@ fn share_borne(classes: &[Priced<'_>], machines: &[(usize, &Candidate)], threads
     let borne = |(cell, candidate): &(usize, &Candidate), steps: u32| {
         let entries = entries(classes, |class| class.cells.contains(*cell));
         let price = float(candidate.price) * STEPS_PER_MICRO;
-        if candidate.reservation.is_some() || relaxed_value(&candidate.free, &entries) <= price {
+        let ranking = Ranking::of(&candidate.free, &entries);
+        if candidate.reservation.is_some() || ranking.upper(&candidate.free, &entries) <= price {
             return 1.0;
         }
-        let most = best_mix(&candidate.free, &entries, steps).upper;
+        let ranking = ranking.without_dominated(&candidate.free, &entries);
+        let most = ranking.mix(&candidate.free, &entries, steps).upper;
         if most > price { price / most } else { 1.0 }
     };
     let mut shares: Vec<(f64, u32)> =

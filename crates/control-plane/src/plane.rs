@@ -19,7 +19,7 @@ use crate::program::Program;
 use crate::programs::Programs;
 
 /// Usually all of them take five seconds together; a busy machine needs longer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 const LOOK_EVERY: Duration = Duration::from_millis(25);
 

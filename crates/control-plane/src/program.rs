@@ -99,15 +99,13 @@ pub(crate) fn linker_flags() -> String {
     let version = Program::KubeApiserver.version();
     let mut numbers = version.trim_start_matches('v').split('.');
     let (major, minor) = (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default());
-    let mut flags = String::from("-s -w");
+    let values =
+        [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor), ("gitTreeState", "clean")];
+    let mut flags = vec!["-s -w".to_owned()];
     for package in ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"] {
-        for (name, value) in
-            [("gitVersion", version), ("gitMajor", major), ("gitMinor", minor), ("gitTreeState", "clean")]
-        {
-            flags.push_str(&format!(" -X {package}.{name}={value}"));
-        }
+        flags.extend(values.iter().map(|(name, value)| format!("-X {package}.{name}={value}")));
     }
-    flags
+    flags.join(" ")
 }
 
 /// A name for the programs built from this module with these flags, and no others.

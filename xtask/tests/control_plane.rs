@@ -1,6 +1,8 @@
 //! The whole life of a control plane, through the command: only where its programs are at hand, because
 //! building them takes minutes.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "a test's harness may fail the test")]
+
 use std::fs;
 use std::io::{self, Write};
 use std::net::TcpListener;

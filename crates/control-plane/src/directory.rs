@@ -4,14 +4,13 @@
 //! happens, so a directory whose lock can be taken is what somebody dead left behind. Pids and times of day,
 //! which can mislead, decide nothing.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -25,9 +24,6 @@ const RECORD: &str = "control-plane.json";
 const STOP: &str = "stop";
 /// Why the control plane ended by itself.
 const EPITAPH: &str = "ended.txt";
-
-/// Looking takes microseconds.
-const LOOK_MAX: Duration = Duration::from_millis(200);
 
 const TEMPORARY: &str = "berth-control-plane-";
 
@@ -51,8 +47,8 @@ pub struct Component {
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
-    /// The kernel unlocks it when it is closed.
-    _lock: File,
+    /// Held until the rest is gone.
+    _lock: Lock,
     is_kept: bool,
 }
 
@@ -80,34 +76,23 @@ impl Directory {
         sweep(path)?;
         // Keys are in it.
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(Error::file(path))?;
-        let lock_path = path.join(LOCK);
-        let failed = |source| Error::File { path: lock_path.clone(), source };
-        let mut lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&lock_path)
-            .map_err(failed)?;
-        let start = Instant::now();
-        while !is_taken(lock.try_lock()).map_err(failed)? {
-            // Those who only look hold the lock as well, for an instant.
-            if start.elapsed() > LOOK_MAX {
-                return Err(Error::InUse { path: path.to_owned() });
-            }
-            thread::sleep(LOOK_MAX / 10);
-        }
-        // Somebody who swept may have removed the file between opening and locking.
-        if !is_still_at(&lock, &lock_path) {
-            return Err(Error::InUse { path: path.to_owned() });
-        }
-        writeln!(lock, "{}", process::id()).map_err(failed)?;
+        // The lock is held before it can be seen, so nobody takes the newcomer for dead.
+        let unseen = path.join(format!("{LOCK}.{}", unique()));
+        let failed = |source| Error::File { path: unseen.clone(), source };
+        let mut file = File::create(&unseen).map_err(failed)?;
+        writeln!(file, "{}", process::id()).and_then(|()| file.lock()).map_err(failed)?;
+        let lock = Lock(file);
+        let shown = fs::hard_link(&unseen, path.join(LOCK));
+        fs::remove_file(&unseen).map_err(failed)?;
+        shown.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => Error::InUse { path: path.to_owned() },
+            _ => failed(error),
+        })?;
         Ok(Self { path: path.to_owned(), _lock: lock, is_kept: false })
     }
 
     /// One of its own among the temporary files. Those of dead owners are removed.
     pub fn temporary() -> Result<Self, Error> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let parent = std::env::temp_dir();
         for entry in fs::read_dir(&parent).map_err(Error::file(&parent))?.flatten() {
             if entry.file_name().to_string_lossy().starts_with(TEMPORARY) {
@@ -115,8 +100,7 @@ impl Directory {
                 let _ = sweep(&entry.path());
             }
         }
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        Self::claim(&parent.join(format!("{TEMPORARY}{}-{count}", process::id())))
+        Self::claim(&parent.join(format!("{TEMPORARY}{}", unique())))
     }
 
     pub fn path(&self) -> &Path {
@@ -149,8 +133,36 @@ impl Drop for Directory {
     fn drop(&mut self) {
         if !self.is_kept {
             // Nobody is left to tell; the next owner tries again.
-            let _ = fs::remove_dir_all(&self.path);
+            let _ = remove(&self.path);
         }
+    }
+}
+
+/// A file that is locked.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    /// `None` if somebody else has it.
+    fn by(file: File, attempt: impl Fn(&File) -> Result<(), TryLockError>) -> io::Result<Option<Self>> {
+        match attempt(&file) {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    fn is_still_at(&self, path: &Path) -> bool {
+        let number = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|metadata| metadata.ino());
+        number(self.0.metadata()).is_some_and(|opened| number(fs::metadata(path)) == Some(opened))
+    }
+}
+
+/// Closing is not enough: a process that another thread has just forked holds the file until it becomes another
+/// program.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
     }
 }
 
@@ -168,7 +180,7 @@ impl Occupant {
             }
             Err(source) => return Err(Error::File { path: lock_path, source }),
         };
-        if is_taken(lock.try_lock_shared()).map_err(Error::file(&lock_path))? {
+        if Lock::by(lock, File::try_lock_shared).map_err(Error::file(&lock_path))?.is_some() {
             return Ok(Self::Dead { epitaph: fs::read_to_string(path.join(EPITAPH)).ok() });
         }
         let pid = fs::read_to_string(&lock_path).ok().and_then(|text| text.trim().parse().ok());
@@ -192,14 +204,36 @@ pub(crate) fn sweep(path: &Path) -> Result<bool, Error> {
         Occupant::Nobody | Occupant::Alive { .. } => Ok(false),
         Occupant::Dead { .. } => {
             let lock_path = path.join(LOCK);
-            let Ok(lock) = File::open(&lock_path) else { return Ok(false) };
-            if !is_taken(lock.try_lock()).map_err(Error::file(&lock_path))? || !is_still_at(&lock, &lock_path)
-            {
+            let Ok(file) = File::open(&lock_path) else { return Ok(false) };
+            let lock = Lock::by(file, File::try_lock).map_err(Error::file(&lock_path))?;
+            // The lock may be that of an owner who came and went since.
+            if !lock.as_ref().is_some_and(|lock| lock.is_still_at(&lock_path)) {
                 return Ok(false);
             }
-            fs::remove_dir_all(path).map_err(Error::file(path))?;
+            remove(path).map_err(Error::file(path))?;
             Ok(true)
         }
+    }
+}
+
+/// The lock goes last: whatever happens on the way, what is left is recognised as ours.
+fn remove(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_name() == LOCK {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            fs::remove_dir_all(entry.path())?;
+        } else {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    fs::remove_file(path.join(LOCK))?;
+    match fs::remove_dir(path) {
+        // Somebody else moves in already.
+        Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
+        answer => answer,
     }
 }
 
@@ -214,27 +248,27 @@ fn read_record(path: &Path) -> Result<Option<Record>, Error> {
 
 fn is_absent_or_empty(path: &Path) -> Result<bool, Error> {
     match fs::read_dir(path) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
+        Ok(entries) => Ok(entries.flatten().all(|entry| is_of_a_newcomer(&entry.file_name()))),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
         Err(source) => Err(Error::File { path: path.to_owned(), source }),
     }
 }
 
-fn is_taken(attempt: Result<(), TryLockError>) -> io::Result<bool> {
-    match attempt {
-        Ok(()) => Ok(true),
-        Err(TryLockError::WouldBlock) => Ok(false),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
+/// No other process that lives has this name, and this one never again.
+fn unique() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
-fn is_still_at(file: &File, path: &Path) -> bool {
-    let number = |metadata: io::Result<fs::Metadata>| metadata.ok().map(|metadata| metadata.ino());
-    number(file.metadata()).is_some_and(|opened| number(fs::metadata(path)) == Some(opened))
+/// Its lock, not shown yet.
+fn is_of_a_newcomer(name: &OsStr) -> bool {
+    name.to_string_lossy().strip_prefix(LOCK).is_some_and(|rest| rest.starts_with('.'))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     fn record() -> Record {
@@ -303,6 +337,27 @@ mod tests {
         assert_eq!(Occupant::of(&path).expect("readable"), dead);
         let _next = Directory::claim(&path).expect("the dead do not own");
         assert!(!path.join(EPITAPH).exists());
+    }
+
+    #[test]
+    fn of_many_newcomers_one_moves_in_and_none_is_taken_for_dead() {
+        let outer = Directory::temporary().expect("a directory");
+        let path = outer.path().join("plane");
+        for _ in 0..50 {
+            let claims: Vec<_> = thread::scope(|scope| {
+                let claims: Vec<_> = (0..4)
+                    .map(|_| {
+                        scope.spawn(|| {
+                            let looked = sweep(&path).ok();
+                            (looked, Directory::claim(&path).ok())
+                        })
+                    })
+                    .collect();
+                claims.into_iter().map(|claim| claim.join().expect("no panic")).collect()
+            });
+            assert!(claims.iter().all(|(swept, _)| *swept != Some(true)), "{claims:?}");
+            assert!(claims.iter().filter(|(_, claim)| claim.is_some()).count() <= 1, "{claims:?}");
+        }
     }
 
     #[test]

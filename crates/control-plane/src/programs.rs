@@ -156,7 +156,6 @@ fn ask_version(program: Program, path: &Path) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
     use crate::directory::Directory;
@@ -175,53 +174,69 @@ mod tests {
         }
     }
 
-    /// Assets in short: `etcd=3.5` is a program that says this version.
     #[test]
-    fn assets_are_taken_first_and_minors_do_not_mix() {
-        let built = Program::KubeApiserver.version();
-        for (assets, expected) in [
-            ("", "apiserver in cache"),
-            ("etcd=v3.4.1", "apiserver in cache"),
-            (&*format!("kube-apiserver={built} etcd=v3.5.1"), "apiserver in assets"),
-            ("kube-apiserver=v1.2.3", "kube-apiserver is v1.2.3, but kube-controller-manager is"),
-            ("kube-apiserver=broken", "does not say its version: broken"),
+    fn assets_come_before_the_cache_and_what_is_missing_is_named() {
+        for (assets, cache, expected) in [
+            (
+                "etcd kube-apiserver",
+                "etcd kwok",
+                ["assets", "assets", "nowhere", "nowhere", "cache", "nowhere"],
+            ),
+            ("", "kubectl", ["nowhere", "nowhere", "nowhere", "nowhere", "nowhere", "cache"]),
         ] {
             let directory = Directory::temporary().expect("a directory");
             let sources = Sources {
                 assets: Some(directory.path().join("assets")),
                 cache: directory.path().join("cache"),
             };
-            for program in Program::ALL {
-                say(&sources.cache.join(program.name()), "never asked");
-            }
-            for (name, version) in assets.split_whitespace().filter_map(|word| word.split_once('=')) {
-                say(&directory.path().join("assets").join(name), version);
-            }
-            let answer = match Programs::find(&sources) {
-                Ok(programs) if programs.path(Program::KubeApiserver).starts_with(&sources.cache) => {
-                    "apiserver in cache".to_owned()
+            for (place, names) in [("assets", assets), ("cache", cache)] {
+                fs::create_dir(directory.path().join(place)).expect("writable");
+                for name in names.split_whitespace() {
+                    fs::write(directory.path().join(place).join(name), "").expect("writable");
                 }
-                Ok(_) => "apiserver in assets".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            assert!(answer.contains(expected), "{assets}: {answer}");
+            }
+            let places = Program::ALL.map(|program| match sources.place_of(program) {
+                Some(Place::Assets(_)) => "assets",
+                Some(Place::Cache(_)) => "cache",
+                None => "nowhere",
+            });
+            assert_eq!(places, expected, "{assets} and {cache}");
+            let refused = Programs::find(&sources).expect_err("not all are there").to_string();
+            for (program, place) in Program::ALL.into_iter().zip(places) {
+                assert_eq!(refused.contains(program.name()), place == "nowhere", "{program}: {refused}");
+            }
         }
     }
 
     #[test]
-    fn what_is_missing_is_named() {
-        let directory = Directory::temporary().expect("a directory");
-        let sources = Sources { assets: None, cache: directory.path().join("cache") };
-        for program in Program::ALL.into_iter().filter(|program| *program != Program::Kwok) {
-            say(&sources.cache.join(program.name()), "v1.2.3");
+    fn only_one_minor_version_of_the_components_is_accepted() {
+        for (others, expected) in [
+            ("", None),
+            ("etcd=v3.4.1 kubectl=v1.35.0 kwok=v0.7.0", None),
+            ("kube-apiserver=v1.36.9", None),
+            (
+                "kube-apiserver=v1.35.2",
+                Some("kube-apiserver is v1.35.2, but kube-controller-manager is v1.36.4"),
+            ),
+            ("kube-scheduler=v1.37.0", Some("kube-apiserver is v1.36.4, but kube-scheduler is v1.37.0")),
+        ] {
+            let version = |program: Program| {
+                let named = others.split_whitespace().filter_map(|word| word.split_once('='));
+                named
+                    .into_iter()
+                    .find(|(name, _)| *name == program.name())
+                    .map_or("v1.36.4", |(_, version)| version)
+            };
+            let found = |program| Found { path: PathBuf::new(), version: version(program).to_owned() };
+            let programs = Programs {
+                found: Program::ALL.into_iter().map(|program| (program, found(program))).collect(),
+            };
+            let refused = programs.refuse_mixed_versions().err().map(|error| error.to_string());
+            match (&refused, expected) {
+                (None, None) => {}
+                (Some(refused), Some(expected)) => assert!(refused.starts_with(expected), "{refused}"),
+                _ => panic!("{others}: {refused:?}"),
+            }
         }
-        let refused = Programs::find(&sources).expect_err("kwok is missing").to_string();
-        assert!(refused.starts_with("kwok is not built yet"), "{refused}");
-    }
-
-    fn say(path: &Path, version: &str) {
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-        fs::write(path, format!("#!/bin/sh\necho {version}\n")).expect("a file");
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("permissions");
     }
 }

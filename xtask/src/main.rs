@@ -1,6 +1,7 @@
 //! Berth's chores. `cargo xtask test` is what a change has to pass.
 
 mod bench;
+mod control_plane;
 mod fuzz;
 mod generate;
 mod licence;
@@ -33,6 +34,8 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Compares Berth's rules with kube-scheduler's own filters on random clusters
     Oracle(oracle::Options),
+    /// A real Kubernetes control plane on loopback: etcd, API server, controllers, scheduler, KWOK
+    ControlPlane(control_plane::Options),
     /// Measures, and says whether it is good enough
     Bench(bench::Bench),
 }
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Chore::Generate => generate::write_all(),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Oracle(options) => oracle::run(&options),
+        Chore::ControlPlane(options) => control_plane::run(&options),
         Chore::Bench(bench) => bench::run(&bench),
     };
     match result {

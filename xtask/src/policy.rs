@@ -9,7 +9,7 @@ use crate::step::StepError;
 
 /// The crates from the bottom up. A crate may depend on those of lower layers only.
 const LAYERS: [&[&str]; 6] = [
-    &["berth-core"],
+    &["berth-core", "berth-control-plane"],
     &["berth-api"],
     &["berth-cloud"],
     &["berth-operator", "berth-world"],

@@ -18,6 +18,10 @@ pub(crate) enum StepError {
     Output { command: String, message: String },
     #[error("{missing} is missing; get it with: {remedy}")]
     Tool { missing: &'static str, remedy: &'static str },
+    #[error("{message}")]
+    NotRunning { message: String },
+    #[error(transparent)]
+    ControlPlane(#[from] berth_control_plane::Error),
 }
 
 /// Does `work` under a heading. Findings, one to a line, make the step fail.

@@ -50,7 +50,7 @@ pub(super) fn prices(model: &Model, worth: &Worth, work: &mut Work<'_>) -> Optio
 
 /// Steps of the search on each site, and how often all of them are looked at.
 const SETTLE_STEPS: u32 = 400;
-const SETTLE_TURNS: usize = 6;
+const SETTLE_TURNS: usize = 5;
 /// A site may hold so much more than it costs.
 const SETTLED: f64 = 1.01;
 

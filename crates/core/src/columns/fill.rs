@@ -17,8 +17,8 @@ use super::model::{Model, Pattern};
 
 /// Steps of the search for what to put on a machine, for all items together, and the least and the most of them:
 /// with many items there are many searches.
-const FILL_STEPS: usize = 800_000;
-const FILL_STEPS_MIN: usize = 1_500;
+const FILL_STEPS: usize = 600_000;
+const FILL_STEPS_MIN: usize = 1_200;
 const FILL_STEPS_MAX: usize = 4_000;
 /// A second pass takes as long as the first, which grows with the square of the items.
 const ITEMS_FOR_TWO_PASSES: usize = 300;

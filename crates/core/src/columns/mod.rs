@@ -115,11 +115,13 @@ pub(crate) fn improve<'a>(
     }
     let is_asked = work.rounds_left.is_some();
     let mut best: Option<Packer<'a>> = None;
-    let mut least = packer.spent();
+    let measure = |packer: &Packer<'_>| (packer.left.iter().sum::<u32>(), packer.spent());
+    let mut least = measure(packer);
     let mut offer = |patterns: &[Pattern]| {
         let better = replay::replay(packer, fresh(), &model, patterns);
-        if better.left == packer.left && better.spent() < least {
-            least = better.spent();
+        let leaves_no_other = better.left.iter().zip(&packer.left).all(|(now, before)| now <= before);
+        if leaves_no_other && measure(&better) < least {
+            least = measure(&better);
             best = Some(better);
         }
     };

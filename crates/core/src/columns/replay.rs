@@ -74,7 +74,8 @@ pub(super) fn replay<'a>(
             break;
         }
     }
-    if fresh.left != packer.left {
+    // What costs less leaves more of a limit: there may be room now for pods that had none.
+    if fresh.left.iter().any(|left| *left > 0) {
         fresh.pack();
     }
     fresh

@@ -116,6 +116,9 @@ fn a_control_plane_lives_works_and_leaves_nothing_behind() {
     let (_, record) = plane.running();
     kill(record.components[3].pid);
     all_end(&record);
+    wait_until("the supervisor has said why", || {
+        matches!(Occupant::of(&plane.state), Ok(Occupant::Dead { epitaph: Some(_) }))
+    });
     let ended = plane.fails(&["status"]);
     assert!(ended.contains("kube-scheduler ended") && ended.contains("logs are in"), "{ended}");
     assert!(plane.succeeds(&["down"]).contains("had ended already"));

@@ -1,0 +1,210 @@
+//! Failures as Kubernetes tells them: a code, a reason, a message in its own words, and causes by field.
+
+use serde_json::{Value, json};
+
+use crate::kinds::Resource;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub reason: Reason,
+    pub message: String,
+    pub details: Details,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    BadRequest,
+    Unauthorized,
+    Forbidden,
+    NotFound,
+    MethodNotAllowed,
+    NotAcceptable,
+    AlreadyExists,
+    Conflict,
+    Expired,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+    Invalid,
+    TooManyRequests,
+    InternalError,
+    ServiceUnavailable,
+    Timeout,
+}
+
+impl Reason {
+    pub fn code(self) -> u16 {
+        match self {
+            Self::BadRequest => 400,
+            Self::Unauthorized => 401,
+            Self::Forbidden => 403,
+            Self::NotFound => 404,
+            Self::MethodNotAllowed => 405,
+            Self::NotAcceptable => 406,
+            Self::AlreadyExists | Self::Conflict => 409,
+            Self::Expired => 410,
+            Self::RequestEntityTooLarge => 413,
+            Self::UnsupportedMediaType => 415,
+            Self::Invalid => 422,
+            Self::TooManyRequests => 429,
+            Self::InternalError => 500,
+            Self::ServiceUnavailable => 503,
+            Self::Timeout => 504,
+        }
+    }
+}
+
+/// What the failure is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    pub name: String,
+    pub group: String,
+    /// The plural for most failures, the kind for invalid objects: as the API server does.
+    pub kind: String,
+    pub uid: String,
+    pub causes: Vec<Cause>,
+    pub retry_after_secs: Option<u32>,
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    pub reason: CauseReason,
+    /// A path such as `spec.containers[0].name`; empty for the whole object.
+    pub field: String,
+    /// Without the field.
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CauseReason {
+    FieldValueRequired,
+    FieldValueInvalid,
+    FieldValueNotSupported,
+    FieldValueDuplicate,
+    FieldValueForbidden,
+    FieldValueTooLong,
+    FieldValueTooMany,
+    FieldValueTypeInvalid,
+    FieldManagerConflict,
+    DisruptionBudget,
+}
+
+impl Failure {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), details: Details::default() }
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(Reason::BadRequest, message)
+    }
+
+    pub fn not_found(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", resource.qualified());
+        Self { details: Details::of(resource, name), ..Self::new(Reason::NotFound, message) }
+    }
+
+    pub fn already_exists(resource: &Resource, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", resource.qualified());
+        Self { details: Details::of(resource, name), ..Self::new(Reason::AlreadyExists, message) }
+    }
+
+    /// `why` follows the object's name.
+    pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
+        Self { details: Details::of(resource, name), ..Self::new(Reason::Conflict, message) }
+    }
+
+    pub fn modified(resource: &Resource, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(resource, name, why)
+    }
+
+    pub fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Self {
+        let kind = match &*resource.group {
+            "" => resource.kind.clone(),
+            group => format!("{}.{group}", resource.kind),
+        };
+        let said: Vec<String> = causes.iter().map(ToString::to_string).collect();
+        let said = match &said[..] {
+            [one] => one.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let details = Details {
+            name: name.to_owned(),
+            group: resource.group.clone(),
+            kind: resource.kind.clone(),
+            causes,
+            ..Details::default()
+        };
+        Self { details, ..Self::new(Reason::Invalid, format!("{kind} \"{name}\" is invalid: {said}")) }
+    }
+
+    pub fn code(&self) -> u16 {
+        self.reason.code()
+    }
+
+    /// The Status object.
+    pub fn to_status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": format!("{:?}", self.reason), "code": self.code(),
+        });
+        if self.details != Details::default() {
+            status["details"] = self.details.to_value();
+        }
+        status
+    }
+}
+
+impl Details {
+    fn of(resource: &Resource, name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            group: resource.group.clone(),
+            kind: resource.plural.clone(),
+            ..Self::default()
+        }
+    }
+
+    fn to_value(&self) -> Value {
+        let mut details = json!({});
+        for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
+        {
+            if !text.is_empty() {
+                details[key] = json!(text);
+            }
+        }
+        if !self.causes.is_empty() {
+            details["causes"] = self
+                .causes
+                .iter()
+                .map(|cause| {
+                    let mut value = json!({ "reason": format!("{:?}", cause.reason), "message": cause.message });
+                    if !cause.field.is_empty() {
+                        value["field"] = json!(cause.field);
+                    }
+                    value
+                })
+                .collect();
+        }
+        if let Some(secs) = self.retry_after_secs {
+            details["retryAfterSeconds"] = json!(secs);
+        }
+        details
+    }
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.field.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.field, self.message) }
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}

@@ -1,0 +1,6 @@
+//! A Kubernetes in one process: its API, its scheduler and controllers, kubelets and a cloud.
+//!
+//! The same code serves a client in the same process without a socket, and kubectl.
+
+pub mod failure;
+pub mod kinds;

@@ -1,6 +1,7 @@
 //! The API: a request in, an answer out.
 
 mod delete;
+mod parts;
 mod read;
 mod watch;
 mod write;
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::clock::{Clock, Lots};
 use crate::failure::Failure;
-use crate::kinds::{Kinds, Resource};
+use crate::kinds::{Kinds, Resource, Subresource};
 use crate::request::{Place, Query, Target, Verb, unknown_path};
 use crate::store::{Key, Store};
 
@@ -111,6 +112,9 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
+        if let Some(part) = place.subresource.filter(|part| *part != Subresource::Status) {
+            return self.perform_part(part, verb, place, query, call);
+        }
         match verb {
             Verb::Get => self.get(place, query).map(|object| (200, object)),
             Verb::List | Verb::Watch => self.list(place, query).map(|list| (200, list)),

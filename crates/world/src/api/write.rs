@@ -15,7 +15,7 @@ use crate::strategy;
 
 /// How a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PatchKind {
+pub(super) enum PatchKind {
     Json,
     Merge,
     Strategic,
@@ -23,7 +23,7 @@ enum PatchKind {
 }
 
 impl PatchKind {
-    fn parse(content_type: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(content_type: &str) -> Result<Self, Failure> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
@@ -96,8 +96,7 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         let kind = PatchKind::parse(&call.content_type)?;
-        let body: Value = serde_json::from_slice(&call.body)
-            .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
+        let body = decode_patch(call)?;
         let (key, old) = self.existing(place)?;
         let shown_old = shown(&place.resource, &old);
         let new = match kind {
@@ -110,7 +109,7 @@ impl State {
     }
 
     /// Writes what an object has become, if that is allowed and anything changed.
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         place: &Place,
         query: &Query,
@@ -226,7 +225,7 @@ fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
     }
 }
 
-fn decode(call: &Call) -> Result<Value, Failure> {
+pub(super) fn decode(call: &Call) -> Result<Value, Failure> {
     match call.content_type.split(';').next().unwrap_or_default().trim() {
         "" | "application/json" => {}
         _ => {
@@ -244,6 +243,11 @@ fn decode(call: &Call) -> Result<Value, Failure> {
         return Ok(object);
     }
     Err(Failure::bad_request("the object provided is unrecognized (must be of type Object)"))
+}
+
+pub(super) fn decode_patch(call: &Call) -> Result<Value, Failure> {
+    serde_json::from_slice(&call.body)
+        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
 }
 
 fn expect_kind(resource: &Resource, object: &Value) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ pub mod kinds;
 
 mod api;
 mod clock;
+mod defaults;
 mod object;
 mod request;
 mod serve;

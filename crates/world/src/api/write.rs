@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{Call, State, shown};
+use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::Resource;
 use crate::object;
@@ -136,6 +137,7 @@ impl State {
             return Err(Failure::conflict(resource, &key.name, &why));
         }
         strategy::prepare_for_update(resource, place.subresource, old, &mut new);
+        defaults::complete(resource, &mut new);
         keep_what_is_the_servers(old, &mut new);
         if strategy::has_generation(resource) {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
@@ -203,6 +205,7 @@ impl State {
 
     /// What the server adds to every new object.
     fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
+        defaults::complete(resource, object);
         strategy::prepare_for_create(resource, object);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));

@@ -4,3 +4,4 @@
 
 pub mod failure;
 pub mod kinds;
+pub mod patch;

@@ -4,6 +4,7 @@
 
 pub mod failure;
 pub mod kinds;
+pub mod patch;
 
 mod api;
 mod clock;

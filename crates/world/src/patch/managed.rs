@@ -1,0 +1,195 @@
+//! The managedFields of an object: who owns which fields, since when.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::fields::FieldSet;
+
+/// More than this many writers by update are merged, the oldest first.
+const UPDATERS_MAX: usize = 10;
+
+/// Identifies an entry. One who applies keeps the entry when the version changes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Manager {
+    pub(super) name: String,
+    pub(super) operation: Operation,
+    /// Empty for those who apply.
+    version: String,
+    pub(super) subresource: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Operation {
+    Apply,
+    Update,
+}
+
+impl Manager {
+    pub(super) fn new(name: &str, operation: Operation, api_version: &str, subresource: Option<&str>) -> Self {
+        Self {
+            name: if name.is_empty() { "unknown".to_owned() } else { name.to_owned() },
+            operation,
+            version: match operation {
+                Operation::Apply => String::new(),
+                Operation::Update => api_version.to_owned(),
+            },
+            subresource: subresource.unwrap_or_default().to_owned(),
+        }
+    }
+}
+
+/// As in messages of conflicts.
+impl std::fmt::Display for Manager {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", json!(self.name))?;
+        if !self.subresource.is_empty() {
+            write!(f, " with subresource {}", json!(self.subresource))?;
+        }
+        match self.operation {
+            Operation::Apply => Ok(()),
+            Operation::Update => write!(f, " using {}", self.version),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Owned {
+    pub(super) fields: FieldSet,
+    pub(super) api_version: String,
+    /// As it is written; missing where applying changed nothing.
+    pub(super) time: Option<String>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Managed {
+    pub(super) entries: BTreeMap<Manager, Owned>,
+}
+
+impl Managed {
+    /// None where an entry cannot be read.
+    pub(super) fn of(object: &Value) -> Option<Self> {
+        let mut entries = BTreeMap::new();
+        let listed = match &object["metadata"]["managedFields"] {
+            Value::Null => &[],
+            Value::Array(listed) => listed.as_slice(),
+            _ => return None,
+        };
+        for entry in listed {
+            let operation = match entry["operation"].as_str() {
+                Some("Apply") => Operation::Apply,
+                Some("Update") => Operation::Update,
+                _ => return None,
+            };
+            let api_version = entry["apiVersion"].as_str().filter(|version| !version.is_empty())?;
+            if entry["fieldsType"] != json!("FieldsV1") {
+                return None;
+            }
+            let fields = match &entry["fieldsV1"] {
+                Value::Null => FieldSet::default(),
+                fields => FieldSet::from_value(fields)?,
+            };
+            let name = entry["manager"].as_str().unwrap_or_default();
+            let version = if operation == Operation::Update { api_version } else { "" };
+            let manager = Manager {
+                name: name.to_owned(),
+                operation,
+                version: version.to_owned(),
+                subresource: entry["subresource"].as_str().unwrap_or_default().to_owned(),
+            };
+            let time = entry["time"].as_str().map(str::to_owned);
+            entries.insert(manager, Owned { fields, api_version: api_version.to_owned(), time });
+        }
+        Some(Self { entries })
+    }
+
+    /// A list that asks for all entries to be dropped: an empty one, or one with an empty entry.
+    pub(super) fn is_reset(object: &Value) -> bool {
+        match object["metadata"]["managedFields"].as_array().map(Vec::as_slice) {
+            Some([]) => true,
+            Some([Value::Object(entry)]) => entry.values().all(|value| value.is_null() || *value == json!("")),
+            _ => false,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn drop_empty(&mut self) {
+        self.entries.retain(|_, owned| !owned.fields.is_empty());
+    }
+
+    /// Merges the oldest writers by update into one, per version, until there are few enough.
+    pub(super) fn cap_updaters(&mut self) {
+        let mut updaters: Vec<Manager> =
+            self.entries.keys().filter(|manager| manager.operation == Operation::Update).cloned().collect();
+        let mut count = updaters.len();
+        updaters.sort_by_key(|manager| (self.entries.get(manager).map_or(0, seconds), manager.clone()));
+        let mut first_of_version: BTreeMap<String, Manager> = BTreeMap::new();
+        for manager in updaters {
+            if count <= UPDATERS_MAX {
+                return;
+            }
+            let Some(first) = first_of_version.get(&manager.version) else {
+                first_of_version.insert(manager.version.clone(), manager);
+                continue;
+            };
+            let bucket = Manager {
+                name: "ancient-changes".to_owned(),
+                operation: Operation::Update,
+                version: manager.version.clone(),
+                subresource: String::new(),
+            };
+            let Some(owned) = self.entries.remove(&manager) else { continue };
+            let before = self.entries.remove(&bucket).or_else(|| self.entries.remove(first));
+            let fields = before.map_or_else(|| owned.fields.clone(), |before| owned.fields.union(&before.fields));
+            self.entries.insert(bucket, Owned { fields, ..owned });
+            count -= 1;
+        }
+    }
+
+    /// Writes the entries into the object, in the API server's order.
+    pub(super) fn put_into(&self, object: &mut Value) {
+        let Value::Object(object) = object else { return };
+        let metadata = object.entry("metadata").or_insert_with(|| json!({}));
+        let Value::Object(metadata) = metadata else { return };
+        if self.entries.is_empty() {
+            metadata.remove("managedFields");
+            return;
+        }
+        let mut entries: Vec<(&Manager, &Owned)> = self.entries.iter().collect();
+        entries.sort_by_key(|(manager, owned)| {
+            (manager.operation, seconds(owned), &manager.name, &owned.api_version, &manager.subresource)
+        });
+        let entries = entries.into_iter().map(|(manager, owned)| entry(manager, owned));
+        metadata.insert("managedFields".to_owned(), entries.collect());
+    }
+}
+
+fn seconds(owned: &Owned) -> i64 {
+    owned.time.as_deref().and_then(|time| time.parse::<Timestamp>().ok()).map_or(0, Timestamp::as_second)
+}
+
+fn entry(manager: &Manager, owned: &Owned) -> Value {
+    let mut entry = Map::new();
+    let operation = match manager.operation {
+        Operation::Apply => "Apply",
+        Operation::Update => "Update",
+    };
+    if !manager.name.is_empty() {
+        entry.insert("manager".to_owned(), json!(manager.name));
+    }
+    entry.insert("operation".to_owned(), json!(operation));
+    entry.insert("apiVersion".to_owned(), json!(owned.api_version));
+    if let Some(time) = &owned.time {
+        entry.insert("time".to_owned(), json!(time));
+    }
+    entry.insert("fieldsType".to_owned(), json!("FieldsV1"));
+    entry.insert("fieldsV1".to_owned(), owned.fields.to_value());
+    if !manager.subresource.is_empty() {
+        entry.insert("subresource".to_owned(), json!(manager.subresource));
+    }
+    Value::Object(entry)
+}

@@ -1,0 +1,63 @@
+//! Patches: JSON patches, merge patches, strategic merge patches and server-side apply, and who owns which
+//! field after a write.
+//!
+//! All are functions over objects as JSON; they know nothing of storage, admission or defaults.
+
+mod apply;
+mod fields;
+mod json;
+mod managed;
+mod merge;
+mod shape;
+mod strategic;
+mod types;
+
+pub use apply::{apply, record_update};
+pub use json::{json_patch, merge_patch};
+pub use shape::Shape;
+pub use strategic::strategic_merge_patch;
+
+use serde_json::Value;
+
+use crate::failure::{Failure, Reason};
+
+/// What the API server says of a patch that is well formed but does not fit the object: no more than this.
+fn does_not_apply() -> Failure {
+    Failure::new(Reason::Invalid, "the server rejected our request due to an error in our request")
+}
+
+/// A failure that the API server passes on as it comes.
+fn unforeseen(message: String) -> Failure {
+    Failure::new(Reason::InternalError, message)
+}
+
+/// JSON's name for what was found where something else was expected, as Go's decoder says it.
+fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// A value as Go prints it: `map[a:1 b:[x y]]`.
+fn go_text(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_text).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            let fields: Vec<String> = keys.iter().map(|key| format!("{key}:{}", go_text(&map[*key]))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}

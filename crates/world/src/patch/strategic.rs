@@ -1,0 +1,588 @@
+//! Strategic merge patches: merge patches that know by which key a list's items are found, with directives.
+
+use serde_json::{Map, Value};
+
+use super::json::drop_nulls;
+use super::shape::{Child, Merge, Node, Shape};
+use super::{does_not_apply, go_kind, go_text, unforeseen};
+use crate::failure::Failure;
+
+type Object = Map<String, Value>;
+
+const DIRECTIVE: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const DELETE_FROM: &str = "$deleteFromPrimitiveList";
+const ORDER_OF: &str = "$setElementOrder";
+
+pub fn strategic_merge_patch(object: &Value, patch: &Value, shape: &Shape) -> Result<Value, Failure> {
+    let patch = match patch {
+        Value::Object(patch) => patch.clone(),
+        Value::Null => Object::new(),
+        _ => {
+            return Err(Failure::bad_request(format!(
+                "json: cannot unmarshal {} into Go value of type map[string]interface {{}}",
+                go_kind(patch)
+            )));
+        }
+    };
+    let object = object.as_object().cloned().unwrap_or_default();
+    let mut merged = Value::Object(merge_objects(object, patch, shape.root())?);
+    // The API server reads the result into its own types, which hold neither nulls nor directives.
+    drop_nulls(&mut merged);
+    drop_directives(&mut merged);
+    Ok(merged)
+}
+
+fn merge_objects(mut object: Object, mut patch: Object, node: Node<'_>) -> Result<Object, Failure> {
+    match patch.get(DIRECTIVE).and_then(Value::as_str) {
+        Some("replace") => {
+            patch.remove(DIRECTIVE);
+            return Ok(patch);
+        }
+        Some("delete") => return Ok(Object::new()),
+        _ if patch.contains_key(DIRECTIVE) => return Err(unknown_directive(&patch)),
+        _ => {}
+    }
+    retain_keys(&mut object, &mut patch)?;
+    merge_ordered_lists(&mut object, &mut patch, node)?;
+    for (key, change) in patch {
+        let (key, deletes) = match key.strip_prefix(DELETE_FROM) {
+            None => (key, false),
+            Some(rest) => {
+                let list = rest.strip_prefix('/');
+                let list = list.ok_or_else(|| Failure::bad_request("invalid patch format of primitive list"))?;
+                (list.to_owned(), true)
+            }
+        };
+        if change.is_null() {
+            object.remove(&key);
+            continue;
+        }
+        let child = node.child(&key);
+        let merged = match (object.remove(&key), change) {
+            (Some(Value::Object(old)), Value::Object(new)) if child.merge != Merge::Replace => {
+                Some(Value::Object(merge_objects(old, new, child.node)?))
+            }
+            (Some(Value::Object(_)), new @ Value::Object(_)) => Some(new),
+            (Some(Value::Array(old)), Value::Array(new)) => {
+                Some(Value::Array(merge_list_field(old, new, &child, deletes)?))
+            }
+            (old, _) if deletes => old,
+            (_, new) => without_directives(new),
+        };
+        if let Some(merged) = merged {
+            object.insert(key, merged);
+        }
+    }
+    Ok(object)
+}
+
+fn unknown_directive(patch: &Object) -> Failure {
+    let directive = patch.get(DIRECTIVE).map(go_text).unwrap_or_default();
+    unforeseen(format!("unknown patch type: {directive} in map: {}", go_text(&Value::Object(patch.clone()))))
+}
+
+/// Leaves only the keys that the directive names, all of the patch's among them.
+fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), Failure> {
+    let Some(retained) = patch.remove(RETAIN_KEYS) else { return Ok(()) };
+    let malformed = || Failure::bad_request("invalid patch format of retainKeys");
+    let retained = retained.as_array().ok_or_else(malformed)?;
+    let is_retained = |key: &str| retained.iter().any(|name| name.as_str() == Some(key));
+    let exempt = |key: &str| key.starts_with(DELETE_FROM) || key.starts_with(ORDER_OF);
+    if patch.iter().any(|(key, value)| !value.is_null() && !exempt(key) && !is_retained(key)) {
+        return Err(malformed());
+    }
+    object.retain(|key, _| is_retained(key));
+    Ok(())
+}
+
+/// Merges the lists whose order the patch gives, and takes them out of it.
+fn merge_ordered_lists(object: &mut Object, patch: &mut Object, node: Node<'_>) -> Result<(), Failure> {
+    let orders: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER_OF)).cloned().collect();
+    for directive in orders {
+        let order = into_list(patch.remove(&directive).unwrap_or_default())?;
+        let key = directive.strip_prefix(ORDER_OF).and_then(|rest| rest.strip_prefix('/'));
+        let key = key.ok_or_else(|| Failure::bad_request("invalid patch format of setElementOrder list"))?;
+        let child = node.child(key);
+        let by = merge_key(child.merge);
+        let old = object.get(key).cloned().map(into_list).transpose()?;
+        let new = patch.get(key).cloned().map(into_list).transpose()?;
+        check_order(new.as_deref().unwrap_or_default(), &order, by)?;
+        let live = old.clone().unwrap_or_default();
+        let merged = match (old, new) {
+            (None, None) => continue,
+            (Some(old), None) => old,
+            (None, Some(new)) => match without_directives(Value::Array(new)) {
+                Some(Value::Array(new)) => new,
+                _ => continue,
+            },
+            (Some(old), Some(new)) => merge_list_field(old, new, &child, false)?,
+        };
+        patch.remove(key);
+        object.insert(key.to_owned(), Value::Array(in_order(merged, &order, &live, by)?));
+    }
+    Ok(())
+}
+
+fn into_list(value: Value) -> Result<Vec<Value>, Failure> {
+    let kind = match value {
+        Value::Array(items) => return Ok(items),
+        Value::Null => "%!s(<nil>)",
+        Value::Bool(_) => "bool",
+        Value::Number(number) if number.is_f64() => "float64",
+        Value::Number(_) => "int64",
+        Value::String(_) => "string",
+        Value::Object(_) => "map[string]interface {}",
+    };
+    Err(unforeseen(format!("expected a []interface {{}}, but received a {kind}")))
+}
+
+fn merge_key(merge: Merge) -> Option<&'static str> {
+    match merge {
+        Merge::By(key) => Some(key),
+        Merge::Usual | Merge::Replace | Merge::Scalars => None,
+    }
+}
+
+/// The items of the patch must be among those of the order, and in that order.
+fn check_order(new: &[Value], order: &[Value], by: Option<&str>) -> Result<(), Failure> {
+    if new.is_empty() || order.is_empty() {
+        return Ok(());
+    }
+    let mut left = order.iter();
+    for item in new.iter().filter(|item| by.is_none() || item.get(DIRECTIVE).is_none()) {
+        let mut found = false;
+        for ordered in left.by_ref() {
+            if identity(item, by)? == identity(ordered, by)? {
+                found = true;
+                break;
+            }
+        }
+        if !found {
+            return Err(unforeseen(format!(
+                "The order in patch list:\n{}\n doesn't match {ORDER_OF} list:\n{}\n",
+                go_text(&Value::Array(new.to_vec())),
+                go_text(&Value::Array(order.to_vec()))
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The value by which an item is found: that of its merge key, or itself.
+fn identity<'a>(item: &'a Value, by: Option<&str>) -> Result<&'a Value, Failure> {
+    let Some(by) = by else { return Ok(item) };
+    let Value::Object(fields) = item else {
+        return Err(unforeseen(format!(
+            "expected a map[string]interface {{}}, but received a {}",
+            go_kind(item)
+        )));
+    };
+    fields.get(by).ok_or_else(|| no_merge_key(item, by))
+}
+
+fn no_merge_key(item: &Value, by: &str) -> Failure {
+    unforeseen(format!("map: {} does not contain declared merge key: {by}", go_text(item)))
+}
+
+fn merge_list_field(
+    old: Vec<Value>,
+    new: Vec<Value>,
+    child: &Child<'_>,
+    deletes: bool,
+) -> Result<Vec<Value>, Failure> {
+    match child.merge {
+        Merge::Usual | Merge::Replace if !deletes => Ok(new),
+        _ => merge_lists(old, new, child.node, merge_key(child.merge), deletes),
+    }
+}
+
+fn merge_lists(
+    old: Vec<Value>,
+    new: Vec<Value>,
+    node: Node<'_>,
+    by: Option<&str>,
+    deletes: bool,
+) -> Result<Vec<Value>, Failure> {
+    let Some(first) = old.first().or(new.first()) else { return Ok(old) };
+    if first.is_array() {
+        return Err(does_not_apply());
+    }
+    if old.iter().chain(&new).any(|item| go_kind(item) != go_kind(first)) {
+        let lists = Value::Array(vec![Value::Array(old), Value::Array(new)]);
+        return Err(unforeseen(format!("list element types are not identical: {}", go_text(&lists))));
+    }
+    if !first.is_object() {
+        if deletes {
+            return Ok(old.into_iter().filter(|item| !new.contains(item)).collect());
+        }
+        let mut merged = Vec::new();
+        for item in old.iter().chain(&new) {
+            if !merged.contains(item) {
+                merged.push(item.clone());
+            }
+        }
+        return in_order(merged, &new, &old, None);
+    }
+    let Some(by) = by else {
+        return Err(unforeseen("cannot merge lists without merge key for struct".to_owned()));
+    };
+    let (old, new) = perform_item_directives(old, new, by)?;
+    let mut merged = old.clone();
+    for item in &new {
+        let key = identity(item, Some(by))?;
+        let found = merged.iter_mut().find(|existing| existing.get(by) == Some(key));
+        match (found, item) {
+            (Some(existing), Value::Object(change)) => {
+                let before = existing.as_object().cloned().unwrap_or_default();
+                *existing = Value::Object(merge_objects(before, change.clone(), node.items())?);
+            }
+            _ => merged.push(item.clone()),
+        }
+    }
+    in_order(merged, &new, &old, Some(by))
+}
+
+/// `$patch: delete` takes the item out of the old list, `$patch: replace` anywhere drops the old list.
+fn perform_item_directives(
+    mut old: Vec<Value>,
+    new: Vec<Value>,
+    by: &str,
+) -> Result<(Vec<Value>, Vec<Value>), Failure> {
+    let mut plain = Vec::new();
+    let mut replaces = false;
+    for item in new {
+        match item.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default()) {
+            None => plain.push(item),
+            Some("delete") => {
+                let key = item.get(by).ok_or_else(|| no_merge_key(&item, by))?;
+                old.retain(|existing| existing.get(by) != Some(key));
+            }
+            Some("replace") => replaces = true,
+            Some("merge") => {
+                return Err(unforeseen("merging lists cannot yet be specified in the patch".to_owned()));
+            }
+            Some(_) => return Err(unknown_directive(item.as_object().unwrap_or(&Object::new()))),
+        }
+    }
+    Ok(if replaces { (plain, Vec::new()) } else { (old, plain) })
+}
+
+/// Items that the patch orders come in that order, the others in the live list's; an item of the live list
+/// goes before the first of the patch that followed it there, and new items go first.
+fn in_order(
+    merged: Vec<Value>,
+    order: &[Value],
+    live: &[Value],
+    by: Option<&str>,
+) -> Result<Vec<Value>, Failure> {
+    let place = |item: &Value, list: &[Value]| {
+        let key = |item: &Value| by.map_or_else(|| Some(item.clone()), |by| item.get(by).cloned());
+        let wanted = key(item);
+        list.iter().position(|other| key(other) == wanted)
+    };
+    for item in merged.iter().chain(order).chain(live) {
+        identity(item, by)?;
+    }
+    let (mut ordered, mut others): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|item| place(item, order).is_some());
+    ordered.sort_by_key(|item| place(item, order));
+    others.sort_by_key(|item| place(item, live));
+    let mut out = Vec::new();
+    let mut others = others.into_iter().peekable();
+    for item in ordered {
+        let limit = place(&item, live);
+        while let Some(other) = others.next_if(|other| place(other, live).zip(limit).is_some_and(|(o, l)| o < l)) {
+            out.push(other);
+        }
+        out.push(item);
+    }
+    out.extend(others);
+    Ok(out)
+}
+
+/// A value that the object does not have yet: without what only says how to merge.
+fn without_directives(mut value: Value) -> Option<Value> {
+    drop_nulls(&mut value);
+    stripped(value)
+}
+
+fn stripped(value: Value) -> Option<Value> {
+    match value {
+        Value::Object(map) if map.contains_key(DIRECTIVE) => None,
+        Value::Object(map) => {
+            let kept = map.into_iter().filter_map(|(key, value)| Some((key, stripped(value)?)));
+            Some(Value::Object(kept.collect()))
+        }
+        Value::Array(items) => Some(Value::Array(items.into_iter().filter_map(stripped).collect())),
+        scalar => Some(scalar),
+    }
+}
+
+fn drop_directives(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|key, _| {
+                key != DIRECTIVE
+                    && key != RETAIN_KEYS
+                    && !key.starts_with("$deleteFromPrimitiveList/")
+                    && !key.starts_with("$setElementOrder/")
+            });
+            map.values_mut().for_each(drop_directives);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_directives),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::kinds::Kinds;
+
+    /// The patch is applied at the pointer; the expectation is what is there afterwards, or the failure.
+    fn check(kind: (&str, &str), rows: &[(&str, Value, Value, Value)]) {
+        let kinds = Kinds::built_in();
+        let shape = Shape::built_in(kinds.find_kind(kind.0, kind.1).expect("kind"));
+        for (pointer, object, patch, expected) in rows {
+            let wrap = |inner: &Value| {
+                pointer.split('/').skip(1).collect::<Vec<_>>().iter().rev().fold(inner.clone(), |value, key| {
+                    let mut map = Object::new();
+                    map.insert((*key).to_owned(), value);
+                    Value::Object(map)
+                })
+            };
+            let result = match strategic_merge_patch(&wrap(object), &wrap(patch), &shape) {
+                Ok(merged) => merged.pointer(pointer).cloned().unwrap_or_default(),
+                Err(failure) => json!(format!("{} {failure}", failure.code())),
+            };
+            assert_eq!(&result, expected, "{pointer}: {object} + {patch}");
+        }
+    }
+
+    #[test]
+    fn lists_by_key() {
+        let names = |names: &[&str]| Value::Array(names.iter().map(|name| json!({ "name": name })).collect());
+        check(("v1", "Pod"), &[
+            (
+                "/spec/containers",
+                json!([{ "name": "a", "image": "1" }, { "name": "b", "image": "1" }]),
+                json!([{ "name": "b", "image": "2" }]),
+                json!([{ "name": "a", "image": "1" }, { "name": "b", "image": "2" }]),
+            ),
+            ("/spec/containers", names(&["a", "b"]), names(&["c"]), names(&["c", "a", "b"])),
+            ("/spec/containers", names(&["a", "b", "c"]), names(&["c", "a"]), names(&["b", "c", "a"])),
+            ("/spec/initContainers", names(&["a"]), names(&["b"]), names(&["b", "a"])),
+            ("/spec/ephemeralContainers", names(&["a"]), names(&["b"]), names(&["b", "a"])),
+            ("/spec/volumes", names(&["a"]), names(&["b"]), names(&["b", "a"])),
+            ("/spec/imagePullSecrets", names(&["a"]), names(&["b"]), names(&["b", "a"])),
+            ("/spec/schedulingGates", names(&["a"]), names(&["b"]), names(&["b", "a"])),
+            (
+                "/spec/hostAliases",
+                json!([{ "ip": "1.1.1.1", "hostnames": ["a"] }]),
+                json!([{ "ip": "1.1.1.1", "hostnames": ["b"] }]),
+                json!([{ "ip": "1.1.1.1", "hostnames": ["b"] }]),
+            ),
+            (
+                "/spec/topologySpreadConstraints",
+                json!([{ "topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule" }]),
+                json!([{ "topologyKey": "zone", "maxSkew": 2 }]),
+                json!([{ "topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule" }]),
+            ),
+            (
+                "/spec/tolerations",
+                json!([{ "key": "a", "operator": "Exists" }]),
+                json!([{ "key": "b", "operator": "Exists" }]),
+                json!([{ "key": "b", "operator": "Exists" }]),
+            ),
+            (
+                "/spec/containers",
+                json!([{ "name": "a", "env": [{ "name": "X", "value": "1" }],
+                    "ports": [{ "containerPort": 80, "name": "http" }],
+                    "volumeMounts": [{ "mountPath": "/a", "name": "v" }], "args": ["x"] }]),
+                json!([{ "name": "a", "env": [{ "name": "Y", "value": "2" }],
+                    "ports": [{ "containerPort": 80, "hostPort": 81 }],
+                    "volumeMounts": [{ "mountPath": "/a", "readOnly": true }], "args": ["y"] }]),
+                json!([{ "name": "a", "env": [{ "name": "Y", "value": "2" }, { "name": "X", "value": "1" }],
+                    "ports": [{ "containerPort": 80, "name": "http", "hostPort": 81 }],
+                    "volumeMounts": [{ "mountPath": "/a", "name": "v", "readOnly": true }], "args": ["y"] }]),
+            ),
+            (
+                "/status/conditions",
+                json!([{ "type": "Ready", "status": "False" }, { "type": "PodScheduled", "status": "True" }]),
+                json!([{ "type": "Ready", "status": "True" }]),
+                json!([{ "type": "Ready", "status": "True" }, { "type": "PodScheduled", "status": "True" }]),
+            ),
+            ("/status/hostIPs", json!([{ "ip": "1" }]), json!([{ "ip": "2" }]), json!([{ "ip": "2" }, { "ip": "1" }])),
+            (
+                "/metadata/ownerReferences",
+                json!([{ "uid": "1", "name": "a" }]),
+                json!([{ "uid": "2", "name": "b" }]),
+                json!([{ "uid": "2", "name": "b" }, { "uid": "1", "name": "a" }]),
+            ),
+            (
+                "/spec/containers",
+                names(&["a"]),
+                json!([{ "image": "x" }]),
+                json!("500 map: map[image:x] does not contain declared merge key: name"),
+            ),
+        ]);
+        check(("v1", "Node"), &[
+            (
+                "/spec/taints",
+                json!([{ "key": "a", "effect": "NoSchedule" }]),
+                json!([{ "key": "b", "effect": "NoSchedule" }]),
+                json!([{ "key": "b", "effect": "NoSchedule" }]),
+            ),
+            (
+                "/status/addresses",
+                json!([{ "type": "Hostname", "address": "a" }]),
+                json!([{ "type": "InternalIP", "address": "1" }]),
+                json!([{ "type": "InternalIP", "address": "1" }, { "type": "Hostname", "address": "a" }]),
+            ),
+        ]);
+        check(("v1", "Service"), &[(
+            "/spec/ports",
+            json!([{ "port": 80, "name": "http" }]),
+            json!([{ "port": 443, "name": "https" }]),
+            json!([{ "port": 443, "name": "https" }, { "port": 80, "name": "http" }]),
+        )]);
+        check(("v1", "ServiceAccount"), &[
+            ("/secrets", names(&["a"]), names(&["b"]), names(&["b", "a"])),
+            ("/imagePullSecrets", names(&["a"]), names(&["b"]), names(&["b"])),
+        ]);
+        check(("apps/v1", "Deployment"), &[(
+            "/spec/template/spec/containers",
+            json!([{ "name": "a", "image": "1" }]),
+            json!([{ "name": "a", "image": "2" }]),
+            json!([{ "name": "a", "image": "2" }]),
+        )]);
+        check(("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"), &[
+            ("/webhooks", names(&["a"]), names(&["b"]), names(&["b", "a"])),
+        ]);
+        check(("policy/v1", "PodDisruptionBudget"), &[(
+            "/spec/selector",
+            json!({ "matchLabels": { "a": "1" } }),
+            json!({ "matchLabels": { "b": "1" } }),
+            json!({ "matchLabels": { "b": "1" } }),
+        )]);
+    }
+
+    #[test]
+    fn objects_and_scalars() {
+        check(("v1", "Pod"), &[
+            ("/metadata/labels", json!({ "a": "1", "b": "1" }), json!({ "a": null, "c": "1" }), json!({ "b": "1", "c": "1" })),
+            ("/metadata/labels", json!({ "a": "1" }), Value::Null, Value::Null),
+            ("/metadata/finalizers", json!(["a", "b"]), json!(["b", "c"]), json!(["a", "b", "c"])),
+            ("/metadata/finalizers", json!(["a"]), json!([1]), json!("500 list element types are not identical: [[a] [1]]")),
+            ("/spec/securityContext", Value::Null, json!({ "runAsUser": 1, "sysctls": null }), json!({ "runAsUser": 1 })),
+            ("/spec/nodeSelector", json!({ "a": "1" }), json!({ "b": "1" }), json!({ "a": "1", "b": "1" })),
+        ]);
+        let kinds = Kinds::built_in();
+        let shape = Shape::built_in(kinds.find_kind("v1", "Pod").expect("kind"));
+        let failure = strategic_merge_patch(&json!({}), &json!([]), &shape).expect_err("not an object");
+        assert_eq!(failure.message, "json: cannot unmarshal array into Go value of type map[string]interface {}");
+    }
+
+    #[test]
+    fn directives() {
+        let names = |names: &[&str]| Value::Array(names.iter().map(|name| json!({ "name": name })).collect());
+        check(("v1", "Pod"), &[
+            ("/metadata/labels", json!({ "a": "1" }), json!({ "$patch": "replace", "b": "1" }), json!({ "b": "1" })),
+            ("/metadata/labels", json!({ "a": "1" }), json!({ "$patch": "delete" }), json!({})),
+            (
+                "/metadata/labels",
+                json!({ "a": "1" }),
+                json!({ "$patch": "merge", "b": "1" }),
+                json!("500 unknown patch type: merge in map: map[$patch:merge b:1]"),
+            ),
+            ("/spec/containers", names(&["a", "b"]), json!([{ "name": "a", "$patch": "delete" }]), names(&["b"])),
+            (
+                "/spec/containers",
+                names(&["a", "b"]),
+                json!([{ "$patch": "delete" }]),
+                json!("500 map: map[$patch:delete] does not contain declared merge key: name"),
+            ),
+            ("/spec/containers", names(&["a", "b"]), json!([{ "name": "c" }, { "$patch": "replace" }]), names(&["c"])),
+            (
+                "/spec/containers",
+                names(&["a"]),
+                json!([{ "name": "a", "$patch": "merge" }]),
+                json!("500 merging lists cannot yet be specified in the patch"),
+            ),
+            (
+                "/spec/containers",
+                names(&["a"]),
+                json!([{ "name": "a", "$patch": "spoil" }]),
+                json!("500 unknown patch type: spoil in map: map[$patch:spoil name:a]"),
+            ),
+            ("/spec/volumes", Value::Null, json!([{ "name": "a", "$patch": "delete" }, { "name": "b" }]), names(&["b"])),
+            (
+                "/metadata",
+                json!({ "finalizers": ["a", "b", "c"] }),
+                json!({ "$deleteFromPrimitiveList/finalizers": ["a", "c"] }),
+                json!({ "finalizers": ["b"] }),
+            ),
+            (
+                "/metadata",
+                json!({ "finalizers": ["a", "b"] }),
+                json!({ "$deleteFromPrimitiveList/finalizers": ["a"], "finalizers": ["c"],
+                    "$setElementOrder/finalizers": ["c", "b"] }),
+                json!({ "finalizers": ["c", "b"] }),
+            ),
+            ("/metadata", json!({}), json!({ "$deleteFromPrimitiveList/finalizers": ["a"] }), json!({})),
+            (
+                "/metadata",
+                json!({}),
+                json!({ "$deleteFromPrimitiveList": ["a"] }),
+                json!("400 invalid patch format of primitive list"),
+            ),
+            (
+                "/spec",
+                json!({ "containers": names(&["a", "b"]) }),
+                json!({ "$setElementOrder/containers": names(&["b", "a"]) }),
+                json!({ "containers": names(&["b", "a"]) }),
+            ),
+            (
+                "/spec",
+                json!({ "containers": names(&["a", "x", "b"]) }),
+                json!({ "$setElementOrder/containers": names(&["b", "c", "a"]), "containers": names(&["c"]) }),
+                json!({ "containers": names(&["x", "b", "c", "a"]) }),
+            ),
+            (
+                "/spec",
+                json!({}),
+                json!({ "$setElementOrder/containers": names(&["a"]), "containers": names(&["a"]) }),
+                json!({ "containers": names(&["a"]) }),
+            ),
+            (
+                "/spec",
+                json!({ "containers": names(&["a"]) }),
+                json!({ "$setElementOrder/containers": names(&["a"]), "containers": names(&["z"]) }),
+                json!(
+                    "500 The order in patch list:\n[map[name:z]]\n doesn't match $setElementOrder list:\n[map[name:a]]\n"
+                ),
+            ),
+            (
+                "/spec/volumes",
+                json!([{ "name": "v", "emptyDir": {} }]),
+                json!([{ "name": "v", "hostPath": { "path": "/" }, "$retainKeys": ["name", "hostPath"] }]),
+                json!([{ "name": "v", "hostPath": { "path": "/" } }]),
+            ),
+            (
+                "/spec/volumes",
+                json!([{ "name": "v", "emptyDir": {} }]),
+                json!([{ "name": "v", "hostPath": { "path": "/" }, "$retainKeys": ["name"] }]),
+                json!("400 invalid patch format of retainKeys"),
+            ),
+        ]);
+        check(("apps/v1", "Deployment"), &[(
+            "/spec/strategy",
+            json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1 } }),
+            json!({ "type": "Recreate", "$retainKeys": ["type"] }),
+            json!({ "type": "Recreate" }),
+        )]);
+    }
+}

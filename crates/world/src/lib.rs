@@ -4,3 +4,6 @@
 
 pub mod failure;
 pub mod kinds;
+pub mod names;
+pub mod selector;
+pub mod table;

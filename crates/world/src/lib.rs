@@ -4,7 +4,10 @@
 
 pub mod failure;
 pub mod kinds;
+pub mod names;
 pub mod patch;
+pub mod selector;
+pub mod table;
 
 mod api;
 mod clock;

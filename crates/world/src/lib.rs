@@ -2,5 +2,8 @@
 //!
 //! The same code serves a client in the same process without a socket, and kubectl.
 
+pub mod discovery;
 pub mod failure;
 pub mod kinds;
+pub mod openapi;
+pub mod rbac;

@@ -2,10 +2,13 @@
 //!
 //! The same code serves a client in the same process without a socket, and kubectl.
 
+pub mod discovery;
 pub mod failure;
 pub mod kinds;
 pub mod names;
+pub mod openapi;
 pub mod patch;
+pub mod rbac;
 pub mod selector;
 pub mod table;
 

@@ -11,6 +11,9 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             at(object, "spec", |spec| {
                 unless_set(spec, "enableServiceLinks", json!(true));
                 pod_spec(spec);
+                for list in ["initContainers", "containers"] {
+                    each(spec, list, ask_for_limits);
+                }
             });
         }
         ("", "PodTemplate") => at(object, "template", template),
@@ -147,6 +150,7 @@ fn job(spec: &mut Value) {
 }
 
 fn template(template: &mut Value) {
+    at(template, "metadata", |_| {});
     at(template, "spec", pod_spec);
 }
 
@@ -171,15 +175,7 @@ fn container(container: &mut Value) {
     unless_set(container, "imagePullPolicy", json!(policy));
     unless_set(container, "terminationMessagePath", json!("/dev/termination-log"));
     unless_set(container, "terminationMessagePolicy", json!("File"));
-    at(container, "resources", |resources| {
-        // Who limits a resource and says nothing more asks for as much.
-        let limits: Map<String, Value> = resources["limits"].as_object().cloned().unwrap_or_default();
-        if !limits.is_empty() {
-            at(resources, "requests", |requests| {
-                limits.into_iter().for_each(|(name, amount)| unless_set(requests, &name, amount));
-            });
-        }
-    });
+    at(container, "resources", |_| {});
     each(container, "ports", |port| unless_set(port, "protocol", json!("TCP")));
     each(container, "env", |variable| {
         within(variable, "valueFrom", |source| {
@@ -199,6 +195,18 @@ fn container(container: &mut Value) {
             });
         });
     }
+}
+
+/// Who limits a resource and says nothing more asks for as much: a pod does, a template not yet.
+fn ask_for_limits(container: &mut Value) {
+    at(container, "resources", |resources| {
+        let limits: Map<String, Value> = resources["limits"].as_object().cloned().unwrap_or_default();
+        if !limits.is_empty() {
+            at(resources, "requests", |requests| {
+                limits.into_iter().for_each(|(name, amount)| unless_set(requests, &name, amount));
+            });
+        }
+    });
 }
 
 /// An image without a tag is the latest, which may be another one tomorrow.

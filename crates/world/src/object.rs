@@ -33,11 +33,6 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-pub(crate) fn labels(object: &Value) -> impl Iterator<Item = (&str, &str)> {
-    let map = object.pointer("/metadata/labels").and_then(Value::as_object);
-    map.into_iter().flatten().filter_map(|(key, value)| Some((key.as_str(), value.as_str()?)))
-}
-
 /// The metadata, which is there from then on. `None` for what is no object.
 pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
     let metadata = object.as_object_mut()?.entry("metadata").or_insert_with(|| json!({}));

@@ -72,6 +72,7 @@ pub(crate) struct Query {
     pub(crate) force: bool,
     pub(crate) grace_period_secs: Option<i64>,
     pub(crate) propagation: String,
+    pub(crate) include_object: String,
 }
 
 impl Query {
@@ -95,6 +96,7 @@ impl Query {
                 "force" => parsed.force = is_true(&value),
                 "gracePeriodSeconds" => parsed.grace_period_secs = Some(number(&key, &value)?),
                 "propagationPolicy" => parsed.propagation = value,
+                "includeObject" => parsed.include_object = value,
                 _ => {}
             }
         }
@@ -153,12 +155,13 @@ impl Target {
             ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
             _ => return Ok(Self::Path(path.to_owned())),
         };
-        place(group, version, rest, kinds).map(Self::Resource).ok_or_else(unknown_path)
+        if !kinds.serves(group, version) {
+            return Ok(Self::Path(path.to_owned()));
+        }
+        place(group, version, rest, kinds).map(Self::Resource).ok_or_else(|| {
+            Failure::unhandled(Reason::NotFound, "the server could not find the requested resource")
+        })
     }
-}
-
-pub(crate) fn unknown_path() -> Failure {
-    Failure::new(Reason::NotFound, "the server could not find the requested resource")
 }
 
 fn place(group: &str, version: &str, rest: &[&str], kinds: &Kinds) -> Option<Place> {
@@ -252,8 +255,8 @@ mod tests {
             ("/api/v1/pods/x", nothing),
             ("/api/v1/namespaces/a/nodes", nothing),
             ("/api/v1/namespaces/a/pods/x/scale", nothing),
-            ("/api/v2/pods", nothing),
-            ("/apis/example.com/v1/things", nothing),
+            ("/api/v2/pods", "path /api/v2/pods"),
+            ("/apis/example.com/v1/things", "path /apis/example.com/v1/things"),
         ] {
             assert_eq!(read(path), expected, "{path}");
         }

@@ -7,10 +7,10 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{Router, any};
 use futures::stream;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use serde_json::Value;
 
-use crate::api::{Answer, Api, Call, Events};
+use crate::api::{Answer, Api, Call, Events, user};
 use crate::failure::{Failure, Reason};
 
 /// What the API server takes at most.
@@ -27,7 +27,10 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
     };
     match called {
         Ok(Answer::Object(code, object)) => json(code, &object),
+        Ok(Answer::As(form, object)) => response(200, form, Body::from(object.to_string())),
+        Ok(Answer::Bytes(form, bytes)) => response(200, form, Body::from(bytes)),
         Ok(Answer::Text(text)) => response(200, "text/plain; charset=utf-8", Body::from(text)),
+        Ok(Answer::NoPage) => response(404, "text/plain; charset=utf-8", Body::from("404 page not found\n")),
         Ok(Answer::Events(events)) => response(200, "application/json", Body::from_stream(lines(events))),
         Err(failure) => {
             let mut response = json(failure.code(), &failure.to_status());
@@ -41,16 +44,21 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
 
 async fn read(request: Request) -> Result<Call, Failure> {
     let (parts, body) = request.into_parts();
-    let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let header = |name: http::HeaderName| {
+        parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
+    };
     let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
         let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
         Failure::new(Reason::RequestEntityTooLarge, message)
     })?;
     Ok(Call {
-        method: parts.method,
+        method: parts.method.clone(),
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().unwrap_or_default().to_owned(),
-        content_type: content_type.unwrap_or_default().to_owned(),
+        content_type: header(CONTENT_TYPE),
+        accept: header(ACCEPT),
+        agent: header(USER_AGENT),
+        user: user(&parts.headers),
         body: body.to_vec(),
     })
 }

@@ -8,12 +8,10 @@ use crate::object;
 /// Whether changes of more than metadata and status are counted in `metadata.generation`.
 pub(crate) fn has_generation(resource: &Resource) -> bool {
     match &*resource.group {
-        "" => matches!(&*resource.kind, "Pod" | "ReplicationController"),
+        "" => matches!(&*resource.kind, "Pod" | "PodTemplate" | "ReplicationController"),
         "apps" => resource.kind != "ControllerRevision",
-        "admissionregistration.k8s.io" | "apiextensions.k8s.io" | "batch" | "policy" => true,
         "autoscaling" | "coordination.k8s.io" | "discovery.k8s.io" | "events.k8s.io" | "node.k8s.io"
         | "rbac.authorization.k8s.io" | "storage.k8s.io" => false,
-        "scheduling.k8s.io" => true,
         _ => true,
     }
 }

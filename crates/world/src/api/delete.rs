@@ -79,7 +79,7 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         let options = Options::of(query, call)?;
         let selection = Selection::of(place, query)?;
-        let list = self.list(place, query)?;
+        let list = self.list(place, query, call)?;
         let resource = place.resource.qualified();
         let meant: Vec<(Key, Arc<Value>)> = self
             .store
@@ -154,13 +154,18 @@ fn check(
     preconditions: &Preconditions,
 ) -> Result<(), Failure> {
     let pairs = [
-        ("UID", &preconditions.uid, object::uid(object)),
-        ("ResourceVersion", &preconditions.resource_version, object::revision(object)),
+        ("UID", &preconditions.uid, object::uid(object), "deleted and then recreated"),
+        ("ResourceVersion", &preconditions.resource_version, object::revision(object), "modified"),
     ];
-    for (word, wanted, is) in pairs {
+    for (word, wanted, is, fate) in pairs {
         if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != is) {
-            let why = format!("Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {is}");
-            return Err(Failure::conflict(resource, &key.name, &why));
+            let why = format!(
+                "the {word} in the precondition ({wanted}) does not match the {word} in record ({is}). The object \
+                 might have been {fate}"
+            );
+            // Here the server calls the resource by its kind.
+            let by_kind = Resource { plural: resource.kind.clone(), ..resource.clone() };
+            return Err(Failure::conflict(&by_kind, &key.name, &why));
         }
     }
     Ok(())

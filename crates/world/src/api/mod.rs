@@ -1,7 +1,9 @@
 //! The API: a request in, an answer out.
 
+mod access;
 mod delete;
 mod parts;
+mod paths;
 mod read;
 mod watch;
 mod write;
@@ -15,9 +17,12 @@ use serde_json::{Value, json};
 use crate::clock::{Clock, Lots};
 use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
-use crate::request::{Place, Query, Target, Verb, unknown_path};
+use crate::object;
+use crate::rbac::{self, User};
+use crate::request::{Place, Query, Target, Verb};
 use crate::store::{Key, Store};
 
+pub(crate) use access::user;
 pub(crate) use watch::Events;
 
 /// The world's API. Clones are the same API.
@@ -41,6 +46,10 @@ pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) query: String,
     pub(crate) content_type: String,
+    pub(crate) accept: String,
+    /// The program that asks.
+    pub(crate) agent: String,
+    pub(crate) user: User,
     pub(crate) body: Vec<u8>,
 }
 
@@ -48,7 +57,12 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) enum Answer {
     Object(u16, Value),
+    /// An object in a form of its own.
+    As(&'static str, Value),
+    Bytes(&'static str, Vec<u8>),
     Text(&'static str),
+    /// Nothing is served there.
+    NoPage,
     Events(Events),
 }
 
@@ -67,18 +81,36 @@ impl Api {
 
     pub(crate) fn call(&self, call: &Call) -> Result<Answer, Failure> {
         let query = Query::parse(&call.query)?;
-        let target = Target::parse(&call.path, &self.state().kinds)?;
-        match target {
-            Target::Path(path) => self.state().path(&path),
-            Target::Resource(place) => {
-                let verb = place.verb(&call.method, query.watch)?;
-                if verb == Verb::Watch || (verb == Verb::List && query.watch) {
-                    return Events::start(self, &place, &query).map(Answer::Events);
-                }
-                let (code, object) = self.state().perform(verb, &place, &query, call)?;
-                Ok(Answer::Object(code, object))
-            }
+        if let Some(kind) = review_of(&call.path).filter(|_| call.method == Method::POST) {
+            let review = self.state().review(kind, call)?;
+            return Ok(review.map_or(Answer::NoPage, |review| Answer::Object(201, review)));
         }
+        let target = Target::parse(&call.path, &self.state().kinds)?;
+        let place = match target {
+            Target::Path(_) => {
+                let state = self.state();
+                state.check_path(call)?;
+                return state.path(call);
+            }
+            Target::Resource(place) => place,
+        };
+        let verb = place.verb(&call.method, query.watch)?;
+        self.state().check_access(verb, &place, call)?;
+        if verb == Verb::Watch {
+            return Events::start(self, &place, &query, call).map(Answer::Events);
+        }
+        let (code, object) = self.state().perform(verb, &place, &query, call)?;
+        Ok(Answer::Object(code, object))
+    }
+}
+
+/// What a question about access asks.
+fn review_of(path: &str) -> Option<&str> {
+    let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
+    match words[..] {
+        ["apis", "authorization.k8s.io" | "authentication.k8s.io", "v1", kind] => Some(kind),
+        ["apis", "authorization.k8s.io", "v1", "namespaces", _, kind] => Some(kind),
+        _ => None,
     }
 }
 
@@ -92,16 +124,14 @@ impl State {
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
             if let Some(resource) = self.kinds.find("", "v1", "namespaces").cloned() {
-                // A fresh cluster has room for its own namespaces.
-                let _ = self.insert(&resource, namespace);
+                self.insert(&resource, namespace);
             }
         }
-    }
-
-    fn path(&self, path: &str) -> Result<Answer, Failure> {
-        match path.trim_end_matches('/') {
-            "/healthz" | "/livez" | "/readyz" => Ok(Answer::Text("ok")),
-            _ => Err(unknown_path()),
+        for object in rbac::default_objects() {
+            let (api_version, kind) = (object::text(&object, &["apiVersion"]), object::text(&object, &["kind"]));
+            if let Some(resource) = self.kinds.find_kind(api_version, kind).cloned() {
+                self.insert(&resource, object);
+            }
         }
     }
 
@@ -116,8 +146,8 @@ impl State {
             return self.perform_part(part, verb, place, query, call);
         }
         match verb {
-            Verb::Get => self.get(place, query).map(|object| (200, object)),
-            Verb::List | Verb::Watch => self.list(place, query).map(|list| (200, list)),
+            Verb::Get => self.get(place, query, call).map(|object| (200, object)),
+            Verb::List | Verb::Watch => self.list(place, query, call).map(|list| (200, list)),
             Verb::Create => self.create(place, query, call),
             Verb::Update => self.update(place, query, call),
             Verb::Patch => self.patch(place, query, call),

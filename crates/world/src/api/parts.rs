@@ -33,16 +33,16 @@ impl State {
             }
             (Subresource::Scale, Verb::Update) => {
                 let wanted = decode(call)?;
-                self.rescale(place, query, &wanted)
+                self.rescale(place, query, call, &wanted)
             }
             (Subresource::Scale, Verb::Patch) => {
                 let (kind, body) = (PatchKind::parse(&call.content_type)?, decode_patch(call)?);
                 let scale = scale_of(&self.existing(place)?.1);
                 let wanted = match kind {
                     PatchKind::Json => patch::json_patch(&scale, &body)?,
-                    _ => patch::merge_patch(&scale, &body),
+                    _ => patch::merge_patch(&scale, &body)?,
                 };
-                self.rescale(place, query, &wanted)
+                self.rescale(place, query, call, &wanted)
             }
             _ => Err(Failure::new(
                 Reason::MethodNotAllowed,
@@ -51,7 +51,13 @@ impl State {
         }
     }
 
-    fn rescale(&mut self, place: &Place, query: &Query, wanted: &Value) -> Result<(u16, Value), Failure> {
+    fn rescale(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+        wanted: &Value,
+    ) -> Result<(u16, Value), Failure> {
         let (key, old) = self.existing(place)?;
         let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
         if replicas < 0 {
@@ -68,7 +74,7 @@ impl State {
         new["spec"]["replicas"] = json!(replicas);
         object::set(&mut new, "resourceVersion", json!(object::revision(wanted)));
         let whole = Place { subresource: None, ..place.clone() };
-        let (code, new) = self.replace(&whole, query, &key, &old, new)?;
+        let (code, new) = self.replace(&whole, query, call, &key, &old, new)?;
         Ok((code, scale_of(&new)))
     }
 
@@ -122,7 +128,8 @@ impl State {
     fn budget_of(&self, pod_key: &Key, pod: &Value) -> Result<Option<(Key, Arc<Value>)>, Failure> {
         let all = self.store.list("poddisruptionbudgets.policy", Some(&pod_key.namespace));
         let mut over = all.filter(|(_, budget)| {
-            LabelSelector::from_object(&budget["spec"]["selector"]).is_some_and(|selector| selector.matches(pod))
+            LabelSelector::from_value(&budget["spec"]["selector"])
+                .is_ok_and(|selector| selector.matches(&pod["metadata"]["labels"]))
         });
         let first = over.next().map(|(key, budget)| (key.clone(), budget.clone()));
         if over.next().is_some() {
@@ -176,7 +183,7 @@ fn scale_of(object: &Value) -> Value {
         .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
         .collect();
     let mut status = json!({ "replicas": object.pointer("/status/replicas").and_then(Value::as_i64).unwrap_or(0) });
-    if let Some(selector) = LabelSelector::from_object(&object["spec"]["selector"]) {
+    if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(&object["spec"]["selector"]) {
         status["selector"] = json!(selector.to_string());
     }
     json!({

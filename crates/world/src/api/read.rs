@@ -7,13 +7,15 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{State, shown};
+use super::{Call, State, shown};
 use crate::failure::{Failure, Reason};
 use crate::kinds::Resource;
+use crate::object;
 use crate::request::{Place, Query};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::store::Key;
 use crate::strategy::is_custom;
+use crate::table::{self, IncludeObject};
 
 /// Which objects of a resource are meant.
 #[derive(Clone, Debug)]
@@ -31,7 +33,7 @@ impl Selection {
     }
 
     pub(super) fn matches(&self, object: &Value) -> bool {
-        self.labels.matches(object) && self.fields.matches(object)
+        self.labels.matches(&object["metadata"]["labels"]) && self.fields.matches(object)
     }
 }
 
@@ -84,14 +86,30 @@ pub(super) fn check_not_ahead(asked: u64, current: u64) -> Result<(), Failure> {
 }
 
 impl State {
-    pub(super) fn get(&self, place: &Place, query: &Query) -> Result<Value, Failure> {
+    pub(super) fn get(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
         let asked = revision(&query.resource_version)?.unwrap_or(0);
         check_not_ahead(asked, self.store.revision())?;
         let (_, object) = self.existing(place)?;
+        if wants_table(&call.accept) {
+            let metadata = json!({ "resourceVersion": object::revision(&object) });
+            return self.table(place, query, &[&object], &metadata);
+        }
         Ok(shown(&place.resource, &object))
     }
 
-    pub(super) fn list(&self, place: &Place, query: &Query) -> Result<Value, Failure> {
+    fn table(
+        &self,
+        place: &Place,
+        query: &Query,
+        objects: &[&Arc<Value>],
+        metadata: &Value,
+    ) -> Result<Value, Failure> {
+        let include = IncludeObject::parse(&query.include_object)?;
+        let objects = objects.iter().map(|object| &***object);
+        Ok(table::table(&place.resource, objects, None, metadata, self.now(), include))
+    }
+
+    pub(super) fn list(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
         let selection = Selection::of(place, query)?;
         let (at, after) = self.start_of_list(query)?;
         let resource = place.resource.qualified();
@@ -117,6 +135,10 @@ impl State {
             if query.label_selector.is_empty() && query.field_selector.is_empty() {
                 metadata["remainingItemCount"] = json!(remaining);
             }
+        }
+        if wants_table(&call.accept) {
+            let objects: Vec<&Arc<Value>> = page.into_iter().map(|(_, object)| object).collect();
+            return self.table(place, query, &objects, &metadata);
         }
         Ok(json!({
             "kind": format!("{}List", place.resource.kind),
@@ -145,6 +167,11 @@ impl State {
             _ => Ok((current, None)),
         }
     }
+}
+
+/// Whether the client would rather have a table than objects.
+pub(super) fn wants_table(accept: &str) -> bool {
+    accept.split(',').next().is_some_and(|first| first.contains("as=Table") && first.contains("g=meta.k8s.io"))
 }
 
 /// Lists of built-in kinds do not repeat what kind their items are.

@@ -4,16 +4,19 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::read::{Selection, check_not_ahead, revision};
-use super::{Api, shown};
+use super::read::{Selection, check_not_ahead, revision, wants_table};
+use super::{Api, Call, shown};
 use crate::failure::{Failure, Reason};
+use crate::kinds::Resource;
 use crate::object;
 use crate::request::{Place, Query};
 use crate::store::Change;
+use crate::table::{self, IncludeObject};
 
 /// How often a client that wants to know hears that nothing happened.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -26,6 +29,8 @@ pub(crate) struct Events {
     api: Api,
     place: Place,
     selection: Selection,
+    /// As tables, with so much of each object.
+    tables: Option<IncludeObject>,
     /// All up to this revision has been told.
     told: u64,
     ready: VecDeque<Value>,
@@ -36,9 +41,11 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(super) fn start(api: &Api, place: &Place, query: &Query) -> Result<Self, Failure> {
+    pub(super) fn start(api: &Api, place: &Place, query: &Query, call: &Call) -> Result<Self, Failure> {
         let mut place = place.clone();
         let selection = Selection::of(&place, query)?;
+        let include = IncludeObject::parse(&query.include_object)?;
+        let tables = wants_table(&call.accept).then_some(include);
         let state = api.state();
         let current = state.store.revision();
         let asked = revision(&query.resource_version)?.unwrap_or(0);
@@ -49,7 +56,8 @@ impl Events {
         if from_start {
             let there = state.store.list(&resource, place.namespace.as_deref());
             let seen = there.filter(|(_, object)| selection.matches(object));
-            ready.extend(seen.map(|(_, object)| event("ADDED", &shown(&place.resource, object))));
+            let form = Form { resource: &place.resource, tables, now: state.now() };
+            ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(object))));
             if query.initial_events {
                 let mut end = bookmark(&place, current);
                 end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
@@ -68,6 +76,7 @@ impl Events {
             api: api.clone(),
             place,
             selection,
+            tables,
             ready,
             next_bookmark: query.bookmarks.then(|| now + BOOKMARK_EVERY),
             ends: now + query.timeout_secs.map_or(LASTS, Duration::from_secs),
@@ -112,12 +121,13 @@ impl Events {
     fn collect(&mut self) {
         let state = self.api.state();
         let resource = self.place.resource.qualified();
+        let form = Form { resource: &self.place.resource, tables: self.tables, now: state.now() };
         match state.store.changes_after(self.told) {
             Ok(changes) => {
                 for change in changes {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
-                        self.ready.extend(told(&self.place, &self.selection, change));
+                        self.ready.extend(told(&form, &self.selection, change));
                     }
                 }
             }
@@ -131,20 +141,34 @@ impl Events {
     }
 }
 
+/// How a watch shows objects.
+struct Form<'a> {
+    resource: &'a Resource,
+    tables: Option<IncludeObject>,
+    now: Timestamp,
+}
+
+impl Form<'_> {
+    fn of(&self, object: &Value) -> Value {
+        let Some(include) = self.tables else { return shown(self.resource, object) };
+        let metadata = json!({ "resourceVersion": object::revision(object) });
+        table::table(self.resource, [object], None, &metadata, self.now, include)
+    }
+}
+
 /// What a watch hears of a change: an object that begins to match is new to it, one that ceases to is gone.
-fn told(place: &Place, selection: &Selection, change: &Change) -> Option<Value> {
+fn told(form: &Form<'_>, selection: &Selection, change: &Change) -> Option<Value> {
     let matching = |object: &&Arc<Value>| selection.matches(object);
     let before = change.before.as_ref().filter(matching);
     let after = change.after.as_ref().filter(matching);
-    let (kind, object) = match (before, after) {
+    let (kind, mut object) = match (before, after) {
         (None, None) => return None,
         (None, Some(after)) => ("ADDED", (**after).clone()),
         (Some(_), Some(after)) => ("MODIFIED", (**after).clone()),
         (Some(before), None) => ("DELETED", (**before).clone()),
     };
-    let mut object = shown(&place.resource, &object);
     object::set_revision(&mut object, change.revision);
-    Some(event(kind, &object))
+    Some(event(kind, &form.of(&object)))
 }
 
 fn event(kind: &str, object: &Value) -> Value {

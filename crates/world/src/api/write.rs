@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::{Call, State, shown};
 use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
-use crate::kinds::Resource;
+use crate::kinds::{Resource, Subresource};
+use crate::names;
 use crate::object;
-use crate::patch;
+use crate::patch::{self, Shape};
 use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
@@ -30,12 +31,7 @@ impl PatchKind {
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
             "application/apply-patch+yaml" | "application/apply-patch+json" => Ok(Self::Apply),
-            _ => Err(Failure::new(
-                Reason::UnsupportedMediaType,
-                "the body of the request was in an unknown format - accepted media types include: \
-                 application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml, \
-                 application/strategic-merge-patch+json",
-            )),
+            _ => Err(Failure::unhandled(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
         }
     }
 }
@@ -48,14 +44,21 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         let mut object = decode(call)?;
-        expect_kind(&place.resource, &object)?;
+        self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
         if !object::revision(&object).is_empty() {
-            return Err(Failure::bad_request("resourceVersion should not be set on objects to be created"));
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Failure::new(Reason::Unknown, message));
         }
-        self.name(&place.resource, &mut object)?;
+        self.name(&mut object);
         self.check_namespace(place)?;
         self.finish_new(&place.resource, &mut object);
+        let causes = names::validate_create(&place.resource, &object);
+        if !causes.is_empty() {
+            return Err(Failure::invalid(&place.resource, object::name(&object), causes));
+        }
+        let shape = Shape::built_in(&place.resource);
+        patch::record_update(None, &mut object, manager(query, call), self.now(), None, &shape);
         let key = Self::key(place, object::name(&object));
         if self.store.get(&key).is_some() {
             return Err(Failure::already_exists(&place.resource, &key.name));
@@ -77,7 +80,7 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         let mut object = decode(call)?;
-        expect_kind(&place.resource, &object)?;
+        self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
         let asked = place.name.as_deref().unwrap_or_default();
         let named = object::name(&object);
@@ -87,7 +90,7 @@ impl State {
             )));
         }
         let (key, old) = self.existing(place)?;
-        self.replace(place, query, &key, &old, object)
+        self.replace(place, query, call, &key, &old, object)
     }
 
     pub(super) fn patch(
@@ -98,15 +101,53 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         let kind = PatchKind::parse(&call.content_type)?;
         let body = decode_patch(call)?;
+        if kind == PatchKind::Apply {
+            return self.apply(place, query, call, &body);
+        }
         let (key, old) = self.existing(place)?;
         let shown_old = shown(&place.resource, &old);
         let new = match kind {
             PatchKind::Json => patch::json_patch(&shown_old, &body)?,
-            PatchKind::Merge => patch::merge_patch(&shown_old, &body),
-            PatchKind::Strategic => patch::strategic_merge_patch(&shown_old, &body, &place.resource)?,
-            PatchKind::Apply => patch::apply(&shown_old, &body, query)?,
+            PatchKind::Strategic => {
+                patch::strategic_merge_patch(&shown_old, &body, &Shape::built_in(&place.resource))?
+            }
+            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, &body)?,
         };
-        self.replace(place, query, &key, &old, new)
+        self.replace(place, query, call, &key, &old, new)
+    }
+
+    /// Server-side apply, which makes what is not there.
+    fn apply(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+        body: &Value,
+    ) -> Result<(u16, Value), Failure> {
+        if query.field_manager.is_empty() {
+            return Err(Failure::bad_request(
+                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
+            ));
+        }
+        let shape = Shape::built_in(&place.resource);
+        let part = place.subresource.map(Subresource::name);
+        let (now, manager) = (self.now(), &query.field_manager);
+        match self.existing(place) {
+            Ok((key, old)) => {
+                let live = shown(&place.resource, &old);
+                let new = patch::apply(Some(&live), body, manager, query.force, part, now, &shape)?;
+                self.replace(place, query, call, &key, &old, new)
+            }
+            Err(missing) if place.subresource.is_some() => Err(missing),
+            Err(_) => {
+                let mut object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                expect_namespace(place, &mut object)?;
+                self.check_namespace(place)?;
+                self.finish_new(&place.resource, &mut object);
+                let key = Self::key(place, object::name(&object));
+                Ok((201, self.store_or_show(query, &place.resource, key, object)))
+            }
+        }
     }
 
     /// Writes what an object has become, if that is allowed and anything changed.
@@ -114,6 +155,7 @@ impl State {
         &mut self,
         place: &Place,
         query: &Query,
+        call: &Call,
         key: &Key,
         old: &Arc<Value>,
         mut new: Value,
@@ -126,7 +168,9 @@ impl State {
                 field: "metadata.resourceVersion".to_owned(),
                 message: "Invalid value: 0: must be specified for an update".to_owned(),
             };
-            return Err(Failure::invalid(resource, &key.name, vec![cause]));
+            // The store, which finds this out, knows no kinds.
+            let by_plural = Resource { kind: resource.plural.clone(), ..(**resource).clone() };
+            return Err(Failure::invalid(&by_plural, &key.name, vec![cause]));
         }
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
@@ -145,6 +189,15 @@ impl State {
             object::set(&mut new, "generation", json!(generation + changed));
         }
         object::set(&mut new, "resourceVersion", json!(object::revision(old)));
+        say_kind(resource, &mut new);
+        let causes = names::validate_update(resource, &new, old);
+        if !causes.is_empty() {
+            return Err(Failure::invalid(resource, &key.name, causes));
+        }
+        if PatchKind::parse(&call.content_type) != Ok(PatchKind::Apply) {
+            let (shape, part) = (Shape::built_in(resource), place.subresource.map(Subresource::name));
+            patch::record_update(Some(old), &mut new, manager(query, call), self.now(), part, &shape);
+        }
         if new == **old {
             return Ok((200, shown(resource, old)));
         }
@@ -171,22 +224,44 @@ impl State {
     }
 
     /// Gives the object a name if it wants one made.
-    fn name(&mut self, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
-        if !object::name(object).is_empty() {
+    fn name(&mut self, object: &mut Value) {
+        let base = object::text(object, &["metadata", "generateName"]).to_owned();
+        if object::name(object).is_empty() && !base.is_empty() {
+            let name = names::generate_name(&base, &self.lots.suffix());
+            object::set(object, "name", json!(name));
+        }
+    }
+
+    /// An object that says what it is must be what is asked for.
+    fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+        let expected = resource.api_version();
+        let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
+        let (api_version, kind) = (said("apiVersion").unwrap_or(&expected), said("kind").unwrap_or(&resource.kind));
+        if api_version == expected && kind == resource.kind {
             return Ok(());
         }
-        let base = object::text(object, &["metadata", "generateName"]).to_owned();
-        if base.is_empty() {
-            let cause = Cause {
-                reason: CauseReason::FieldValueRequired,
-                field: "metadata.name".to_owned(),
-                message: "Required value: name or generateName is required".to_owned(),
-            };
-            return Err(Failure::invalid(resource, "", vec![cause]));
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let refused = |why: String| {
+            let wanted = &resource.kind;
+            Err(Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}")))
+        };
+        if self.kinds.find_kind(api_version, kind).is_none() {
+            let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
+            return refused(format!("no kind {kind:?} is registered for version {api_version:?} {scheme}"));
         }
-        let name = format!("{base}{}", self.lots.suffix());
-        object::set(object, "name", json!(name));
-        Ok(())
+        if kind != resource.kind {
+            let internal = match resource.group.split('.').next().unwrap_or_default() {
+                "" => "core",
+                group => group,
+            };
+            return refused(format!(
+                "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
+                resource.kind
+            ));
+        }
+        Err(Failure::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )))
     }
 
     /// Objects are made only in namespaces that are there to stay.
@@ -205,6 +280,7 @@ impl State {
 
     /// What the server adds to every new object.
     fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
+        say_kind(resource, object);
         defaults::complete(resource, object);
         strategy::prepare_for_create(resource, object);
         let (uid, now) = (self.lots.uid(), self.now());
@@ -215,6 +291,16 @@ impl State {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             object::set(object, field, Value::Null);
         }
+    }
+}
+
+/// Who is said to have written: by name, or else the program that did.
+fn manager<'a>(query: &'a Query, call: &'a Call) -> &'a str {
+    let program = call.agent.split('/').next().unwrap_or_default();
+    match (&*query.field_manager, program) {
+        ("", "") => "unknown",
+        ("", program) => program,
+        (named, _) => named,
     }
 }
 
@@ -253,22 +339,10 @@ pub(super) fn decode_patch(call: &Call) -> Result<Value, Failure> {
         .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
 }
 
-fn expect_kind(resource: &Resource, object: &Value) -> Result<(), Failure> {
-    let (api_version, kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
-    let wrong_version = !api_version.is_empty() && api_version != resource.api_version();
-    if wrong_version {
-        return Err(Failure::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({})",
-            resource.api_version()
-        )));
-    }
-    if !kind.is_empty() && kind != resource.kind {
-        return Err(Failure::bad_request(format!(
-            "{kind} in version {:?} cannot be handled as a {}",
-            resource.version, resource.kind
-        )));
-    }
-    Ok(())
+/// An object is kept with what it is, whether or not its author said so.
+fn say_kind(resource: &Resource, object: &mut Value) {
+    object["apiVersion"] = json!(resource.api_version());
+    object["kind"] = json!(resource.kind);
 }
 
 fn expect_namespace(place: &Place, object: &mut Value) -> Result<(), Failure> {

@@ -47,7 +47,7 @@ fn without_identities(text: &str) -> String {
     let words: Vec<String> = text
         .split(' ')
         .map(|word| {
-            let bare = word.trim_end_matches([',', ':', '.', ')']);
+            let bare = word.trim_matches(['(', ',', ':', '.', ')']);
             let is_uid = bare.len() == 36 && bare.matches('-').count() == 4;
             if is_uid { word.replace(bare, "<uid>") } else { word.to_owned() }
         })
@@ -57,7 +57,7 @@ fn without_identities(text: &str) -> String {
 
 /// The first events of a watch.
 pub(crate) async fn events(body: Body, count: usize) -> Vec<Value> {
-    let mut chunks = body.into_data_stream();
+    let mut chunks = axum::body::Body::new(body).into_data_stream();
     let mut text = Vec::new();
     while text.iter().filter(|byte| **byte == b'\n').count() < count {
         match chunks.next().await {

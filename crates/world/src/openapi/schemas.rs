@@ -47,7 +47,7 @@ pub(super) fn of_version(version: &Version, crds: &[&Value], dialect: Dialect) -
             match built_in(kind) {
                 Some(of) => drop((of.schema)(&mut generator)),
                 None => {
-                    custom.push((name(kind), custom_schema(of_custom(crds, kind), &mut generator, dialect)))
+                    custom.push((name(kind), custom_schema(of_custom(crds, kind), &mut generator, dialect)));
                 }
             }
             described.push(kind);

@@ -5,7 +5,7 @@ pub(crate) mod served;
 use serde_json::{Value, json};
 
 use crate::kinds::{Kinds, Scope};
-use served::{Group, Gvk, Served, ServedSubresource, groups};
+use served::{Group, Gvk, Served, ServedSubresource, groups, is_built_in};
 
 /// What clients name in `Accept` to get all groups with all resources at once, and what such an answer is.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -155,13 +155,13 @@ fn aggregated<'a>(groups: impl Iterator<Item = &'a Group>) -> Value {
 fn aggregated_resource(served: &Served) -> Value {
     let scope = if served.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" };
     let mut resource = json!({
-        "resource": served.plural, "responseKind": response_kind(&served.kind), "scope": scope,
+        "resource": served.plural, "responseKind": response_kind(&served.kind, served), "scope": scope,
         "singularResource": served.singular, "verbs": served.verbs,
     });
     add_names(&mut resource, served);
     let of_subresource = |subresource: &ServedSubresource| {
         json!({
-            "subresource": subresource.name, "responseKind": response_kind(&subresource.kind),
+            "subresource": subresource.name, "responseKind": response_kind(&subresource.kind, served),
             "verbs": subresource.verbs,
         })
     };
@@ -171,7 +171,12 @@ fn aggregated_resource(served: &Served) -> Value {
     resource
 }
 
-fn response_kind(kind: &Gvk) -> Value {
+/// The API server leaves out the group and version of its own kinds where they are those of the list.
+fn response_kind(kind: &Gvk, served: &Served) -> Value {
+    let Gvk { group, version, .. } = &served.kind;
+    if is_built_in(group) && (group, version) == (&kind.group, &kind.version) {
+        return json!({ "group": "", "version": "", "kind": kind.kind });
+    }
     json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
 }
 
@@ -323,27 +328,55 @@ mod tests {
 
     #[test]
     fn all_at_once() {
-        let core = aggregated_core(&kinds());
-        assert_eq!(core["items"].as_array().map(Vec::len), Some(1));
-        let groups = aggregated_groups(&kinds());
-        let cart = &groups["items"]
-            .as_array()
-            .and_then(|items| items.last())
-            .map(|last| last["versions"][0].clone());
+        let (core, groups) = (aggregated_core(&kinds()), aggregated_groups(&kinds()));
+        let find = |group: &str, resource: &str| {
+            let lists = [&core["items"], &groups["items"]];
+            let mut items = lists.into_iter().filter_map(Value::as_array).flatten();
+            let found = items.find(|item| item["metadata"].get("name").unwrap_or(&json!("")) == group)?;
+            let mut resources = found["versions"][0]["resources"].as_array()?.iter();
+            resources.find(|entry| entry["resource"] == resource).cloned()
+        };
         let change = ["get", "patch", "update"];
-        let kind = json!({ "group": "shop.example.com", "version": "v1", "kind": "Cart" });
-        let expected = json!({
-            "version": "v1", "freshness": "Current",
-            "resources": [{
-                "resource": "carts", "responseKind": kind, "scope": "Namespaced", "singularResource": "cart",
-                "verbs": ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
-                "shortNames": ["ca"], "categories": ["all"],
-                "subresources": [
-                    { "subresource": "status", "responseKind": kind, "verbs": change },
-                    { "subresource": "scale", "responseKind": { "group": "autoscaling", "version": "v1", "kind": "Scale" }, "verbs": change },
-                ],
-            }],
-        });
-        assert_eq!(cart, &Some(expected));
+        let cart = json!({ "group": "shop.example.com", "version": "v1", "kind": "Cart" });
+        let scale = json!({ "group": "autoscaling", "version": "v1", "kind": "Scale" });
+        let own = |kind: &str| json!({ "group": "", "version": "", "kind": kind });
+        let rows = [
+            (
+                "shop.example.com",
+                json!({
+                    "resource": "carts", "responseKind": cart, "scope": "Namespaced", "singularResource": "cart",
+                    "verbs": ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
+                    "shortNames": ["ca"], "categories": ["all"],
+                    "subresources": [
+                        { "subresource": "status", "responseKind": cart, "verbs": change },
+                        { "subresource": "scale", "responseKind": scale, "verbs": change },
+                    ],
+                }),
+            ),
+            (
+                "apps",
+                json!({
+                    "resource": "deployments", "responseKind": own("Deployment"), "scope": "Namespaced",
+                    "singularResource": "deployment",
+                    "verbs": ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+                    "shortNames": ["deploy"], "categories": ["all"],
+                    "subresources": [
+                        { "subresource": "scale", "responseKind": scale, "verbs": change },
+                        { "subresource": "status", "responseKind": own("Deployment"), "verbs": change },
+                    ],
+                }),
+            ),
+            (
+                "",
+                json!({
+                    "resource": "bindings", "responseKind": own("Binding"), "scope": "Namespaced",
+                    "singularResource": "binding", "verbs": ["create"],
+                }),
+            ),
+        ];
+        for (group, expected) in rows {
+            let resource = expected["resource"].as_str().unwrap_or_default();
+            assert_eq!(find(group, resource), Some(expected.clone()));
+        }
     }
 }

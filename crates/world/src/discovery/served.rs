@@ -81,13 +81,15 @@ fn rank(group: &str) -> usize {
     IN_ORDER.iter().position(|names| names.contains(&group)).unwrap_or(IN_ORDER.len())
 }
 
-fn is_built_in(group: &str) -> bool {
+/// Whether the group is the API server's own, and not a custom one.
+pub(crate) fn is_built_in(group: &str) -> bool {
     rank(group) < IN_ORDER.len()
 }
 
 /// By the priorities of the API server's own groups; those in one row share theirs. All others come after.
 const IN_ORDER: &[&[&str]] = &[
     &[""],
+    &["apiregistration.k8s.io"],
     &["apps"],
     &["events.k8s.io"],
     &["authentication.k8s.io"],

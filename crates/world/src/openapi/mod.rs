@@ -22,6 +22,9 @@ use schemas::Dialect;
 /// What clients that want version 2 as protobuf name in `Accept`.
 pub const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
+/// The `Content-Type` of such an answer: clients refuse to read one with the `@`.
+pub const V2_PROTOBUF_ANSWER: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+
 /// `/openapi/v3`: where the document of each version of each group is. Its address changes when it does, since
 /// clients keep documents by address.
 pub fn index(kinds: &Kinds, crds: &[&Value]) -> Value {

@@ -47,7 +47,7 @@ pub(super) fn of_version(version: &Version, crds: &[&Value], dialect: Dialect) -
             match built_in(kind) {
                 Some(of) => drop((of.schema)(&mut generator)),
                 None => {
-                    custom.push((name(kind), custom_schema(of_custom(crds, kind), &mut generator, dialect)))
+                    custom.push((name(kind), custom_schema(of_custom(crds, kind), &mut generator, dialect)));
                 }
             }
             described.push(kind);
@@ -57,6 +57,7 @@ pub(super) fn of_version(version: &Version, crds: &[&Value], dialect: Dialect) -
     for (name, schema) in &mut schemas {
         translate(schema, dialect);
         translate_either(name, schema, dialect);
+        free_metadata(schema);
     }
     schemas.extend(custom);
     for kind in described {
@@ -126,6 +127,20 @@ fn translate(schema: &mut Value, dialect: Dialect) {
         }
         Value::Array(items) => items.iter_mut().for_each(|item| translate(item, dialect)),
         _ => {}
+    }
+}
+
+/// Objects need metadata in Rust's schemas, but not in the API server's.
+fn free_metadata(schema: &mut Value) {
+    if schema["properties"].get("apiVersion").is_none() {
+        return;
+    }
+    let Some(fields) = schema.as_object_mut() else { return };
+    if let Some(required) = fields.get_mut("required").and_then(Value::as_array_mut) {
+        required.retain(|field| field != "metadata");
+        if required.is_empty() {
+            fields.remove("required");
+        }
     }
 }
 

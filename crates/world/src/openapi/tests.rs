@@ -142,6 +142,20 @@ fn what_explain_needs() {
 }
 
 #[test]
+fn objects_need_no_metadata() {
+    let rows = [
+        ("", "io.k8s.api.core.v1.Pod", None),
+        ("apps", "io.k8s.api.core.v1.PersistentVolumeClaim", None),
+        ("coordination.k8s.io", "io.k8s.api.coordination.v1.Lease", None),
+        ("storage.k8s.io", "io.k8s.api.storage.v1.StorageClass", Some(json!(["provisioner"]))),
+    ];
+    for (group, name, expected) in rows {
+        let document = document(&Kinds::built_in(), &[], group, "v1").unwrap_or_default();
+        assert_eq!(document["components"]["schemas"][name].get("required"), expected.as_ref(), "{name}");
+    }
+}
+
+#[test]
 fn types_that_are_either() {
     let core = document(&Kinds::built_in(), &[], "", "v1").unwrap_or_default();
     let schemas = &core["components"]["schemas"];

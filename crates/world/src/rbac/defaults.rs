@@ -11,15 +11,15 @@ const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "p
 pub fn default_objects() -> Vec<Value> {
     let mut objects = vec![
         aggregating("admin", &[]),
-        role("cluster-admin", &[], vec![resources(&["*"], &["*"], &["*"]), paths(&["*"], &["*"])]),
+        role("cluster-admin", &[], &[resources(&["*"], &["*"], &["*"]), paths(&["*"], &["*"])]),
         aggregating("edit", &["admin"]),
-        role("system:aggregate-to-admin", &["admin"], admin_rules()),
-        role("system:aggregate-to-edit", &["edit"], edit_rules()),
-        role("system:aggregate-to-view", &["view"], view_rules()),
-        role("system:basic-user", &[], basic_rules()),
-        role("system:discovery", &[], vec![paths(DISCOVERY, &["get"])]),
-        role("system:monitoring", &[], monitoring_rules()),
-        role("system:public-info-viewer", &[], vec![paths(PUBLIC, &["get"])]),
+        role("system:aggregate-to-admin", &["admin"], &admin_rules()),
+        role("system:aggregate-to-edit", &["edit"], &edit_rules()),
+        role("system:aggregate-to-view", &["view"], &view_rules()),
+        role("system:basic-user", &[], &basic_rules()),
+        role("system:discovery", &[], &[paths(DISCOVERY, &["get"])]),
+        role("system:monitoring", &[], &monitoring_rules()),
+        role("system:public-info-viewer", &[], &[paths(PUBLIC, &["get"])]),
         aggregating("view", &["edit"]),
     ];
     objects.extend([
@@ -202,7 +202,7 @@ fn view_rules() -> Vec<Value> {
 }
 
 /// `into` names the roles that gather this one.
-fn role(name: &str, into: &[&str], rules: Vec<Value>) -> Value {
+fn role(name: &str, into: &[&str], rules: &[Value]) -> Value {
     let mut role = object("ClusterRole", name);
     for gatherer in into {
         role["metadata"]["labels"][gathering(gatherer)] = json!("true");
@@ -212,7 +212,7 @@ fn role(name: &str, into: &[&str], rules: Vec<Value>) -> Value {
 }
 
 fn aggregating(name: &str, into: &[&str]) -> Value {
-    let mut role = role(name, into, Vec::new());
+    let mut role = role(name, into, &[]);
     role["aggregationRule"] =
         json!({ "clusterRoleSelectors": [{ "matchLabels": { gathering(name): "true" } }] });
     role

@@ -1,5 +1,10 @@
 //! Who may do what: role-based access control over the stored roles and bindings.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "a failure is told once per request, and then the request is over"
+)]
+
 mod defaults;
 mod objects;
 mod reviews;
@@ -42,7 +47,7 @@ pub enum Target<'a> {
     Path(&'a str),
 }
 
-/// What does not apply is empty.
+/// What does not apply is empty. A Namespace that is named is in itself: `namespace` and `name` are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceTarget<'a> {
     pub group: &'a str,
@@ -328,13 +333,18 @@ fn quoted(text: &str) -> String {
             '\t' => quoted.push_str("\\t"),
             '\u{b}' => quoted.push_str("\\v"),
             control if control < ' ' || control == '\u{7f}' => {
-                quoted.push_str(&format!("\\x{:02x}", u32::from(control)));
+                quoted.extend(['\\', 'x']);
+                quoted.extend([u32::from(control) >> 4, u32::from(control) & 15].map(hex));
             }
             plain => quoted.push(plain),
         }
     }
     quoted.push('"');
     quoted
+}
+
+fn hex(digit: u32) -> char {
+    char::from_digit(digit, 16).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -131,7 +131,11 @@ impl Row {
             plural: self.plural.to_owned(),
             singular: self.kind.to_lowercase(),
             short_names: strings(self.short_names),
-            categories: if in_all { vec!["all".to_owned()] } else { Vec::new() },
+            categories: strings(match (in_all, self.group) {
+                (true, _) => &["all"],
+                (false, "admissionregistration.k8s.io" | "apiextensions.k8s.io") => &["api-extensions"],
+                (false, _) => &[],
+            }),
             scope: self.scope,
             subresources: self.subresources.to_vec(),
         }

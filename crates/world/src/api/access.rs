@@ -44,7 +44,11 @@ impl State {
             group: &place.resource.group,
             resource: &place.resource.plural,
             subresource: place.subresource.map_or("", crate::kinds::Subresource::name),
-            namespace: place.namespace.as_deref().unwrap_or_default(),
+            // A namespace is in itself.
+            namespace: match (&place.namespace, &place.name) {
+                (None, Some(name)) if place.resource.qualified() == "namespaces" => name,
+                (namespace, _) => namespace.as_deref().unwrap_or_default(),
+            },
             name: place.name.as_deref().unwrap_or_default(),
         };
         let attributes = Attributes { verb: verb.name(), target: Target::Resource(target) };

@@ -16,7 +16,7 @@ impl State {
         let found = match words[..] {
             ["healthz" | "livez" | "readyz"] => return Ok(Answer::Text("ok")),
             ["openapi", "v2"] if call.accept.contains(openapi::V2_PROTOBUF) => {
-                return Ok(Answer::Bytes(openapi::V2_PROTOBUF, openapi::v2_protobuf()));
+                return Ok(Answer::Bytes(openapi::V2_PROTOBUF_ANSWER, openapi::v2_protobuf()));
             }
             ["api"] if aggregated => {
                 return Ok(Answer::As(discovery::AGGREGATED, discovery::aggregated_core(&self.kinds)));

@@ -40,6 +40,12 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "failedJobsHistoryLimit", json!(1));
             at(spec, "jobTemplate", |job_template| at(job_template, "spec", |spec| at(spec, "template", template)));
         }),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
+            if let Some(fields) = object.as_object_mut() {
+                // No rules are not the same as a list without any.
+                fields.entry("rules").or_insert(Value::Null);
+            }
+        }
         ("scheduling.k8s.io", "PriorityClass") => {
             unless_set(object, "preemptionPolicy", json!("PreemptLowerPriority"));
         }

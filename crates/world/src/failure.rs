@@ -129,7 +129,13 @@ impl Failure {
             "" => resource.kind.clone(),
             group => format!("{}.{group}", resource.kind),
         };
-        let said: Vec<String> = causes.iter().map(ToString::to_string).collect();
+        let mut said: Vec<String> = Vec::new();
+        for cause in causes.iter().map(ToString::to_string) {
+            // Checks may find the same twice; it is said once.
+            if !said.contains(&cause) {
+                said.push(cause);
+            }
+        }
         let said = match &said[..] {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
@@ -142,6 +148,14 @@ impl Failure {
             ..Details::default()
         };
         Self { details, ..Self::new(Reason::Invalid, format!("{kind} \"{name}\" is invalid: {said}")) }
+    }
+
+    /// What is wrong with how something was asked for.
+    pub fn invalid_options(kind: &str, cause: Cause) -> Self {
+        let group = "meta.k8s.io".to_owned();
+        let message = format!("{kind}.{group} \"\" is invalid: {cause}");
+        let details = Details { group, kind: kind.to_owned(), causes: vec![cause], ..Details::default() };
+        Self { details, ..Self::new(Reason::Invalid, message) }
     }
 
     /// What the server says of a request that it has no handler for.

@@ -85,16 +85,16 @@ impl Query {
                 "fieldSelector" => parsed.field_selector = value,
                 "resourceVersion" => parsed.resource_version = value,
                 "resourceVersionMatch" => parsed.resource_version_match = value,
-                "limit" => parsed.limit = number(&key, &value)?,
+                "limit" => parsed.limit = number(&value)?,
                 "continue" => parsed.continue_token = value,
-                "timeoutSeconds" => parsed.timeout_secs = Some(number(&key, &value)?),
+                "timeoutSeconds" => parsed.timeout_secs = Some(number(&value)?),
                 "allowWatchBookmarks" => parsed.bookmarks = is_true(&value),
                 "sendInitialEvents" => parsed.initial_events = is_true(&value),
                 "dryRun" => parsed.dry_run = dry_run(&value)?,
                 "fieldManager" => parsed.field_manager = value,
                 "fieldValidation" => parsed.field_validation = value,
                 "force" => parsed.force = is_true(&value),
-                "gracePeriodSeconds" => parsed.grace_period_secs = Some(number(&key, &value)?),
+                "gracePeriodSeconds" => parsed.grace_period_secs = Some(number(&value)?),
                 "propagationPolicy" => parsed.propagation = value,
                 "includeObject" => parsed.include_object = value,
                 _ => {}
@@ -129,10 +129,10 @@ fn is_true(value: &str) -> bool {
     !matches!(value, "" | "0" | "false" | "False" | "FALSE" | "f" | "F")
 }
 
-fn number<T: std::str::FromStr>(key: &str, value: &str) -> Result<T, Failure> {
-    value.parse().map_err(|_| {
-        Failure::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax: {key}"))
-    })
+fn number<T: std::str::FromStr>(value: &str) -> Result<T, Failure> {
+    value
+        .parse()
+        .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax")))
 }
 
 fn dry_run(value: &str) -> Result<bool, Failure> {

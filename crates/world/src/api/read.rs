@@ -48,10 +48,15 @@ struct Continuation {
 
 impl Continuation {
     fn parse(token: &str) -> Result<Self, Failure> {
-        let bytes = URL_SAFE_NO_PAD.decode(token).ok();
-        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
-            Failure::bad_request("continue key is not valid: it is not one that this server gave")
-        })
+        let refused = |why: String| {
+            Failure::bad_request(format!("invalid continue token: continue key is not valid: {why}"))
+        };
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| {
+            let is_foreign = |letter: char| !letter.is_ascii_alphanumeric() && !matches!(letter, '-' | '_');
+            let at = token.find(is_foreign).unwrap_or(token.len() / 4 * 4);
+            refused(format!("illegal base64 data at input byte {at}"))
+        })?;
+        serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))
     }
 
     fn token(&self) -> String {
@@ -70,7 +75,10 @@ pub(super) fn revision(text: &str) -> Result<Option<u64>, Failure> {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| {
-        Failure::bad_request(format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+        Failure::bad_request(format!(
+            "invalid resource version: resourceVersion: Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: \
+             invalid syntax"
+        ))
     })
 }
 

@@ -82,14 +82,15 @@ impl State {
         let mut object = decode(call)?;
         self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
-        let asked = place.name.as_deref().unwrap_or_default();
-        let named = object::name(&object);
-        if named != asked {
-            return Err(Failure::bad_request(format!(
-                "the name of the object ({named}) does not match the name on the URL ({asked})"
-            )));
+        let (key, old) = match self.existing(place) {
+            Err(missing) => return expect_name(place, &object).and(Err(missing)),
+            Ok(existing) => existing,
+        };
+        let (uid, old_uid) = (object::uid(&object), object::uid(&old));
+        if !uid.is_empty() && uid != old_uid {
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
+            return Err(Failure::conflict(&place.resource, &key.name, &why));
         }
-        let (key, old) = self.existing(place)?;
         self.replace(place, query, call, &key, &old, object)
     }
 
@@ -125,9 +126,12 @@ impl State {
         body: &Value,
     ) -> Result<(u16, Value), Failure> {
         if query.field_manager.is_empty() {
-            return Err(Failure::bad_request(
-                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
-            ));
+            let cause = Cause {
+                reason: CauseReason::FieldValueRequired,
+                field: "fieldManager".to_owned(),
+                message: "Required value: is required for apply patch".to_owned(),
+            };
+            return Err(Failure::invalid_options("PatchOptions", cause));
         }
         let shape = Shape::built_in(&place.resource);
         let part = place.subresource.map(Subresource::name);
@@ -161,6 +165,7 @@ impl State {
         mut new: Value,
     ) -> Result<(u16, Value), Failure> {
         let resource = &place.resource;
+        expect_name(place, &new)?;
         let given = object::revision(&new);
         if given.is_empty() && !strategy::allows_unconditional_update(resource) {
             let cause = Cause {
@@ -174,11 +179,6 @@ impl State {
         }
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
-        }
-        let (uid, old_uid) = (object::uid(&new), object::uid(old));
-        if !uid.is_empty() && uid != old_uid {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
-            return Err(Failure::conflict(resource, &key.name, &why));
         }
         strategy::prepare_for_update(resource, place.subresource, old, &mut new);
         defaults::complete(resource, &mut new);
@@ -306,9 +306,11 @@ fn manager<'a>(query: &'a Query, call: &'a Call) -> &'a str {
 
 /// Fields of the metadata that no client changes.
 fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
-    const KEPT: [&str; 6] =
-        ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "namespace", "uid"];
-    for field in KEPT {
+    const KEPT: [&str; 4] =
+        ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation"];
+    let is_left_out = |field: &&str| object::text(new, &["metadata", *field]).is_empty();
+    let filled_in: Vec<&str> = ["namespace", "uid"].into_iter().filter(is_left_out).collect();
+    for field in KEPT.into_iter().chain(filled_in) {
         let kept = old.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
         object::set(new, field, kept.unwrap_or_default());
     }
@@ -343,6 +345,16 @@ pub(super) fn decode_patch(call: &Call) -> Result<Value, Failure> {
 fn say_kind(resource: &Resource, object: &mut Value) {
     object["apiVersion"] = json!(resource.api_version());
     object["kind"] = json!(resource.kind);
+}
+
+fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {
+    let (named, asked) = (object::name(object), place.name.as_deref().unwrap_or_default());
+    if named == asked {
+        return Ok(());
+    }
+    Err(Failure::bad_request(format!(
+        "the name of the object ({named}) does not match the name on the URL ({asked})"
+    )))
 }
 
 fn expect_namespace(place: &Place, object: &mut Value) -> Result<(), Failure> {

@@ -36,7 +36,13 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    fn compare(&mut self, before: Option<&Value>, after: Option<&Value>, node: Node<'_>, path: &mut Vec<Element>) {
+    fn compare(
+        &mut self,
+        before: Option<&Value>,
+        after: Option<&Value>,
+        node: Node<'_>,
+        path: &mut Vec<Element>,
+    ) {
         if is_leaf(before, after, node) {
             match (before, after) {
                 (None, _) => self.added.insert(path),
@@ -50,7 +56,12 @@ impl Comparison {
             (Some(Value::Array(_)), _) | (_, Some(Value::Array(_))) => {
                 self.compare_lists(list_of(before), list_of(after), node, path);
             }
-            _ => self.compare_maps(before.and_then(Value::as_object), after.and_then(Value::as_object), node, path),
+            _ => self.compare_maps(
+                before.and_then(Value::as_object),
+                after.and_then(Value::as_object),
+                node,
+                path,
+            ),
         }
         match (before, after) {
             (None, _) => self.added.insert(path),
@@ -228,7 +239,8 @@ fn merge_lists(live: &[Value], applied: &[Value], node: Node<'_>) -> Vec<Value> 
         items.filter_map(|(at, item)| Some((node.element(item).ok()?, at))).collect()
     };
     let (old, new) = (keyed(live), keyed(applied));
-    let in_new = |element: &Element| new.iter().find(|(other, _)| other == element).map(|(_, at)| &applied[*at]);
+    let in_new =
+        |element: &Element| new.iter().find(|(other, _)| other == element).map(|(_, at)| &applied[*at]);
     // An item that occurs twice in the live list is not merged but replaced.
     let in_old = |element: &Element| {
         let mut found = old.iter().filter(|(other, _)| other == element);
@@ -237,7 +249,8 @@ fn merge_lists(live: &[Value], applied: &[Value], node: Node<'_>) -> Vec<Value> 
             _ => None,
         }
     };
-    let mut shared = new.iter().map(|(element, _)| element).filter(|e| old.iter().any(|(other, _)| other == *e));
+    let mut shared =
+        new.iter().map(|(element, _)| element).filter(|e| old.iter().any(|(other, _)| other == *e));
     let mut next_shared = shared.next();
     let mut taken: Vec<&Element> = Vec::new();
     let mut out = Vec::new();

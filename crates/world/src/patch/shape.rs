@@ -244,7 +244,7 @@ impl<'a> Node<'a> {
                     let open = open || schema["x-kubernetes-preserve-unknown-fields"] == json!(true);
                     Self::Schema { schema: items, open }
                 }
-                _ => Self::Object(&types::ATOMIC),
+                _ => Self::Object(&types::PLAIN),
             },
             _ => Self::Object(&types::PLAIN),
         }
@@ -263,7 +263,9 @@ impl<'a> Node<'a> {
     pub(super) fn is_atomic_list(self) -> bool {
         match self {
             Self::List(_) => false,
-            Self::Schema { schema, .. } => !matches!(schema["x-kubernetes-list-type"].as_str(), Some("set" | "map")),
+            Self::Schema { schema, .. } => {
+                !matches!(schema["x-kubernetes-list-type"].as_str(), Some("set" | "map"))
+            }
             _ => true,
         }
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::fields::{Element, FieldSet, path_text, same};
-use super::go_text;
 use super::shape::{Node, Wanted};
+use super::{go_kind, go_text};
 
 /// What a write did.
 #[derive(Debug, Default)]
@@ -346,7 +346,7 @@ fn complain(value: &Value, node: Node<'_>, path: &mut Vec<Element>, out: &mut Ve
     };
     match value {
         Value::Null => {}
-        Value::Object(map) if node.wanted() != Wanted::List => {
+        Value::Object(map) if matches!(node.wanted(), Wanted::Map | Wanted::Unknown) => {
             for (key, value) in map {
                 let child = node.child(key);
                 path.push(Element::field(key));
@@ -360,7 +360,7 @@ fn complain(value: &Value, node: Node<'_>, path: &mut Vec<Element>, out: &mut Ve
                 }
             }
         }
-        Value::Array(items) if node.wanted() != Wanted::Map => {
+        Value::Array(items) if matches!(node.wanted(), Wanted::List | Wanted::Unknown) => {
             let mut seen = Vec::new();
             for (index, item) in items.iter().enumerate() {
                 let element = if node.is_atomic_list() {
@@ -386,7 +386,18 @@ fn complain(value: &Value, node: Node<'_>, path: &mut Vec<Element>, out: &mut Ve
         _ => match node.wanted() {
             Wanted::Map => out.push(at(path, format!("expected map, got &{{{}}}", go_text(value)))),
             Wanted::List => out.push(at(path, format!("expected list, got &{{{}}}", go_text(value)))),
-            Wanted::Unknown => {}
+            Wanted::Text if !value.is_string() => {
+                let value = go_text(value);
+                out.push(at(path, format!("expected string, got &value.valueUnstructured{{Value:{value}}}")));
+            }
+            Wanted::Number if !value.is_number() => {
+                let kind = go_kind(value);
+                out.push(at(path, format!("expected numeric (int or float), got {kind}")));
+            }
+            Wanted::Boolean if !value.is_boolean() => {
+                out.push(at(path, format!("expected boolean, got &{{{}}}", go_text(value))));
+            }
+            _ => {}
         },
     }
 }

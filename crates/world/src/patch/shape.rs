@@ -198,11 +198,14 @@ impl<'a> Child<'a> {
     }
 }
 
-/// Which container the schema wants at a place; nothing where it wants a scalar or is not known.
+/// What the schema wants at a place. Scalars are known of custom resources only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Map,
     List,
+    Text,
+    Number,
+    Boolean,
     Unknown,
 }
 
@@ -278,6 +281,11 @@ impl<'a> Node<'a> {
             Self::Schema { schema, .. } => match schema["type"].as_str() {
                 Some("object") => Wanted::Map,
                 Some("array") => Wanted::List,
+                Some("string") if matches!(schema["format"].as_str(), None | Some("" | "byte")) => {
+                    Wanted::Text
+                }
+                Some("integer" | "number") => Wanted::Number,
+                Some("boolean") => Wanted::Boolean,
                 _ => Wanted::Unknown,
             },
             Self::Object(_) | Self::Any => Wanted::Unknown,

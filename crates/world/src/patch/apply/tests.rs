@@ -408,6 +408,25 @@ fn custom_resources() {
 }
 
 #[test]
+fn scalars_of_custom_resources() {
+    let shape = custom(json!({ "properties": {
+        "s": { "type": "string" }, "d": { "type": "string", "format": "date" },
+        "n": { "type": "integer" }, "b": { "type": "boolean" },
+        "i": { "x-kubernetes-int-or-string": true },
+    } }));
+    for (object, complaint) in [
+        (json!({ "s": "x", "d": 1, "n": 1.5, "b": true, "i": "x" }), None),
+        (json!({ "s": 1 }), Some(".s: expected string, got &value.valueUnstructured{Value:1}")),
+        (json!({ "n": "x" }), Some(".n: expected numeric (int or float), got string")),
+        (json!({ "b": "x" }), Some(".b: expected boolean, got &{x}")),
+    ] {
+        let said = run(&shape, &[Apply("a", object)]).err().map(|failure| failure.message);
+        let typed = "failed to create typed patch object (/x; berth.dev/v1, Kind=Thing): ";
+        assert_eq!(said, complaint.map(|complaint| format!("{typed}{complaint}")));
+    }
+}
+
+#[test]
 fn conflicts() {
     let deployment = built_in("apps/v1", "Deployment");
     let replicas = |count: u32| json!({ "spec": { "replicas": count } });

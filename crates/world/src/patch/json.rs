@@ -73,11 +73,11 @@ fn perform(object: &mut Value, operation: &Map<String, Value>) -> Option<()> {
             add(object, path, moved)
         }
         "copy" => {
-            let copied = get(object, text("from")?)?.cloned().unwrap_or_default();
+            let copied = get(object, text("from")?)?.clone();
             add(object, path, copied)
         }
         "test" => {
-            let found = if path.is_empty() { &*object } else { get(object, path)?.unwrap_or(&Value::Null) };
+            let found = if path.is_empty() { &*object } else { get(object, path)? };
             super::fields::same(found, &value()).then_some(())
         }
         _ => None,
@@ -134,11 +134,11 @@ fn index(part: &str, len: usize) -> Option<usize> {
     }
 }
 
-/// The outer None: no such place. The inner: the object there has no such key.
-fn get<'a>(object: &'a Value, path: &str) -> Option<Option<&'a Value>> {
+/// None where there is no such place; null where the object there has no such key.
+fn get<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     match find(object, path)? {
-        (Value::Object(map), key) => Some(map.get(&key)),
-        (Value::Array(items), key) => items.get(index(&key, items.len())?).map(Some),
+        (Value::Object(map), key) => Some(map.get(&key).unwrap_or(&Value::Null)),
+        (Value::Array(items), key) => items.get(index(&key, items.len())?),
         _ => None,
     }
 }

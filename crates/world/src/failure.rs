@@ -29,6 +29,8 @@ pub enum Reason {
     InternalError,
     ServiceUnavailable,
     Timeout,
+    /// What the server has no word for.
+    Unknown,
 }
 
 impl Reason {
@@ -46,7 +48,7 @@ impl Reason {
             Self::UnsupportedMediaType => 415,
             Self::Invalid => 422,
             Self::TooManyRequests => 429,
-            Self::InternalError => 500,
+            Self::InternalError | Self::Unknown => 500,
             Self::ServiceUnavailable => 503,
             Self::Timeout => 504,
         }
@@ -63,6 +65,8 @@ pub struct Details {
     pub uid: String,
     pub causes: Vec<Cause>,
     pub retry_after_secs: Option<u32>,
+    /// The server says of some failures that it has nothing more to say.
+    pub even_if_empty: bool,
 }
 
 /// What is wrong with one field.
@@ -140,6 +144,12 @@ impl Failure {
         Self { details, ..Self::new(Reason::Invalid, format!("{kind} \"{name}\" is invalid: {said}")) }
     }
 
+    /// What the server says of a request that it has no handler for.
+    pub fn unhandled(reason: Reason, message: &str) -> Self {
+        let details = Details { even_if_empty: true, ..Details::default() };
+        Self { details, ..Self::new(reason, message) }
+    }
+
     pub fn code(&self) -> u16 {
         self.reason.code()
     }
@@ -148,8 +158,11 @@ impl Failure {
     pub fn to_status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": format!("{:?}", self.reason), "code": self.code(),
+            "message": self.message, "code": self.code(),
         });
+        if self.reason != Reason::Unknown {
+            status["reason"] = json!(format!("{:?}", self.reason));
+        }
         if self.details != Details::default() {
             status["details"] = self.details.to_value();
         }

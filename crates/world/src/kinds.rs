@@ -91,6 +91,10 @@ impl Kinds {
         self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
+    pub fn serves(&self, group: &str, version: &str) -> bool {
+        self.served.values().any(|resource| resource.group == group && resource.version == version)
+    }
+
     /// By the `apiVersion` and `kind` that an object has.
     pub fn find_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<Resource>> {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));

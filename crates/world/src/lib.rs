@@ -2,6 +2,49 @@
 //!
 //! The same code serves a client in the same process without a socket, and kubectl.
 
+pub mod discovery;
 pub mod failure;
 pub mod kinds;
+pub mod names;
+pub mod openapi;
 pub mod patch;
+pub mod rbac;
+pub mod selector;
+pub mod table;
+
+mod api;
+mod clock;
+mod defaults;
+mod object;
+mod request;
+mod serve;
+mod store;
+mod strategy;
+
+use axum::Router;
+use jiff::Timestamp;
+
+use api::Api;
+
+/// A cluster of its own.
+#[derive(Clone, Debug)]
+pub struct World {
+    api: Api,
+}
+
+impl World {
+    /// The same seed and time give the same world. Must be called where tokio runs: its clock is the world's.
+    pub fn new(seed: u64, now: Timestamp) -> Self {
+        Self { api: Api::new(seed, now) }
+    }
+
+    /// The API as a service, which a `kube::Client` takes as it is.
+    pub fn router(&self) -> Router {
+        serve::router(self.api.clone())
+    }
+
+    /// Forgets all changes up to now: whoever still wants them is told that they are gone.
+    pub fn compact(&self) {
+        self.api.state().store.compact();
+    }
+}

@@ -1,0 +1,71 @@
+//! Who asks, and whether they may.
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::{Call, State};
+use crate::failure::Failure;
+use crate::object;
+use crate::rbac::{self, Attributes, ResourceTarget, Rules, Target, User};
+use crate::request::{Place, Verb};
+
+/// Whoever is in the same process, or has the key of the kubeconfig, may do everything, and act as somebody else.
+pub(crate) fn user(headers: &HeaderMap) -> User {
+    let all = |name: &str| -> Vec<String> {
+        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
+    };
+    match all("impersonate-user").pop() {
+        None => User {
+            name: "admin".to_owned(),
+            groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+        },
+        Some(name) => {
+            let mut groups = all("impersonate-group");
+            groups.push("system:authenticated".to_owned());
+            User { name, groups }
+        }
+    }
+}
+
+impl State {
+    fn rules(&self) -> Rules {
+        let kinds = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
+        let names = kinds.map(|plural| format!("{plural}.rbac.authorization.k8s.io"));
+        Rules::from_objects(names.iter().flat_map(|name| self.store.list(name, None).map(|(_, object)| &**object)))
+    }
+
+    pub(super) fn check_path(&self, call: &Call) -> Result<(), Failure> {
+        let verb = call.method.as_str().to_lowercase();
+        self.rules().check(&call.user, &Attributes { verb: &verb, target: Target::Path(&call.path) })
+    }
+
+    pub(super) fn check_access(&self, verb: Verb, place: &Place, call: &Call) -> Result<(), Failure> {
+        let target = ResourceTarget {
+            group: &place.resource.group,
+            resource: &place.resource.plural,
+            subresource: place.subresource.map_or("", crate::kinds::Subresource::name),
+            namespace: place.namespace.as_deref().unwrap_or_default(),
+            name: place.name.as_deref().unwrap_or_default(),
+        };
+        let attributes = Attributes { verb: verb.name(), target: Target::Resource(target) };
+        self.rules().check(&call.user, &attributes)
+    }
+
+    /// Answers questions about access, which are asked as objects that nobody keeps.
+    pub(super) fn review(&self, kind: &str, call: &Call) -> Result<Option<Value>, Failure> {
+        let review: Value = serde_json::from_slice(&call.body).unwrap_or_else(|_| json!({}));
+        let rules = self.rules();
+        let answered = match kind {
+            "selfsubjectaccessreviews" => rbac::self_subject_access_review(&rules, &call.user, &review),
+            "selfsubjectrulesreviews" => rbac::self_subject_rules_review(&rules, &call.user, &review),
+            "subjectaccessreviews" => rbac::subject_access_review(&rules, &review),
+            "localsubjectaccessreviews" => rbac::local_subject_access_review(&rules, &review),
+            "selfsubjectreviews" => {
+                let now = object::time(self.now());
+                Ok(rbac::self_subject_review(&call.user, &review, now.as_str().unwrap_or_default()))
+            }
+            _ => return Ok(None),
+        };
+        answered.map(Some)
+    }
+}

@@ -1,0 +1,180 @@
+//! The API: a request in, an answer out.
+
+mod access;
+mod delete;
+mod parts;
+mod paths;
+mod read;
+mod watch;
+mod write;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use http::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::clock::{Clock, Lots};
+use crate::failure::Failure;
+use crate::kinds::{Kinds, Resource, Subresource};
+use crate::object;
+use crate::rbac::{self, User};
+use crate::request::{Place, Query, Target, Verb};
+use crate::store::{Key, Store};
+
+pub(crate) use access::user;
+pub(crate) use watch::Events;
+
+/// The world's API. Clones are the same API.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) store: Store,
+    pub(crate) kinds: Kinds,
+    clock: Clock,
+    lots: Lots,
+}
+
+/// What the API has been asked, with its body read.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) query: String,
+    pub(crate) content_type: String,
+    pub(crate) accept: String,
+    /// The program that asks.
+    pub(crate) agent: String,
+    pub(crate) user: User,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What the API says.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Object(u16, Value),
+    /// An object in a form of its own.
+    As(&'static str, Value),
+    Bytes(&'static str, Vec<u8>),
+    Text(&'static str),
+    /// Nothing is served there.
+    NoPage,
+    Events(Events),
+}
+
+impl Api {
+    pub(crate) fn new(seed: u64, now: Timestamp) -> Self {
+        let mut state =
+            State { store: Store::new(), kinds: Kinds::built_in(), clock: Clock::starting(now), lots: Lots::new(seed) };
+        state.found();
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// A state that somebody left in a panic is as whole as any: every write is one step.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn call(&self, call: &Call) -> Result<Answer, Failure> {
+        let query = Query::parse(&call.query)?;
+        if let Some(kind) = review_of(&call.path).filter(|_| call.method == Method::POST) {
+            let review = self.state().review(kind, call)?;
+            return Ok(review.map_or(Answer::NoPage, |review| Answer::Object(201, review)));
+        }
+        let target = Target::parse(&call.path, &self.state().kinds)?;
+        let place = match target {
+            Target::Path(_) => {
+                let state = self.state();
+                state.check_path(call)?;
+                return state.path(call);
+            }
+            Target::Resource(place) => place,
+        };
+        let verb = place.verb(&call.method, query.watch)?;
+        self.state().check_access(verb, &place, call)?;
+        if verb == Verb::Watch {
+            return Events::start(self, &place, &query, call).map(Answer::Events);
+        }
+        let (code, object) = self.state().perform(verb, &place, &query, call)?;
+        Ok(Answer::Object(code, object))
+    }
+}
+
+/// What a question about access asks.
+fn review_of(path: &str) -> Option<&str> {
+    let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
+    match words[..] {
+        ["apis", "authorization.k8s.io" | "authentication.k8s.io", "v1", kind] => Some(kind),
+        ["apis", "authorization.k8s.io", "v1", "namespaces", _, kind] => Some(kind),
+        _ => None,
+    }
+}
+
+impl State {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// What a cluster has from the start.
+    fn found(&mut self) {
+        for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+            let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            if let Some(resource) = self.kinds.find("", "v1", "namespaces").cloned() {
+                self.insert(&resource, namespace);
+            }
+        }
+        for object in rbac::default_objects() {
+            let (api_version, kind) = (object::text(&object, &["apiVersion"]), object::text(&object, &["kind"]));
+            if let Some(resource) = self.kinds.find_kind(api_version, kind).cloned() {
+                self.insert(&resource, object);
+            }
+        }
+    }
+
+    fn perform(
+        &mut self,
+        verb: Verb,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+    ) -> Result<(u16, Value), Failure> {
+        if let Some(part) = place.subresource.filter(|part| *part != Subresource::Status) {
+            return self.perform_part(part, verb, place, query, call);
+        }
+        match verb {
+            Verb::Get => self.get(place, query, call).map(|object| (200, object)),
+            Verb::List | Verb::Watch => self.list(place, query, call).map(|list| (200, list)),
+            Verb::Create => self.create(place, query, call),
+            Verb::Update => self.update(place, query, call),
+            Verb::Patch => self.patch(place, query, call),
+            Verb::Delete => self.delete(place, query, call),
+            Verb::DeleteCollection => self.delete_collection(place, query, call),
+        }
+    }
+
+    fn key(place: &Place, name: &str) -> Key {
+        Key::new(&place.resource.qualified(), place.namespace.as_deref().unwrap_or_default(), name)
+    }
+
+    /// The object that the place names.
+    fn existing(&self, place: &Place) -> Result<(Key, Arc<Value>), Failure> {
+        let name = place.name.as_deref().unwrap_or_default();
+        let key = Self::key(place, name);
+        match self.store.get(&key) {
+            Some(object) => Ok((key, object.clone())),
+            None => Err(Failure::not_found(&place.resource, name)),
+        }
+    }
+}
+
+/// An object as the version that was asked for shows it.
+pub(crate) fn shown(resource: &Resource, object: &Value) -> Value {
+    let mut object = object.clone();
+    object["apiVersion"] = json!(resource.api_version());
+    object["kind"] = json!(resource.kind);
+    object
+}

@@ -1,0 +1,49 @@
+//! Paths that are no resources: health, version, discovery and OpenAPI.
+
+use serde_json::Value;
+
+use super::{Answer, Call, State};
+use crate::failure::Failure;
+use crate::{discovery, openapi};
+
+/// What the server says its address is. Clients keep to the one they have.
+const ADDRESS: &str = "127.0.0.1:443";
+
+impl State {
+    pub(super) fn path(&self, call: &Call) -> Result<Answer, Failure> {
+        let words: Vec<&str> = call.path.split('/').filter(|word| !word.is_empty()).collect();
+        let aggregated = discovery::wants_aggregated(&call.accept);
+        let found = match words[..] {
+            ["healthz" | "livez" | "readyz"] => return Ok(Answer::Text("ok")),
+            ["openapi", "v2"] if call.accept.contains(openapi::V2_PROTOBUF) => {
+                return Ok(Answer::Bytes(openapi::V2_PROTOBUF, openapi::v2_protobuf()));
+            }
+            ["api"] if aggregated => {
+                return Ok(Answer::As(discovery::AGGREGATED, discovery::aggregated_core(&self.kinds)));
+            }
+            ["apis"] if aggregated => {
+                return Ok(Answer::As(discovery::AGGREGATED, discovery::aggregated_groups(&self.kinds)));
+            }
+            ["version"] => Some(discovery::version()),
+            ["api"] => Some(discovery::core_versions(ADDRESS)),
+            ["api", version] => discovery::resource_list(&self.kinds, "", version),
+            ["apis"] => Some(discovery::group_list(&self.kinds)),
+            ["apis", group] => discovery::group(&self.kinds, group),
+            ["apis", group, version] => discovery::resource_list(&self.kinds, group, version),
+            ["openapi", "v2"] => Some(openapi::v2_document(&self.kinds, &self.definitions())),
+            ["openapi", "v3"] => Some(openapi::index(&self.kinds, &self.definitions())),
+            ["openapi", "v3", "api", version] => {
+                openapi::document(&self.kinds, &self.definitions(), "", version)
+            }
+            ["openapi", "v3", "apis", group, version] => {
+                openapi::document(&self.kinds, &self.definitions(), group, version)
+            }
+            _ => None,
+        };
+        Ok(found.map_or(Answer::NoPage, |object| Answer::Object(200, object)))
+    }
+
+    fn definitions(&self) -> Vec<&Value> {
+        self.store.list("customresourcedefinitions.apiextensions.k8s.io", None).map(|(_, crd)| &**crd).collect()
+    }
+}

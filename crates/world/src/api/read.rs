@@ -1,0 +1,188 @@
+//! Reading: one object, or a list as of one revision, in pages if asked for.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Call, State, shown};
+use crate::failure::{Failure, Reason};
+use crate::kinds::Resource;
+use crate::object;
+use crate::request::{Place, Query};
+use crate::selector::{FieldSelector, LabelSelector};
+use crate::store::Key;
+use crate::strategy::is_custom;
+use crate::table::{self, IncludeObject};
+
+/// Which objects of a resource are meant.
+#[derive(Clone, Debug)]
+pub(super) struct Selection {
+    labels: LabelSelector,
+    fields: FieldSelector,
+}
+
+impl Selection {
+    pub(super) fn of(place: &Place, query: &Query) -> Result<Self, Failure> {
+        Ok(Self {
+            labels: LabelSelector::parse(&query.label_selector)?,
+            fields: FieldSelector::parse(&query.field_selector, &place.resource, &[])?,
+        })
+    }
+
+    pub(super) fn matches(&self, object: &Value) -> bool {
+        self.labels.matches(&object["metadata"]["labels"]) && self.fields.matches(object)
+    }
+}
+
+/// Where a list goes on: at which revision, and after which object.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Continuation {
+    #[serde(rename = "rv")]
+    revision: u64,
+    /// Namespace and name of the last object that was given.
+    after: (String, String),
+}
+
+impl Continuation {
+    fn parse(token: &str) -> Result<Self, Failure> {
+        let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+        bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
+            Failure::bad_request("continue key is not valid: it is not one that this server gave")
+        })
+    }
+
+    fn token(&self) -> String {
+        serde_json::to_vec(self).map(|bytes| URL_SAFE_NO_PAD.encode(bytes)).unwrap_or_default()
+    }
+}
+
+const CONTINUE_TOO_OLD: &str = "The provided continue parameter is too old to display a consistent list result. \
+    You can start a new list without the continue parameter, or use the continue token in this response to retrieve \
+    the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that \
+    were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// A resourceVersion as a number; nothing for none.
+pub(super) fn revision(text: &str) -> Result<Option<u64>, Failure> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    text.parse().map(Some).map_err(|_| {
+        Failure::bad_request(format!("Invalid value: {text:?}: strconv.ParseUint: parsing {text:?}: invalid syntax"))
+    })
+}
+
+/// What a list or a watch is told that asks for what has not happened yet.
+pub(super) fn check_not_ahead(asked: u64, current: u64) -> Result<(), Failure> {
+    if asked <= current {
+        return Ok(());
+    }
+    let mut failure =
+        Failure::new(Reason::Timeout, format!("Too large resource version: {asked}, current: {current}"));
+    failure.details.retry_after_secs = Some(1);
+    Err(failure)
+}
+
+impl State {
+    pub(super) fn get(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
+        let asked = revision(&query.resource_version)?.unwrap_or(0);
+        check_not_ahead(asked, self.store.revision())?;
+        let (_, object) = self.existing(place)?;
+        if wants_table(&call.accept) {
+            let metadata = json!({ "resourceVersion": object::revision(&object) });
+            return self.table(place, query, &[&object], &metadata);
+        }
+        Ok(shown(&place.resource, &object))
+    }
+
+    fn table(
+        &self,
+        place: &Place,
+        query: &Query,
+        objects: &[&Arc<Value>],
+        metadata: &Value,
+    ) -> Result<Value, Failure> {
+        let include = IncludeObject::parse(&query.include_object)?;
+        let objects = objects.iter().map(|object| &***object);
+        Ok(table::table(&place.resource, objects, None, metadata, self.now(), include))
+    }
+
+    pub(super) fn list(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
+        let selection = Selection::of(place, query)?;
+        let (at, after) = self.start_of_list(query)?;
+        let resource = place.resource.qualified();
+        let listed = self.store.list_at(at, &resource, place.namespace.as_deref()).map_err(|too_old| {
+            let message = match query.continue_token.is_empty() {
+                true => format!("The resourceVersion for the provided list is too old: {at} ({})", too_old.oldest),
+                false => CONTINUE_TOO_OLD.to_owned(),
+            };
+            Failure::new(Reason::Expired, message)
+        })?;
+        let is_after = |key: &Key| {
+            after.as_ref().is_none_or(|(namespace, name)| (&*key.namespace, &*key.name) > (namespace, name))
+        };
+        let mut rest = listed.iter().filter(|(key, object)| is_after(key) && selection.matches(object));
+        let most = if query.limit == 0 { usize::MAX } else { query.limit };
+        let page: Vec<(&Key, &Arc<Value>)> = rest.by_ref().take(most).collect();
+        let remaining = rest.count();
+        let mut metadata = json!({ "resourceVersion": at.to_string() });
+        if let Some((last, _)) = page.last().filter(|_| remaining > 0) {
+            let after = (last.namespace.to_string(), last.name.to_string());
+            metadata["continue"] = json!(Continuation { revision: at, after }.token());
+            // With a selector the server does not know how many would match.
+            if query.label_selector.is_empty() && query.field_selector.is_empty() {
+                metadata["remainingItemCount"] = json!(remaining);
+            }
+        }
+        if wants_table(&call.accept) {
+            let objects: Vec<&Arc<Value>> = page.into_iter().map(|(_, object)| object).collect();
+            return self.table(place, query, &objects, &metadata);
+        }
+        Ok(json!({
+            "kind": format!("{}List", place.resource.kind),
+            "apiVersion": place.resource.api_version(),
+            "metadata": metadata,
+            "items": page.into_iter().map(|(_, object)| item(&place.resource, object)).collect::<Vec<_>>(),
+        }))
+    }
+
+    /// The revision to list at, and the object to go on after.
+    fn start_of_list(&self, query: &Query) -> Result<(u64, Option<(String, String)>), Failure> {
+        let current = self.store.revision();
+        let asked = revision(&query.resource_version)?;
+        if !query.continue_token.is_empty() {
+            if asked.is_some_and(|asked| asked > 0) {
+                return Err(Failure::bad_request(
+                    "specifying resource version is not allowed when using continue",
+                ));
+            }
+            let Continuation { revision, after } = Continuation::parse(&query.continue_token)?;
+            return Ok((revision, Some(after)));
+        }
+        check_not_ahead(asked.unwrap_or(0), current)?;
+        match (&*query.resource_version_match, asked) {
+            ("Exact", Some(asked)) if asked > 0 => Ok((asked, None)),
+            _ => Ok((current, None)),
+        }
+    }
+}
+
+/// Whether the client would rather have a table than objects.
+pub(super) fn wants_table(accept: &str) -> bool {
+    accept.split(',').next().is_some_and(|first| first.contains("as=Table") && first.contains("g=meta.k8s.io"))
+}
+
+/// Lists of built-in kinds do not repeat what kind their items are.
+fn item(resource: &Resource, object: &Value) -> Value {
+    if is_custom(resource) {
+        return shown(resource, object);
+    }
+    let mut object = object.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    object
+}

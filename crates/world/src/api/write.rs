@@ -1,0 +1,363 @@
+//! Writing: create, update and patch, with all that the server itself adds to an object.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Call, State, shown};
+use crate::defaults;
+use crate::failure::{Cause, CauseReason, Failure, Reason};
+use crate::kinds::{Resource, Subresource};
+use crate::names;
+use crate::object;
+use crate::patch::{self, Shape};
+use crate::request::{Place, Query};
+use crate::store::Key;
+use crate::strategy;
+
+/// How a patch is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PatchKind {
+    Json,
+    Merge,
+    Strategic,
+    Apply,
+}
+
+impl PatchKind {
+    pub(super) fn parse(content_type: &str) -> Result<Self, Failure> {
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/strategic-merge-patch+json" => Ok(Self::Strategic),
+            "application/apply-patch+yaml" | "application/apply-patch+json" => Ok(Self::Apply),
+            _ => Err(Failure::unhandled(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
+        }
+    }
+}
+
+impl State {
+    pub(super) fn create(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+    ) -> Result<(u16, Value), Failure> {
+        let mut object = decode(call)?;
+        self.expect_kind(&place.resource, &object)?;
+        expect_namespace(place, &mut object)?;
+        if !object::revision(&object).is_empty() {
+            let message = "resourceVersion should not be set on objects to be created";
+            return Err(Failure::new(Reason::Unknown, message));
+        }
+        self.name(&mut object);
+        self.check_namespace(place)?;
+        self.finish_new(&place.resource, &mut object);
+        let causes = names::validate_create(&place.resource, &object);
+        if !causes.is_empty() {
+            return Err(Failure::invalid(&place.resource, object::name(&object), causes));
+        }
+        let shape = Shape::built_in(&place.resource);
+        patch::record_update(None, &mut object, manager(query, call), self.now(), None, &shape);
+        let key = Self::key(place, object::name(&object));
+        if self.store.get(&key).is_some() {
+            return Err(Failure::already_exists(&place.resource, &key.name));
+        }
+        Ok((201, self.store_or_show(query, &place.resource, key, object)))
+    }
+
+    /// Puts an object of the world's own into it.
+    pub(super) fn insert(&mut self, resource: &Resource, mut object: Value) -> Arc<Value> {
+        self.finish_new(resource, &mut object);
+        let key = Key::new(&resource.qualified(), object::namespace(&object), object::name(&object));
+        self.store.put(key, object)
+    }
+
+    pub(super) fn update(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+    ) -> Result<(u16, Value), Failure> {
+        let mut object = decode(call)?;
+        self.expect_kind(&place.resource, &object)?;
+        expect_namespace(place, &mut object)?;
+        let asked = place.name.as_deref().unwrap_or_default();
+        let named = object::name(&object);
+        if named != asked {
+            return Err(Failure::bad_request(format!(
+                "the name of the object ({named}) does not match the name on the URL ({asked})"
+            )));
+        }
+        let (key, old) = self.existing(place)?;
+        self.replace(place, query, call, &key, &old, object)
+    }
+
+    pub(super) fn patch(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+    ) -> Result<(u16, Value), Failure> {
+        let kind = PatchKind::parse(&call.content_type)?;
+        let body = decode_patch(call)?;
+        if kind == PatchKind::Apply {
+            return self.apply(place, query, call, &body);
+        }
+        let (key, old) = self.existing(place)?;
+        let shown_old = shown(&place.resource, &old);
+        let new = match kind {
+            PatchKind::Json => patch::json_patch(&shown_old, &body)?,
+            PatchKind::Strategic => {
+                patch::strategic_merge_patch(&shown_old, &body, &Shape::built_in(&place.resource))?
+            }
+            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, &body)?,
+        };
+        self.replace(place, query, call, &key, &old, new)
+    }
+
+    /// Server-side apply, which makes what is not there.
+    fn apply(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+        body: &Value,
+    ) -> Result<(u16, Value), Failure> {
+        if query.field_manager.is_empty() {
+            return Err(Failure::bad_request(
+                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
+            ));
+        }
+        let shape = Shape::built_in(&place.resource);
+        let part = place.subresource.map(Subresource::name);
+        let (now, manager) = (self.now(), &query.field_manager);
+        match self.existing(place) {
+            Ok((key, old)) => {
+                let live = shown(&place.resource, &old);
+                let new = patch::apply(Some(&live), body, manager, query.force, part, now, &shape)?;
+                self.replace(place, query, call, &key, &old, new)
+            }
+            Err(missing) if place.subresource.is_some() => Err(missing),
+            Err(_) => {
+                let mut object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                expect_namespace(place, &mut object)?;
+                self.check_namespace(place)?;
+                self.finish_new(&place.resource, &mut object);
+                let key = Self::key(place, object::name(&object));
+                Ok((201, self.store_or_show(query, &place.resource, key, object)))
+            }
+        }
+    }
+
+    /// Writes what an object has become, if that is allowed and anything changed.
+    pub(super) fn replace(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+        key: &Key,
+        old: &Arc<Value>,
+        mut new: Value,
+    ) -> Result<(u16, Value), Failure> {
+        let resource = &place.resource;
+        let given = object::revision(&new);
+        if given.is_empty() && !strategy::allows_unconditional_update(resource) {
+            let cause = Cause {
+                reason: CauseReason::FieldValueInvalid,
+                field: "metadata.resourceVersion".to_owned(),
+                message: "Invalid value: 0: must be specified for an update".to_owned(),
+            };
+            // The store, which finds this out, knows no kinds.
+            let by_plural = Resource { kind: resource.plural.clone(), ..(**resource).clone() };
+            return Err(Failure::invalid(&by_plural, &key.name, vec![cause]));
+        }
+        if !given.is_empty() && given != object::revision(old) {
+            return Err(Failure::modified(resource, &key.name));
+        }
+        let (uid, old_uid) = (object::uid(&new), object::uid(old));
+        if !uid.is_empty() && uid != old_uid {
+            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
+            return Err(Failure::conflict(resource, &key.name, &why));
+        }
+        strategy::prepare_for_update(resource, place.subresource, old, &mut new);
+        defaults::complete(resource, &mut new);
+        keep_what_is_the_servers(old, &mut new);
+        if strategy::has_generation(resource) {
+            let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+            let changed = i64::from(strategy::changes_spec(old, &new));
+            object::set(&mut new, "generation", json!(generation + changed));
+        }
+        object::set(&mut new, "resourceVersion", json!(object::revision(old)));
+        say_kind(resource, &mut new);
+        let causes = names::validate_update(resource, &new, old);
+        if !causes.is_empty() {
+            return Err(Failure::invalid(resource, &key.name, causes));
+        }
+        if PatchKind::parse(&call.content_type) != Ok(PatchKind::Apply) {
+            let (shape, part) = (Shape::built_in(resource), place.subresource.map(Subresource::name));
+            patch::record_update(Some(old), &mut new, manager(query, call), self.now(), part, &shape);
+        }
+        if new == **old {
+            return Ok((200, shown(resource, old)));
+        }
+        if self.is_over(&new) && !query.dry_run {
+            let last = self.store.remove(key).unwrap_or_else(|| old.clone());
+            let revision = object::revision(&last).to_owned();
+            object::set(&mut new, "resourceVersion", json!(revision));
+            return Ok((200, shown(resource, &new)));
+        }
+        Ok((200, self.store_or_show(query, resource, key.clone(), new)))
+    }
+
+    /// What was only waiting for its last finalizer.
+    fn is_over(&self, object: &Value) -> bool {
+        let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+        object::is_terminating(object) && object::finalizers(object).is_empty() && grace.unwrap_or(0) == 0
+    }
+
+    fn store_or_show(&mut self, query: &Query, resource: &Resource, key: Key, object: Value) -> Value {
+        if query.dry_run {
+            return shown(resource, &object);
+        }
+        shown(resource, &self.store.put(key, object))
+    }
+
+    /// Gives the object a name if it wants one made.
+    fn name(&mut self, object: &mut Value) {
+        let base = object::text(object, &["metadata", "generateName"]).to_owned();
+        if object::name(object).is_empty() && !base.is_empty() {
+            let name = names::generate_name(&base, &self.lots.suffix());
+            object::set(object, "name", json!(name));
+        }
+    }
+
+    /// An object that says what it is must be what is asked for.
+    fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+        let expected = resource.api_version();
+        let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
+        let (api_version, kind) = (said("apiVersion").unwrap_or(&expected), said("kind").unwrap_or(&resource.kind));
+        if api_version == expected && kind == resource.kind {
+            return Ok(());
+        }
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let refused = |why: String| {
+            let wanted = &resource.kind;
+            Err(Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}")))
+        };
+        if self.kinds.find_kind(api_version, kind).is_none() {
+            let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
+            return refused(format!("no kind {kind:?} is registered for version {api_version:?} {scheme}"));
+        }
+        if kind != resource.kind {
+            let internal = match resource.group.split('.').next().unwrap_or_default() {
+                "" => "core",
+                group => group,
+            };
+            return refused(format!(
+                "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
+                resource.kind
+            ));
+        }
+        Err(Failure::bad_request(format!(
+            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
+        )))
+    }
+
+    /// Objects are made only in namespaces that are there to stay.
+    fn check_namespace(&self, place: &Place) -> Result<(), Failure> {
+        let Some(name) = &place.namespace else { return Ok(()) };
+        let Some(resource) = self.kinds.find("", "v1", "namespaces") else { return Ok(()) };
+        match self.store.get(&Key::new("namespaces", "", name)) {
+            None => Err(Failure::not_found(resource, name)),
+            Some(namespace) if object::is_terminating(namespace) => Err(Failure::new(
+                Reason::Forbidden,
+                format!("unable to create new content in namespace {name} because it is being terminated"),
+            )),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// What the server adds to every new object.
+    fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
+        say_kind(resource, object);
+        defaults::complete(resource, object);
+        strategy::prepare_for_create(resource, object);
+        let (uid, now) = (self.lots.uid(), self.now());
+        object::set(object, "uid", json!(uid));
+        object::set(object, "creationTimestamp", object::time(now));
+        let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
+        object::set(object, "generation", generation);
+        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
+            object::set(object, field, Value::Null);
+        }
+    }
+}
+
+/// Who is said to have written: by name, or else the program that did.
+fn manager<'a>(query: &'a Query, call: &'a Call) -> &'a str {
+    let program = call.agent.split('/').next().unwrap_or_default();
+    match (&*query.field_manager, program) {
+        ("", "") => "unknown",
+        ("", program) => program,
+        (named, _) => named,
+    }
+}
+
+/// Fields of the metadata that no client changes.
+fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
+    const KEPT: [&str; 6] =
+        ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "namespace", "uid"];
+    for field in KEPT {
+        let kept = old.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
+        object::set(new, field, kept.unwrap_or_default());
+    }
+}
+
+pub(super) fn decode(call: &Call) -> Result<Value, Failure> {
+    match call.content_type.split(';').next().unwrap_or_default().trim() {
+        "" | "application/json" => {}
+        _ => {
+            return Err(Failure::new(
+                Reason::UnsupportedMediaType,
+                "the body of the request was in an unknown format - accepted media types include: application/json, \
+                 application/yaml, application/vnd.kubernetes.protobuf",
+            ));
+        }
+    }
+    let object: Value = serde_json::from_slice(&call.body).map_err(|error| {
+        Failure::bad_request(format!("the object provided is unrecognized (must be of type Object): {error}"))
+    })?;
+    if object.is_object() {
+        return Ok(object);
+    }
+    Err(Failure::bad_request("the object provided is unrecognized (must be of type Object)"))
+}
+
+pub(super) fn decode_patch(call: &Call) -> Result<Value, Failure> {
+    serde_json::from_slice(&call.body)
+        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
+}
+
+/// An object is kept with what it is, whether or not its author said so.
+fn say_kind(resource: &Resource, object: &mut Value) {
+    object["apiVersion"] = json!(resource.api_version());
+    object["kind"] = json!(resource.kind);
+}
+
+fn expect_namespace(place: &Place, object: &mut Value) -> Result<(), Failure> {
+    let named = object::namespace(object);
+    match &place.namespace {
+        Some(namespace) if named.is_empty() => object::set(object, "namespace", json!(namespace)),
+        Some(namespace) if named != namespace => {
+            return Err(Failure::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        None if !named.is_empty() && !place.resource.is_namespaced() => {
+            object::set(object, "namespace", Value::Null);
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! The world's time and its lots: both are given, neither is looked up.
+
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+/// Time as tokio counts it: real, or virtual where tokio's clock is paused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    began: Instant,
+    at: Timestamp,
+}
+
+impl Clock {
+    /// It is `at` now.
+    pub(crate) fn starting(at: Timestamp) -> Self {
+        Self { began: Instant::now(), at }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        let passed = SignedDuration::try_from(self.began.elapsed()).unwrap_or(SignedDuration::MAX);
+        self.at.checked_add(passed).unwrap_or(Timestamp::MAX)
+    }
+}
+
+/// Identities, drawn from a seed (SplitMix64): the same seed gives the same ones in the same order.
+#[derive(Clone, Debug)]
+pub(crate) struct Lots(u64);
+
+/// What the API server makes suffixes of: no vowels, so that no words come of it.
+const SUFFIX_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX_LENGTH: usize = 5;
+
+impl Lots {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A random UUID, as the API server gives every object one.
+    pub(crate) fn uid(&mut self) -> String {
+        let (high, low) = (self.next(), self.next());
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            high >> 32,
+            (high >> 16) & 0xffff,
+            high & 0xfff,
+            0x8000 | ((low >> 48) & 0x3fff),
+            low & 0xffff_ffff_ffff,
+        )
+    }
+
+    /// What follows a `generateName`.
+    pub(crate) fn suffix(&mut self) -> String {
+        let letters = SUFFIX_LETTERS.len() as u64;
+        (0..SUFFIX_LENGTH)
+            .filter_map(|_| {
+                let index = usize::try_from(self.next() % letters).ok()?;
+                SUFFIX_LETTERS.get(index).map(|letter| char::from(*letter))
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lots_have_their_forms_and_repeat() {
+        let mut lots = Lots::new(7);
+        let (uid, suffix) = (lots.uid(), lots.suffix());
+        assert_eq!(uid.len(), 36);
+        assert_eq!(uid.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);
+        assert!(uid.split('-').nth(2).is_some_and(|part| part.starts_with('4')));
+        assert_eq!(suffix.len(), SUFFIX_LENGTH);
+        let mut again = Lots::new(7);
+        assert_eq!((again.uid(), again.suffix()), (uid.clone(), suffix));
+        assert_ne!(Lots::new(8).uid(), uid);
+    }
+}

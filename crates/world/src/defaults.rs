@@ -1,0 +1,274 @@
+//! What the server writes into built-in objects where their authors said nothing.
+
+use serde_json::{Map, Value, json};
+
+use crate::kinds::Resource;
+
+/// Completes a built-in object. Custom resources have their defaults in their schemas.
+pub(crate) fn complete(resource: &Resource, object: &mut Value) {
+    match (&*resource.group, &*resource.kind) {
+        ("", "Pod") => {
+            at(object, "spec", |spec| {
+                unless_set(spec, "enableServiceLinks", json!(true));
+                pod_spec(spec);
+                for list in ["initContainers", "containers"] {
+                    each(spec, list, ask_for_limits);
+                }
+            });
+        }
+        ("", "PodTemplate") => at(object, "template", template),
+        ("", "ReplicationController") => at(object, "spec", |spec| {
+            unless_set(spec, "replicas", json!(1));
+            at(spec, "template", template);
+        }),
+        ("", "Secret") => unless_set(object, "type", json!("Opaque")),
+        ("", "PersistentVolumeClaim") => at(object, "spec", claim),
+        ("", "PersistentVolume") => at(object, "spec", |spec| {
+            unless_set(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
+            unless_set(spec, "volumeMode", json!("Filesystem"));
+        }),
+        ("", "Service") => at(object, "spec", service),
+        ("apps", kind) => at(object, "spec", |spec| workload(kind, spec)),
+        ("batch", "Job") => at(object, "spec", |spec| {
+            job(spec);
+            unless_set(spec, "parallelism", json!(1));
+        }),
+        ("batch", "CronJob") => at(object, "spec", |spec| {
+            unless_set(spec, "concurrencyPolicy", json!("Allow"));
+            unless_set(spec, "suspend", json!(false));
+            unless_set(spec, "successfulJobsHistoryLimit", json!(3));
+            unless_set(spec, "failedJobsHistoryLimit", json!(1));
+            at(spec, "jobTemplate", |job_template| at(job_template, "spec", |spec| at(spec, "template", template)));
+        }),
+        ("scheduling.k8s.io", "PriorityClass") => {
+            unless_set(object, "preemptionPolicy", json!("PreemptLowerPriority"));
+        }
+        ("storage.k8s.io", "StorageClass") => {
+            unless_set(object, "reclaimPolicy", json!("Delete"));
+            unless_set(object, "volumeBindingMode", json!("Immediate"));
+        }
+        _ => {}
+    }
+}
+
+/// Does something with a field that is an object; one that is missing is made.
+fn at(object: &mut Value, field: &str, complete: impl FnOnce(&mut Value)) {
+    let Some(fields) = object.as_object_mut() else { return };
+    let value = fields.entry(field).or_insert_with(|| json!({}));
+    if value.is_null() {
+        *value = json!({});
+    }
+    complete(value);
+}
+
+/// Does something with a field if it is there.
+fn within(object: &mut Value, field: &str, complete: impl FnOnce(&mut Value)) {
+    if let Some(value) = object.get_mut(field).filter(|value| value.is_object()) {
+        complete(value);
+    }
+}
+
+fn each(object: &mut Value, field: &str, complete: impl Fn(&mut Value)) {
+    let items = object.get_mut(field).and_then(Value::as_array_mut);
+    items.into_iter().flatten().for_each(complete);
+}
+
+fn unless_set(object: &mut Value, field: &str, value: Value) {
+    if let Some(fields) = object.as_object_mut() {
+        let known = fields.entry(field).or_insert(Value::Null);
+        if known.is_null() {
+            *known = value;
+        }
+    }
+}
+
+fn workload(kind: &str, spec: &mut Value) {
+    match kind {
+        "Deployment" => {
+            unless_set(spec, "replicas", json!(1));
+            unless_set(spec, "revisionHistoryLimit", json!(10));
+            unless_set(spec, "progressDeadlineSeconds", json!(600));
+            at(spec, "strategy", |strategy| {
+                unless_set(strategy, "type", json!("RollingUpdate"));
+                if strategy["type"] == "RollingUpdate" {
+                    at(strategy, "rollingUpdate", |update| {
+                        unless_set(update, "maxUnavailable", json!("25%"));
+                        unless_set(update, "maxSurge", json!("25%"));
+                    });
+                }
+            });
+        }
+        "ReplicaSet" => unless_set(spec, "replicas", json!(1)),
+        "StatefulSet" => {
+            unless_set(spec, "replicas", json!(1));
+            unless_set(spec, "revisionHistoryLimit", json!(10));
+            unless_set(spec, "podManagementPolicy", json!("OrderedReady"));
+            at(spec, "updateStrategy", |strategy| {
+                unless_set(strategy, "type", json!("RollingUpdate"));
+                if strategy["type"] == "RollingUpdate" {
+                    at(strategy, "rollingUpdate", |update| unless_set(update, "partition", json!(0)));
+                }
+            });
+            at(spec, "persistentVolumeClaimRetentionPolicy", |policy| {
+                unless_set(policy, "whenDeleted", json!("Retain"));
+                unless_set(policy, "whenScaled", json!("Retain"));
+            });
+            each(spec, "volumeClaimTemplates", |claim_template| {
+                unless_set(claim_template, "apiVersion", json!("v1"));
+                unless_set(claim_template, "kind", json!("PersistentVolumeClaim"));
+                unless_set(claim_template, "status", json!({ "phase": "Pending" }));
+                at(claim_template, "spec", claim);
+            });
+        }
+        "DaemonSet" => {
+            unless_set(spec, "revisionHistoryLimit", json!(10));
+            at(spec, "updateStrategy", |strategy| {
+                unless_set(strategy, "type", json!("RollingUpdate"));
+                if strategy["type"] == "RollingUpdate" {
+                    at(strategy, "rollingUpdate", |update| {
+                        unless_set(update, "maxUnavailable", json!(1));
+                        unless_set(update, "maxSurge", json!(0));
+                    });
+                }
+            });
+        }
+        _ => return,
+    }
+    at(spec, "template", template);
+}
+
+fn job(spec: &mut Value) {
+    unless_set(spec, "completionMode", json!("NonIndexed"));
+    unless_set(spec, "suspend", json!(false));
+    unless_set(spec, "backoffLimit", json!(6));
+    unless_set(spec, "podReplacementPolicy", json!("TerminatingOrFailed"));
+    // A job that says nothing of how many runs one pod to its end.
+    if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
+        unless_set(spec, "completions", json!(1));
+    }
+    at(spec, "template", template);
+}
+
+fn template(template: &mut Value) {
+    at(template, "metadata", |_| {});
+    at(template, "spec", pod_spec);
+}
+
+fn pod_spec(spec: &mut Value) {
+    unless_set(spec, "restartPolicy", json!("Always"));
+    unless_set(spec, "dnsPolicy", json!("ClusterFirst"));
+    unless_set(spec, "schedulerName", json!("default-scheduler"));
+    unless_set(spec, "terminationGracePeriodSeconds", json!(30));
+    unless_set(spec, "securityContext", json!({}));
+    for list in ["initContainers", "containers"] {
+        each(spec, list, container);
+    }
+    each(spec, "volumes", volume);
+    each(spec, "topologySpreadConstraints", |constraint| {
+        unless_set(constraint, "maxSkew", json!(1));
+    });
+}
+
+fn container(container: &mut Value) {
+    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    let policy = if has_fixed_version(image) { "IfNotPresent" } else { "Always" };
+    unless_set(container, "imagePullPolicy", json!(policy));
+    unless_set(container, "terminationMessagePath", json!("/dev/termination-log"));
+    unless_set(container, "terminationMessagePolicy", json!("File"));
+    at(container, "resources", |_| {});
+    each(container, "ports", |port| unless_set(port, "protocol", json!("TCP")));
+    each(container, "env", |variable| {
+        within(variable, "valueFrom", |source| {
+            within(source, "fieldRef", |field| unless_set(field, "apiVersion", json!("v1")));
+        });
+    });
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        within(container, probe, |probe| {
+            for (field, value) in
+                [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
+            {
+                unless_set(probe, field, json!(value));
+            }
+            within(probe, "httpGet", |get| {
+                unless_set(get, "path", json!("/"));
+                unless_set(get, "scheme", json!("HTTP"));
+            });
+        });
+    }
+}
+
+/// Who limits a resource and says nothing more asks for as much: a pod does, a template not yet.
+fn ask_for_limits(container: &mut Value) {
+    at(container, "resources", |resources| {
+        let limits: Map<String, Value> = resources["limits"].as_object().cloned().unwrap_or_default();
+        if !limits.is_empty() {
+            at(resources, "requests", |requests| {
+                limits.into_iter().for_each(|(name, amount)| unless_set(requests, &name, amount));
+            });
+        }
+    });
+}
+
+/// An image without a tag is the latest, which may be another one tomorrow.
+fn has_fixed_version(image: &str) -> bool {
+    if image.contains('@') {
+        return true;
+    }
+    let last = image.rsplit('/').next().unwrap_or_default();
+    last.split_once(':').is_some_and(|(_, tag)| tag != "latest")
+}
+
+fn volume(volume: &mut Value) {
+    for kind in ["configMap", "secret", "projected", "downwardAPI"] {
+        within(volume, kind, |source| unless_set(source, "defaultMode", json!(420)));
+    }
+    within(volume, "hostPath", |path| unless_set(path, "type", json!("")));
+}
+
+fn claim(spec: &mut Value) {
+    unless_set(spec, "volumeMode", json!("Filesystem"));
+}
+
+fn service(spec: &mut Value) {
+    unless_set(spec, "type", json!("ClusterIP"));
+    unless_set(spec, "sessionAffinity", json!("None"));
+    each(spec, "ports", |port| {
+        unless_set(port, "protocol", json!("TCP"));
+        let number = port.get("port").cloned().unwrap_or(Value::Null);
+        unless_set(port, "targetPort", number);
+    });
+    if spec["type"] != "ExternalName" {
+        unless_set(spec, "internalTrafficPolicy", json!("Cluster"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_with_a_fixed_version_are_pulled_once() {
+        for (image, fixed) in [
+            ("nginx", false),
+            ("nginx:latest", false),
+            ("nginx:1.27", true),
+            ("localhost:5000/nginx", false),
+            ("localhost:5000/nginx:1", true),
+            ("nginx@sha256:00", true),
+            ("", false),
+        ] {
+            assert_eq!(has_fixed_version(image), fixed, "{image}");
+        }
+    }
+
+    #[test]
+    fn what_is_said_stays() {
+        let mut job = json!({"spec": {"parallelism": 2, "template": {"spec": {"restartPolicy": "Never"}}}});
+        let kinds = crate::kinds::Kinds::built_in();
+        complete(kinds.find("batch", "v1", "jobs").unwrap(), &mut job);
+        assert_eq!(job["spec"]["parallelism"], 2);
+        assert!(job["spec"].get("completions").is_none());
+        assert_eq!(job["spec"]["template"]["spec"]["restartPolicy"], "Never");
+        assert_eq!(job["spec"]["template"]["spec"]["dnsPolicy"], "ClusterFirst");
+    }
+}

@@ -1,0 +1,62 @@
+//! What all objects have: metadata, read and written where it stands.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+/// The text at a path, or nothing.
+pub(crate) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
+    path.iter().try_fold(object, |at, key| at.get(key)).and_then(Value::as_str).unwrap_or_default()
+}
+
+pub(crate) fn name(object: &Value) -> &str {
+    text(object, &["metadata", "name"])
+}
+
+pub(crate) fn namespace(object: &Value) -> &str {
+    text(object, &["metadata", "namespace"])
+}
+
+pub(crate) fn uid(object: &Value) -> &str {
+    text(object, &["metadata", "uid"])
+}
+
+pub(crate) fn revision(object: &Value) -> &str {
+    text(object, &["metadata", "resourceVersion"])
+}
+
+pub(crate) fn is_terminating(object: &Value) -> bool {
+    !text(object, &["metadata", "deletionTimestamp"]).is_empty()
+}
+
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    list.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// The metadata, which is there from then on. `None` for what is no object.
+pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
+    let metadata = object.as_object_mut()?.entry("metadata").or_insert_with(|| json!({}));
+    if !metadata.is_object() {
+        *metadata = json!({});
+    }
+    metadata.as_object_mut()
+}
+
+/// Sets a field of the metadata, or removes it for null.
+pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
+    let Some(metadata) = metadata_mut(object) else { return };
+    if value.is_null() {
+        metadata.remove(field);
+    } else {
+        metadata.insert(field.to_owned(), value);
+    }
+}
+
+pub(crate) fn set_revision(object: &mut Value, revision: u64) {
+    set(object, "resourceVersion", json!(revision.to_string()));
+}
+
+/// As Kubernetes writes times: to the second, in UTC.
+pub(crate) fn time(at: Timestamp) -> Value {
+    json!(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+}

@@ -1,0 +1,221 @@
+//! All objects, each change under a revision of its own, and the changes of late.
+//!
+//! The log is what watches read and what lets a list be made as of a revision that has passed. Revisions that
+//! the log no longer reaches are gone, as after a compaction of etcd.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::object;
+
+/// Where an object is kept. The order is that of lists.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    /// `pods`, or `deployments.apps`: whatever version asks, the object is the same.
+    pub(crate) resource: Arc<str>,
+    /// Empty where there are none.
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
+}
+
+impl Key {
+    pub(crate) fn new(resource: &str, namespace: &str, name: &str) -> Self {
+        Self { resource: resource.into(), namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Whether a list of this resource, in this namespace if there is one, has it.
+    pub(crate) fn is_in(&self, resource: &str, namespace: Option<&str>) -> bool {
+        *self.resource == *resource && namespace.is_none_or(|namespace| *self.namespace == *namespace)
+    }
+}
+
+/// What happened under one revision.
+#[derive(Clone, Debug)]
+pub(crate) struct Change {
+    pub(crate) revision: u64,
+    pub(crate) key: Key,
+    pub(crate) before: Option<Arc<Value>>,
+    /// `None` once it is gone.
+    pub(crate) after: Option<Arc<Value>>,
+}
+
+/// So many changes are kept for watches and lists of the past.
+const CHANGES_MAX: usize = 10_000;
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    revision: u64,
+    objects: BTreeMap<Key, Arc<Value>>,
+    changes: VecDeque<Change>,
+    /// The last revision of which the log knows nothing any more.
+    compacted: u64,
+    latest: watch::Sender<u64>,
+}
+
+/// The revision asked for is no longer known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooOld {
+    pub(crate) oldest: u64,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self {
+            revision: 1,
+            objects: BTreeMap::new(),
+            changes: VecDeque::new(),
+            compacted: 0,
+            latest: watch::Sender::new(1),
+        }
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// Tells whoever holds it of each new revision.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.latest.subscribe()
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
+        self.objects.get(key)
+    }
+
+    /// In the order of namespace and name.
+    pub(crate) fn list<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> {
+        let first = Key::new(resource, namespace.unwrap_or_default(), "");
+        self.objects.range(first..).take_while(move |(key, _)| key.is_in(resource, namespace))
+    }
+
+    /// The same as it was at a revision.
+    pub(crate) fn list_at(
+        &self,
+        revision: u64,
+        resource: &str,
+        namespace: Option<&str>,
+    ) -> Result<BTreeMap<Key, Arc<Value>>, TooOld> {
+        if revision < self.compacted {
+            return Err(TooOld { oldest: self.compacted });
+        }
+        let mut then: BTreeMap<Key, Arc<Value>> =
+            self.list(resource, namespace).map(|(key, object)| (key.clone(), object.clone())).collect();
+        let undone = self.changes.iter().rev().take_while(|change| change.revision > revision);
+        for change in undone.filter(|change| change.key.is_in(resource, namespace)) {
+            match &change.before {
+                Some(before) => then.insert(change.key.clone(), before.clone()),
+                None => then.remove(&change.key),
+            };
+        }
+        Ok(then)
+    }
+
+    /// All changes after a revision, the oldest first.
+    pub(crate) fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Change>, TooOld> {
+        if revision < self.compacted {
+            return Err(TooOld { oldest: self.compacted });
+        }
+        let from = self.changes.partition_point(|change| change.revision <= revision);
+        Ok(self.changes.range(from..))
+    }
+
+    /// Writes an object under a new revision, which it carries from then on.
+    pub(crate) fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
+        self.revision += 1;
+        object::set_revision(&mut object, self.revision);
+        let after = Arc::new(object);
+        let before = self.objects.insert(key.clone(), after.clone());
+        self.log(Change { revision: self.revision, key, before, after: Some(after.clone()) });
+        after
+    }
+
+    /// Removes an object; what it was, under the revision of its end.
+    pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
+        let before = self.objects.remove(key)?;
+        self.revision += 1;
+        let mut last = (*before).clone();
+        object::set_revision(&mut last, self.revision);
+        let last = Arc::new(last);
+        // A watch shows the object as it was last, under the revision of its end.
+        self.log(Change { revision: self.revision, key: key.clone(), before: Some(last.clone()), after: None });
+        Some(last)
+    }
+
+    fn log(&mut self, change: Change) {
+        self.changes.push_back(change);
+        while self.changes.len() > CHANGES_MAX {
+            if let Some(gone) = self.changes.pop_front() {
+                self.compacted = gone.revision;
+            }
+        }
+        self.latest.send_replace(self.revision);
+    }
+
+    /// Forgets all that happened up to now.
+    pub(crate) fn compact(&mut self) {
+        self.changes.clear();
+        self.compacted = self.revision;
+        self.latest.send_replace(self.revision);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn names(listed: &BTreeMap<Key, Arc<Value>>) -> Vec<String> {
+        listed.values().map(|object| object::text(object, &["metadata", "name"]).to_owned()).collect()
+    }
+
+    fn pod(name: &str) -> (Key, Value) {
+        (Key::new("pods", "default", name), json!({"metadata": {"name": name}}))
+    }
+
+    #[test]
+    fn the_past_can_be_listed_until_it_is_forgotten() {
+        let mut store = Store::new();
+        for name in ["b", "a"] {
+            let (key, object) = pod(name);
+            store.put(key, object);
+        }
+        let before = store.revision();
+        let (key, object) = pod("c");
+        store.put(key, object);
+        store.remove(&pod("a").0);
+        for (revision, expected) in
+            [(before, &["a", "b"][..]), (before + 1, &["a", "b", "c"]), (before + 2, &["b", "c"]), (1, &[])]
+        {
+            assert_eq!(names(&store.list_at(revision, "pods", None).unwrap()), expected, "at {revision}");
+        }
+        assert_eq!(store.changes_after(before).unwrap().count(), 2);
+        store.compact();
+        assert_eq!(store.list_at(before, "pods", None), Err(TooOld { oldest: store.revision() }));
+        assert!(store.changes_after(before).is_err());
+        assert_eq!(names(&store.list_at(store.revision(), "pods", None).unwrap()), ["b", "c"]);
+    }
+
+    #[test]
+    fn resources_and_namespaces_are_apart() {
+        let mut store = Store::new();
+        for (resource, namespace, name) in
+            [("pods", "a", "x"), ("pods", "b", "x"), ("pods", "ab", "y"), ("podtemplates", "a", "z")]
+        {
+            store.put(Key::new(resource, namespace, name), json!({"metadata": {"name": name}}));
+        }
+        for (namespace, expected) in
+            [(None, &["a/x", "ab/y", "b/x"][..]), (Some("a"), &["a/x"]), (Some("c"), &[])]
+        {
+            let listed: Vec<String> =
+                store.list("pods", namespace).map(|(key, _)| format!("{}/{}", key.namespace, key.name)).collect();
+            assert_eq!(listed, expected);
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What is asked: cases of a file, each a name and its requests.
+
+use http::Method;
+use serde_json::Value;
+
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) requests: Vec<Request>,
+}
+
+#[derive(Clone)]
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) content_type: &'static str,
+    /// Of a watch: how many events to wait for.
+    pub(crate) events: usize,
+    pub(crate) body: String,
+}
+
+impl Case {
+    /// A case begins with `# name`, a request with its method; what follows is its body.
+    pub(crate) fn all(text: &str) -> Vec<Self> {
+        let mut cases: Vec<Self> = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            if let Some(name) = line.strip_prefix("# ") {
+                cases.push(Self { name: name.to_owned(), requests: Vec::new() });
+                continue;
+            }
+            let case = cases.last_mut().unwrap_or_else(|| panic!("no case before: {line}"));
+            match Request::begin(line) {
+                Some(request) => case.requests.push(request),
+                None => {
+                    let request = case.requests.last_mut().unwrap_or_else(|| panic!("no request before: {line}"));
+                    request.body.push_str(line);
+                }
+            }
+        }
+        cases
+    }
+}
+
+impl Request {
+    /// `GET path`, `PATCH path merge`, `WATCH path 3`.
+    fn begin(line: &str) -> Option<Self> {
+        let mut words = line.split_whitespace();
+        let (method, path, how) = (words.next()?, words.next()?, words.next().unwrap_or_default());
+        let is_watch = method == "WATCH";
+        let known = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+        let method = if is_watch { "GET" } else { known.into_iter().find(|known| *known == method)? };
+        let content_type = match how {
+            "json" => "application/json-patch+json",
+            "merge" => "application/merge-patch+json",
+            "strategic" => "application/strategic-merge-patch+json",
+            "apply" => "application/apply-patch+yaml",
+            "text" => "text/plain",
+            _ => "application/json",
+        };
+        Some(Self {
+            method: method.parse().unwrap(),
+            path: path.to_owned(),
+            content_type,
+            events: if is_watch { how.parse().unwrap() } else { 0 },
+            body: String::new(),
+        })
+    }
+
+    /// With `{ns}` and what earlier answers said: `{1.metadata.uid}` is of the first.
+    pub(crate) fn filled_in(&self, namespace: &str, answers: &[Value]) -> Self {
+        let fill = |text: &str| {
+            let mut text = text.replace("{ns}", namespace);
+            for (index, answer) in answers.iter().enumerate() {
+                for (word, path) in [
+                    ("rv", "/metadata/resourceVersion"),
+                    ("uid", "/metadata/uid"),
+                    ("continue", "/metadata/continue"),
+                    ("name", "/metadata/name"),
+                ] {
+                    let value = answer.pointer(path).and_then(Value::as_str).unwrap_or_default();
+                    text = text.replace(&format!("{{{}.{word}}}", index + 1), value);
+                }
+            }
+            text
+        };
+        Self { path: fill(&self.path), body: fill(&self.body), ..self.clone() }
+    }
+}

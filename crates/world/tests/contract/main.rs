@@ -1,0 +1,127 @@
+//! One table of API behaviours, asked of the world and of a real API server, which must answer alike.
+//!
+//! Cases are in `cases/*.txt`: what is asked, in order. What Kubernetes answered is beside them in `*.answers`, so
+//! that the world is held to it where no Kubernetes is at hand. Where one is, it is asked as well, and
+//! `BERTH_RECORD=1 cargo test -p berth-world --test contract` writes its answers down anew.
+
+mod case;
+mod plain;
+mod plane;
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use berth_world::World;
+use case::{Case, Request};
+use http::Method;
+use kube::Client;
+use kube::client::Body;
+use plain::plain;
+use serde_json::Value;
+
+fn directory() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract/cases")
+}
+
+/// The files with cases, by name.
+fn files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// All that a Kubernetes says to the cases of a file.
+async fn transcript(client: &Client, file: &Path) -> String {
+    let text = std::fs::read_to_string(file).unwrap();
+    let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+    let mut transcript = String::new();
+    for (number, case) in Case::all(&text).iter().enumerate() {
+        let namespace = format!("{stem}-{number}");
+        writeln!(transcript, "# {}", case.name).unwrap();
+        for answer in play(client, case, &namespace).await {
+            writeln!(transcript, "{answer}").unwrap();
+        }
+    }
+    transcript
+}
+
+/// The answers to a case, in a namespace of its own.
+async fn play(client: &Client, case: &Case, namespace: &str) -> Vec<String> {
+    let made = Request {
+        method: Method::POST,
+        path: "/api/v1/namespaces".to_owned(),
+        content_type: "application/json",
+        events: 0,
+        body: format!(r#"{{"metadata": {{"name": "{namespace}"}}}}"#),
+    };
+    let (code, said) = ask(client, &made).await;
+    assert_eq!(code, 201, "{said:?}");
+    let mut answers: Vec<Value> = Vec::new();
+    let mut lines = Vec::new();
+    for request in &case.requests {
+        let (code, said) = ask(client, &request.filled_in(namespace, &answers)).await;
+        for value in &said {
+            lines.push(format!("{code} {}", plain(value, namespace)));
+        }
+        answers.push(said.into_iter().next().unwrap_or_default());
+    }
+    lines
+}
+
+/// The code and the objects that come back: one, or as many events as are waited for.
+async fn ask(client: &Client, request: &Request) -> (u16, Vec<Value>) {
+    let built = http::Request::builder()
+        .method(request.method.clone())
+        .uri(&request.path)
+        .header("content-type", request.content_type)
+        .header("accept", "application/json")
+        .body(Body::from(request.body.clone().into_bytes()))
+        .unwrap();
+    let answer = client.send(built).await.unwrap();
+    let code = answer.status().as_u16();
+    let body = answer.into_body();
+    if request.events > 0 && code == 200 {
+        return (code, plain::events(body, request.events).await);
+    }
+    let bytes = body.collect_bytes().await.unwrap();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    (code, vec![serde_json::from_str(&text).unwrap_or(Value::String(text))])
+}
+
+fn answers_of(file: &Path) -> PathBuf {
+    file.with_extension("answers")
+}
+
+#[tokio::test]
+async fn the_world_answers_as_kubernetes_does() {
+    let mut wrong = String::new();
+    for file in files() {
+        let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
+        let client = Client::new(world.router(), "default");
+        let expected = std::fs::read_to_string(answers_of(&file)).unwrap_or_default();
+        wrong.push_str(&plain::differences(&expected, &transcript(&client, &file).await));
+    }
+    assert!(wrong.is_empty(), "the world (+) does not answer as Kubernetes did (-):\n{wrong}");
+}
+
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "whether to record is the tester's choice")]
+async fn kubernetes_answers_as_it_did() {
+    let Some(plane) = plane::start() else { return };
+    let client = plane.client().await;
+    let record = std::env::var_os("BERTH_RECORD").is_some();
+    let mut wrong = String::new();
+    for file in files() {
+        let said = transcript(&client, &file).await;
+        if record {
+            std::fs::write(answers_of(&file), &said).unwrap();
+        }
+        let expected = std::fs::read_to_string(answers_of(&file)).unwrap_or_default();
+        wrong.push_str(&plain::differences(&expected, &said));
+    }
+    assert!(wrong.is_empty(), "Kubernetes (+) does not answer as it did (-):\n{wrong}");
+}

@@ -53,19 +53,27 @@ pub fn apply(
         managed = updated(managed, &created, live, &first, now, subresource, shape);
     }
     let live = live.map_or(created, without_managed_fields);
-    let by = Applier { manager: Manager::new(manager, Operation::Apply, &shape.api_version, subresource), now, shape };
+    let by = Applier {
+        manager: Manager::new(manager, Operation::Apply, &shape.api_version, subresource),
+        now,
+        shape,
+    };
     let ignored = shape.out_of_reach(subresource);
     let outcome = by.apply(&live, applied, managed.clone(), force, &ignored).or_else(|conflicts| {
         // kubectl may take over what it applied itself without the server's help.
         let allowed = if manager == "kubectl" { last_applied_fields(&live, shape) } else { None };
         let conflicts = match allowed {
-            Some(allowed) => conflicts.into_iter().filter(|conflict| !allowed.has_path(&conflict.path)).collect(),
+            Some(allowed) => {
+                conflicts.into_iter().filter(|conflict| !allowed.has_path(&conflict.path)).collect()
+            }
             None => conflicts,
         };
         if conflicts.is_empty() { by.apply(&live, applied, managed, true, &ignored) } else { Err(conflicts) }
     });
     let (mut object, managed) = outcome.map_err(refused)?;
-    if manager == "kubectl" && object["metadata"]["annotations"][LAST_APPLIED].as_str().is_some_and(|s| !s.is_empty()) {
+    if manager == "kubectl"
+        && object["metadata"]["annotations"][LAST_APPLIED].as_str().is_some_and(|s| !s.is_empty())
+    {
         object["metadata"]["annotations"][LAST_APPLIED] = json!(last_applied_text(applied));
     }
     managed.put_into(&mut object);
@@ -114,7 +122,8 @@ fn updated(
 ) -> Managed {
     let before = shape.filled(&without_managed_fields(before));
     let after = shape.filled(&without_managed_fields(after));
-    let comparison = Comparison::between(&before, &after, shape.root()).without(&shape.out_of_reach(subresource));
+    let comparison =
+        Comparison::between(&before, &after, shape.root()).without(&shape.out_of_reach(subresource));
     let changed = comparison.changed();
     for owned in managed.entries.values_mut() {
         owned.fields = owned.fields.difference(&changed).difference(&comparison.removed);
@@ -268,7 +277,9 @@ fn last_applied_text(applied: &Value) -> String {
 
 fn refused(conflicts: Vec<Conflict>) -> Failure {
     let message = match &conflicts[..] {
-        [one] => format!("Apply failed with 1 conflict: conflict with {}: {}", one.with, path_text(&one.path)),
+        [one] => {
+            format!("Apply failed with 1 conflict: conflict with {}: {}", one.with, path_text(&one.path))
+        }
         several => {
             let mut lines = Vec::new();
             let mut last = None;

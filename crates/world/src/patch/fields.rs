@@ -43,9 +43,9 @@ impl Element {
         let element = match kind {
             "f:" => Some(Self::field(rest)),
             "v:" => serde_json::from_str(rest).ok().map(|value| Self::Value(Scalar(value))),
-            "k:" => serde_json::from_str::<BTreeMap<String, Value>>(rest)
-                .ok()
-                .map(|fields| Self::Key(fields.into_iter().map(|(name, value)| (name, Scalar(value))).collect())),
+            "k:" => serde_json::from_str::<BTreeMap<String, Value>>(rest).ok().map(|fields| {
+                Self::Key(fields.into_iter().map(|(name, value)| (name, Scalar(value))).collect())
+            }),
             "i:" => rest.parse().ok().map(Self::Index),
             // A newer server may know what it means: it is dropped, as the API server drops it.
             unknown if unknown.ends_with(':') => return Decoded::Unknown,
@@ -66,7 +66,8 @@ impl fmt::Display for Element {
         match self {
             Self::Field(name) => write!(f, ".{name}"),
             Self::Key(fields) => {
-                let fields: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={}", value.0)).collect();
+                let fields: Vec<String> =
+                    fields.iter().map(|(name, value)| format!("{name}={}", value.0)).collect();
                 write!(f, "[{}]", fields.join(","))
             }
             Self::Value(value) => write!(f, "[={}]", value.0),
@@ -220,7 +221,10 @@ impl FieldSet {
             };
             (!left.is_empty()).then(|| (element.clone(), left))
         });
-        Self { members: self.members.difference(&other.members).cloned().collect(), children: children.collect() }
+        Self {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
     }
 
     /// Without the other's members and all that is below them.
@@ -235,7 +239,10 @@ impl FieldSet {
             };
             (!left.is_empty()).then(|| (element.clone(), left))
         });
-        Self { members: self.members.difference(&other.members).cloned().collect(), children: children.collect() }
+        Self {
+            members: self.members.difference(&other.members).cloned().collect(),
+            children: children.collect(),
+        }
     }
 
     /// Fields that have members below them become members too, if the schema names them.
@@ -333,7 +340,9 @@ mod tests {
         ] {
             assert_eq!(set(&value).to_value(), value);
         }
-        for value in [json!(1), json!({ "x": {} }), json!({ "f:a": 1 }), json!({ "k:[]": {} }), json!({ "fa": {} })] {
+        for value in
+            [json!(1), json!({ "x": {} }), json!({ "f:a": 1 }), json!({ "k:[]": {} }), json!({ "fa": {} })]
+        {
             assert_eq!(FieldSet::from_value(&value), None, "{value}");
         }
         assert_eq!(set(&json!({ "z:a": {}, "f:b": {} })).to_value(), json!({ "f:b": {} }));
@@ -347,7 +356,10 @@ mod tests {
         assert_eq!(row(a.union(&b)), row(a.clone()));
         assert_eq!(row(a.intersection(&b)), json!({ "f:a": { "f:b": {} }, "f:d": {} }));
         assert_eq!(row(a.difference(&b)), json!({ "f:a": { ".": {}, "f:c": {} } }));
-        assert_eq!(row(b.difference(&set(&json!({ "f:a": {} })))), json!({ "f:a": { "f:b": {} }, "f:d": {} }));
+        assert_eq!(
+            row(b.difference(&set(&json!({ "f:a": {} })))),
+            json!({ "f:a": { "f:b": {} }, "f:d": {} })
+        );
         assert_eq!(row(b.without(&set(&json!({ "f:a": {} })))), json!({ "f:d": {} }));
     }
 
@@ -358,12 +370,15 @@ mod tests {
             "f:list": { "k:{\"port\":80,\"protocol\":\"TCP\"}": { ".": {}, "f:name": {} }, "v:\"q\"": {} },
         }));
         let paths: Vec<String> = set.paths().iter().map(|path| path_text(path)).collect();
-        assert_eq!(paths, [
-            ".b",
-            ".a.x",
-            ".list[port=80,protocol=\"TCP\"]",
-            ".list[=\"q\"]",
-            ".list[port=80,protocol=\"TCP\"].name",
-        ]);
+        assert_eq!(
+            paths,
+            [
+                ".b",
+                ".a.x",
+                ".list[port=80,protocol=\"TCP\"]",
+                ".list[=\"q\"]",
+                ".list[port=80,protocol=\"TCP\"].name",
+            ]
+        );
     }
 }

@@ -34,7 +34,9 @@ fn operations(patch: &Value) -> Result<Vec<&Map<String, Value>>, Failure> {
     for operation in operations {
         let Value::Object(fields) = operation else {
             let kind = go_kind(operation);
-            return Err(undecodable(format!("cannot unmarshal {kind} into Go value of type handlers.jsonPatchOp")));
+            return Err(undecodable(format!(
+                "cannot unmarshal {kind} into Go value of type handlers.jsonPatchOp"
+            )));
         };
         for name in ["op", "path", "from"] {
             match fields.get(name) {
@@ -71,11 +73,11 @@ fn perform(object: &mut Value, operation: &Map<String, Value>) -> Option<()> {
             add(object, path, moved)
         }
         "copy" => {
-            let copied = get(object, text("from")?)?.cloned().unwrap_or_default();
+            let copied = get(object, text("from")?)?.clone();
             add(object, path, copied)
         }
         "test" => {
-            let found = if path.is_empty() { object } else { get(object, path)?.unwrap_or(&Value::Null) };
+            let found = if path.is_empty() { &*object } else { get(object, path)? };
             super::fields::same(found, &value()).then_some(())
         }
         _ => None,
@@ -125,14 +127,18 @@ fn find_mut<'a>(object: &'a mut Value, path: &str) -> Option<(&'a mut Value, Str
 /// May be out of bounds at the far end.
 fn index(part: &str, len: usize) -> Option<usize> {
     let index: i64 = part.parse().ok()?;
-    if index >= 0 { usize::try_from(index).ok() } else { len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?) }
+    if index >= 0 {
+        usize::try_from(index).ok()
+    } else {
+        len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
+    }
 }
 
-/// The outer None: no such place. The inner: the object there has no such key.
-fn get<'a>(object: &'a Value, path: &str) -> Option<Option<&'a Value>> {
+/// None where there is no such place; null where the object there has no such key.
+fn get<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     match find(object, path)? {
-        (Value::Object(map), key) => Some(map.get(&key)),
-        (Value::Array(items), key) => items.get(index(&key, items.len())?).map(Some),
+        (Value::Object(map), key) => Some(map.get(&key).unwrap_or(&Value::Null)),
+        (Value::Array(items), key) => items.get(index(&key, items.len())?),
         _ => None,
     }
 }
@@ -249,7 +255,8 @@ mod tests {
     #[test]
     fn json_patches() {
         let object = json!({ "a": { "b": 1, "x/y": 2, "t~": 3 }, "l": ["p", "q"] });
-        let undecodable = |what: &str| json!(format!("400 error decoding patch: json: cannot unmarshal {what}"));
+        let undecodable =
+            |what: &str| json!(format!("400 error decoding patch: json: cannot unmarshal {what}"));
         let refused = json!(format!("422 {REFUSED}"));
         let with = |pointer: &str, value: Value| {
             let mut object = object.clone();
@@ -279,9 +286,12 @@ mod tests {
             (json!([{ "op": "remove", "path": "/l/0" }]), with("/l", json!(["q"]))),
             (json!([{ "op": "remove", "path": "/n" }]), refused.clone()),
             (json!([{ "op": "remove", "path": "" }]), refused.clone()),
-            (json!([{ "op": "move", "from": "/a", "path": "/m" }, { "op": "remove", "path": "/l" }]), json!({
-                "m": { "b": 1, "x/y": 2, "t~": 3 }
-            })),
+            (
+                json!([{ "op": "move", "from": "/a", "path": "/m" }, { "op": "remove", "path": "/l" }]),
+                json!({
+                    "m": { "b": 1, "x/y": 2, "t~": 3 }
+                }),
+            ),
             (json!([{ "op": "move", "from": "/n", "path": "/m" }]), refused.clone()),
             (json!([{ "op": "copy", "from": "/a/b", "path": "/l/0" }]), with("/l", json!([1, "p", "q"]))),
             (json!([{ "op": "test", "path": "/a/b", "value": 1 }]), object.clone()),
@@ -299,10 +309,10 @@ mod tests {
         }
         let many = Value::Array(vec![json!({ "op": "test", "path": "/n", "value": null }); 10_001]);
         let failure = json_patch(&object, &many).expect_err("too many");
-        assert_eq!((failure.code(), &*failure.message), (
-            413,
-            "The allowed maximum operations in a JSON patch is 10000, got 10001"
-        ));
+        assert_eq!(
+            (failure.code(), &*failure.message),
+            (413, "The allowed maximum operations in a JSON patch is 10000, got 10001")
+        );
     }
 
     #[test]

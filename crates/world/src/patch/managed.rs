@@ -27,7 +27,12 @@ pub(super) enum Operation {
 }
 
 impl Manager {
-    pub(super) fn new(name: &str, operation: Operation, api_version: &str, subresource: Option<&str>) -> Self {
+    pub(super) fn new(
+        name: &str,
+        operation: Operation,
+        api_version: &str,
+        subresource: Option<&str>,
+    ) -> Self {
         Self {
             name: if name.is_empty() { "unknown".to_owned() } else { name.to_owned() },
             operation,
@@ -108,7 +113,9 @@ impl Managed {
     pub(super) fn is_reset(object: &Value) -> bool {
         match object["metadata"]["managedFields"].as_array().map(Vec::as_slice) {
             Some([]) => true,
-            Some([Value::Object(entry)]) => entry.values().all(|value| value.is_null() || *value == json!("")),
+            Some([Value::Object(entry)]) => {
+                entry.values().all(|value| value.is_null() || *value == json!(""))
+            }
             _ => false,
         }
     }
@@ -144,7 +151,8 @@ impl Managed {
             };
             let Some(owned) = self.entries.remove(&manager) else { continue };
             let before = self.entries.remove(&bucket).or_else(|| self.entries.remove(first));
-            let fields = before.map_or_else(|| owned.fields.clone(), |before| owned.fields.union(&before.fields));
+            let fields =
+                before.map_or_else(|| owned.fields.clone(), |before| owned.fields.union(&before.fields));
             self.entries.insert(bucket, Owned { fields, ..owned });
             count -= 1;
         }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::fields::{Element, FieldSet, path_text, same};
-use super::go_text;
 use super::shape::{Node, Wanted};
+use super::{go_kind, go_text};
 
 /// What a write did.
 #[derive(Debug, Default)]
@@ -36,7 +36,13 @@ impl Comparison {
         self.modified.union(&self.added)
     }
 
-    fn compare(&mut self, before: Option<&Value>, after: Option<&Value>, node: Node<'_>, path: &mut Vec<Element>) {
+    fn compare(
+        &mut self,
+        before: Option<&Value>,
+        after: Option<&Value>,
+        node: Node<'_>,
+        path: &mut Vec<Element>,
+    ) {
         if is_leaf(before, after, node) {
             match (before, after) {
                 (None, _) => self.added.insert(path),
@@ -50,7 +56,12 @@ impl Comparison {
             (Some(Value::Array(_)), _) | (_, Some(Value::Array(_))) => {
                 self.compare_lists(list_of(before), list_of(after), node, path);
             }
-            _ => self.compare_maps(before.and_then(Value::as_object), after.and_then(Value::as_object), node, path),
+            _ => self.compare_maps(
+                before.and_then(Value::as_object),
+                after.and_then(Value::as_object),
+                node,
+                path,
+            ),
         }
         match (before, after) {
             (None, _) => self.added.insert(path),
@@ -228,7 +239,8 @@ fn merge_lists(live: &[Value], applied: &[Value], node: Node<'_>) -> Vec<Value> 
         items.filter_map(|(at, item)| Some((node.element(item).ok()?, at))).collect()
     };
     let (old, new) = (keyed(live), keyed(applied));
-    let in_new = |element: &Element| new.iter().find(|(other, _)| other == element).map(|(_, at)| &applied[*at]);
+    let in_new =
+        |element: &Element| new.iter().find(|(other, _)| other == element).map(|(_, at)| &applied[*at]);
     // An item that occurs twice in the live list is not merged but replaced.
     let in_old = |element: &Element| {
         let mut found = old.iter().filter(|(other, _)| other == element);
@@ -237,7 +249,8 @@ fn merge_lists(live: &[Value], applied: &[Value], node: Node<'_>) -> Vec<Value> 
             _ => None,
         }
     };
-    let mut shared = new.iter().map(|(element, _)| element).filter(|e| old.iter().any(|(other, _)| other == *e));
+    let mut shared =
+        new.iter().map(|(element, _)| element).filter(|e| old.iter().any(|(other, _)| other == *e));
     let mut next_shared = shared.next();
     let mut taken: Vec<&Element> = Vec::new();
     let mut out = Vec::new();
@@ -333,7 +346,7 @@ fn complain(value: &Value, node: Node<'_>, path: &mut Vec<Element>, out: &mut Ve
     };
     match value {
         Value::Null => {}
-        Value::Object(map) if node.wanted() != Wanted::List => {
+        Value::Object(map) if matches!(node.wanted(), Wanted::Map | Wanted::Unknown) => {
             for (key, value) in map {
                 let child = node.child(key);
                 path.push(Element::field(key));
@@ -347,7 +360,7 @@ fn complain(value: &Value, node: Node<'_>, path: &mut Vec<Element>, out: &mut Ve
                 }
             }
         }
-        Value::Array(items) if node.wanted() != Wanted::Map => {
+        Value::Array(items) if matches!(node.wanted(), Wanted::List | Wanted::Unknown) => {
             let mut seen = Vec::new();
             for (index, item) in items.iter().enumerate() {
                 let element = if node.is_atomic_list() {
@@ -373,7 +386,18 @@ fn complain(value: &Value, node: Node<'_>, path: &mut Vec<Element>, out: &mut Ve
         _ => match node.wanted() {
             Wanted::Map => out.push(at(path, format!("expected map, got &{{{}}}", go_text(value)))),
             Wanted::List => out.push(at(path, format!("expected list, got &{{{}}}", go_text(value)))),
-            Wanted::Unknown => {}
+            Wanted::Text if !value.is_string() => {
+                let value = go_text(value);
+                out.push(at(path, format!("expected string, got &value.valueUnstructured{{Value:{value}}}")));
+            }
+            Wanted::Number if !value.is_number() => {
+                let kind = go_kind(value);
+                out.push(at(path, format!("expected numeric (int or float), got {kind}")));
+            }
+            Wanted::Boolean if !value.is_boolean() => {
+                out.push(at(path, format!("expected boolean, got &{{{}}}", go_text(value))));
+            }
+            _ => {}
         },
     }
 }

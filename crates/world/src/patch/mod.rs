@@ -55,7 +55,8 @@ fn go_text(value: &Value) -> String {
         Value::Object(map) => {
             let mut keys: Vec<&String> = map.keys().collect();
             keys.sort();
-            let fields: Vec<String> = keys.iter().map(|key| format!("{key}:{}", go_text(&map[*key]))).collect();
+            let fields: Vec<String> =
+                keys.iter().map(|key| format!("{key}:{}", go_text(&map[*key]))).collect();
             format!("map[{}]", fields.join(" "))
         }
         Value::Bool(_) | Value::Number(_) => value.to_string(),

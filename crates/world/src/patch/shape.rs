@@ -198,11 +198,14 @@ impl<'a> Child<'a> {
     }
 }
 
-/// Which container the schema wants at a place; nothing where it wants a scalar or is not known.
+/// What the schema wants at a place. Scalars are known of custom resources only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Map,
     List,
+    Text,
+    Number,
+    Boolean,
     Unknown,
 }
 
@@ -244,7 +247,7 @@ impl<'a> Node<'a> {
                     let open = open || schema["x-kubernetes-preserve-unknown-fields"] == json!(true);
                     Self::Schema { schema: items, open }
                 }
-                _ => Self::Object(&types::ATOMIC),
+                _ => Self::Object(&types::PLAIN),
             },
             _ => Self::Object(&types::PLAIN),
         }
@@ -263,7 +266,9 @@ impl<'a> Node<'a> {
     pub(super) fn is_atomic_list(self) -> bool {
         match self {
             Self::List(_) => false,
-            Self::Schema { schema, .. } => !matches!(schema["x-kubernetes-list-type"].as_str(), Some("set" | "map")),
+            Self::Schema { schema, .. } => {
+                !matches!(schema["x-kubernetes-list-type"].as_str(), Some("set" | "map"))
+            }
             _ => true,
         }
     }
@@ -276,6 +281,11 @@ impl<'a> Node<'a> {
             Self::Schema { schema, .. } => match schema["type"].as_str() {
                 Some("object") => Wanted::Map,
                 Some("array") => Wanted::List,
+                Some("string") if matches!(schema["format"].as_str(), None | Some("" | "byte")) => {
+                    Wanted::Text
+                }
+                Some("integer" | "number") => Wanted::Number,
+                Some("boolean") => Wanted::Boolean,
                 _ => Wanted::Unknown,
             },
             Self::Object(_) | Self::Any => Wanted::Unknown,

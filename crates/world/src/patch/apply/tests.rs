@@ -27,7 +27,9 @@ fn run(shape: &Shape, steps: &[Step]) -> Result<Value, Failure> {
         let next = match step {
             Apply(by, object) => apply(live.as_ref(), &named(object), by, false, None, now, shape)?,
             Force(by, object) => apply(live.as_ref(), &named(object), by, true, None, now, shape)?,
-            ApplyStatus(by, object) => apply(live.as_ref(), &named(object), by, false, Some("status"), now, shape)?,
+            ApplyStatus(by, object) => {
+                apply(live.as_ref(), &named(object), by, false, Some("status"), now, shape)?
+            }
             Patch(by, patch) | PatchStatus(by, patch) => {
                 let mut next = match &live {
                     Some(live) => crate::patch::merge_patch(live, patch)?,
@@ -46,7 +48,7 @@ fn run(shape: &Shape, steps: &[Step]) -> Result<Value, Failure> {
 /// What is owned by whom: `manager`, `manager update`, with the subresource in front.
 fn owners(object: &Value) -> Value {
     let mut out = json!({});
-    for entry in object["metadata"]["managedFields"].as_array().expect("managedFields") {
+    for entry in object["metadata"]["managedFields"].as_array().into_iter().flatten() {
         let mut key = entry["manager"].as_str().expect("manager").to_owned();
         if entry["operation"] == "Update" {
             key.push_str(" update");
@@ -109,169 +111,200 @@ fn check(shape: &Shape, rows: Vec<Row>) {
 #[test]
 fn config_maps() {
     let data = |value: Value| json!({ "data": value });
-    check(&built_in("v1", "ConfigMap"), vec![
-        Row {
-            steps: vec![Apply("a", data(json!({ "k": "1" })))],
-            content: data(json!({ "k": "1" })),
-            owners: json!({ "a": { "f:data": { "f:k": {} } } }),
-        },
-        // Shared when equal; what neither applies any more goes.
-        Row {
-            steps: vec![
-                Apply("a", data(json!({ "k": "1", "l": "1" }))),
-                Apply("b", data(json!({ "k": "1" }))),
-                Apply("a", data(json!({ "m": "1" }))),
-            ],
-            content: data(json!({ "k": "1", "m": "1" })),
-            owners: json!({ "a": { "f:data": { "f:m": {} } }, "b": { "f:data": { "f:k": {} } } }),
-        },
-        Row {
-            steps: vec![Apply("a", data(json!({ "k": "1" }))), Apply("a", json!({}))],
-            content: json!({}),
-            owners: json!({}),
-        },
-        // By force the other loses it.
-        Row {
-            steps: vec![Apply("a", data(json!({ "k": "1", "l": "1" }))), Force("b", data(json!({ "k": "2" })))],
-            content: data(json!({ "k": "2", "l": "1" })),
-            owners: json!({ "a": { "f:data": { "f:l": {} } }, "b": { "f:data": { "f:k": {} } } }),
-        },
-        // An update takes what it changes, and the map if it brings it.
-        Row {
-            steps: vec![Patch("a", data(json!({ "k": "1", "l": "1" }))), Patch("b", data(json!({ "k": "2" })))],
-            content: data(json!({ "k": "2", "l": "1" })),
-            owners: json!({
-                "a update": { "f:data": { ".": {}, "f:l": {} } }, "b update": { "f:data": { "f:k": {} } }
-            }),
-        },
-        Row {
-            steps: vec![Apply("a", data(json!({ "k": "1" }))), Patch("a", data(json!({ "k": null })))],
-            content: json!({ "data": {} }),
-            owners: json!({}),
-        },
-        // What was there before anybody owned anything.
-        Row {
-            steps: vec![
-                Patch("a", json!({ "data": { "k": "1" }, "metadata": { "labels": { "x": "y" } } })),
-                Patch("a", json!({ "metadata": { "managedFields": [{}] } })),
-                Apply("b", data(json!({ "k": "1" }))),
-            ],
-            content: json!({ "data": { "k": "1" }, "metadata": { "labels": { "x": "y" } } }),
-            owners: json!({
-                "b": { "f:data": { "f:k": {} } },
-                "before-first-apply update": {
-                    "f:data": { ".": {}, "f:k": {} }, "f:metadata": { "f:labels": { ".": {}, "f:x": {} } }
-                },
-            }),
-        },
-        Row {
-            steps: vec![Apply("a", json!({
-                "metadata": { "finalizers": ["f/1", "f/2"], "labels": { "x": "y" }, "annotations": {},
-                    "ownerReferences": [{ "uid": "1", "name": "o", "kind": "K", "apiVersion": "v1" }] },
-            }))],
-            content: json!({
-                "metadata": { "finalizers": ["f/1", "f/2"], "labels": { "x": "y" }, "annotations": {},
-                    "ownerReferences": [{ "uid": "1", "name": "o", "kind": "K", "apiVersion": "v1" }] },
-            }),
-            owners: json!({ "a": { "f:metadata": {
+    check(
+        &built_in("v1", "ConfigMap"),
+        vec![
+            Row {
+                steps: vec![Apply("a", data(json!({ "k": "1" })))],
+                content: data(json!({ "k": "1" })),
+                owners: json!({ "a": { "f:data": { "f:k": {} } } }),
+            },
+            // Shared when equal; what neither applies any more goes.
+            Row {
+                steps: vec![
+                    Apply("a", data(json!({ "k": "1", "l": "1" }))),
+                    Apply("b", data(json!({ "k": "1" }))),
+                    Apply("a", data(json!({ "m": "1" }))),
+                ],
+                content: data(json!({ "k": "1", "m": "1" })),
+                owners: json!({ "a": { "f:data": { "f:m": {} } }, "b": { "f:data": { "f:k": {} } } }),
+            },
+            Row {
+                steps: vec![Apply("a", data(json!({ "k": "1" }))), Apply("a", json!({}))],
+                content: json!({}),
+                owners: json!({}),
+            },
+            // By force the other loses it.
+            Row {
+                steps: vec![
+                    Apply("a", data(json!({ "k": "1", "l": "1" }))),
+                    Force("b", data(json!({ "k": "2" }))),
+                ],
+                content: data(json!({ "k": "2", "l": "1" })),
+                owners: json!({ "a": { "f:data": { "f:l": {} } }, "b": { "f:data": { "f:k": {} } } }),
+            },
+            // An update takes what it changes, and the map if it brings it.
+            Row {
+                steps: vec![
+                    Patch("a", data(json!({ "k": "1", "l": "1" }))),
+                    Patch("b", data(json!({ "k": "2" }))),
+                ],
+                content: data(json!({ "k": "2", "l": "1" })),
+                owners: json!({
+                    "a update": { "f:data": { ".": {}, "f:l": {} } }, "b update": { "f:data": { "f:k": {} } }
+                }),
+            },
+            Row {
+                steps: vec![Apply("a", data(json!({ "k": "1" }))), Patch("a", data(json!({ "k": null })))],
+                content: json!({ "data": {} }),
+                owners: json!({}),
+            },
+            // What was there before anybody owned anything.
+            Row {
+                steps: vec![
+                    Patch("a", json!({ "data": { "k": "1" }, "metadata": { "labels": { "x": "y" } } })),
+                    Patch("a", json!({ "metadata": { "managedFields": [{}] } })),
+                    Apply("b", data(json!({ "k": "1" }))),
+                ],
+                content: json!({ "data": { "k": "1" }, "metadata": { "labels": { "x": "y" } } }),
+                owners: json!({
+                    "b": { "f:data": { "f:k": {} } },
+                    "before-first-apply update": {
+                        "f:data": { ".": {}, "f:k": {} }, "f:metadata": { "f:labels": { ".": {}, "f:x": {} } }
+                    },
+                }),
+            },
+            Row {
+                steps: vec![Apply(
+                    "a",
+                    json!({
+                        "metadata": { "finalizers": ["f/1", "f/2"], "labels": { "x": "y" }, "annotations": {},
+                            "ownerReferences": [{ "uid": "1", "name": "o", "kind": "K", "apiVersion": "v1" }] },
+                    }),
+                )],
+                content: json!({
+                    "metadata": { "finalizers": ["f/1", "f/2"], "labels": { "x": "y" }, "annotations": {},
+                        "ownerReferences": [{ "uid": "1", "name": "o", "kind": "K", "apiVersion": "v1" }] },
+                }),
+                owners: json!({ "a": { "f:metadata": {
                 "f:annotations": {},
                 "f:finalizers": { "v:\"f/1\"": {}, "v:\"f/2\"": {} },
                 "f:labels": { "f:x": {} },
                 "f:ownerReferences": { "k:{\"uid\":\"1\"}": {} },
             } } }),
-        },
-    ]);
+            },
+        ],
+    );
 }
 
 #[test]
 fn pods_and_deployments() {
-    let template = |containers: Value| json!({ "spec": { "template": { "spec": { "containers": containers } } } });
-    let of_template = |fields: Value| json!({ "f:spec": { "f:template": { "f:spec": { "f:containers": fields } } } });
-    check(&built_in("apps/v1", "Deployment"), vec![
-        // Ports by number and protocol, the protocol by its default.
-        Row {
-            steps: vec![
-                Apply("a", template(json!([{ "name": "c", "image": "i", "ports": [{ "containerPort": 80 }] }]))),
-                Apply("b", template(json!([{ "name": "c", "ports": [{ "containerPort": 80, "protocol": "UDP" }] }]))),
-            ],
-            content: template(json!([{ "name": "c", "image": "i", "ports": [
+    let template =
+        |containers: Value| json!({ "spec": { "template": { "spec": { "containers": containers } } } });
+    let of_template =
+        |fields: Value| json!({ "f:spec": { "f:template": { "f:spec": { "f:containers": fields } } } });
+    check(
+        &built_in("apps/v1", "Deployment"),
+        vec![
+            // Ports by number and protocol, the protocol by its default.
+            Row {
+                steps: vec![
+                    Apply(
+                        "a",
+                        template(json!([{ "name": "c", "image": "i", "ports": [{ "containerPort": 80 }] }])),
+                    ),
+                    Apply(
+                        "b",
+                        template(
+                            json!([{ "name": "c", "ports": [{ "containerPort": 80, "protocol": "UDP" }] }]),
+                        ),
+                    ),
+                ],
+                content: template(json!([{ "name": "c", "image": "i", "ports": [
                 { "containerPort": 80 }, { "containerPort": 80, "protocol": "UDP" },
             ] }])),
-            owners: json!({
-                "a": of_template(json!({ "k:{\"name\":\"c\"}": { ".": {}, "f:image": {}, "f:name": {},
-                    "f:ports": { "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": { ".": {}, "f:containerPort": {} } },
-                } })),
-                "b": of_template(json!({ "k:{\"name\":\"c\"}": { ".": {}, "f:name": {},
-                    "f:ports": { "k:{\"containerPort\":80,\"protocol\":\"UDP\"}": {
-                        ".": {}, "f:containerPort": {}, "f:protocol": {}
-                    } },
-                } })),
-            }),
-        },
-        // An item goes with its last owner; the order is the live one.
-        Row {
-            steps: vec![
-                Apply("a", template(json!([{ "name": "c" }, { "name": "d" }]))),
-                Apply("b", template(json!([{ "name": "e" }, { "name": "d" }]))),
-                Apply("a", template(json!([{ "name": "d" }]))),
-            ],
-            content: template(json!([{ "name": "e" }, { "name": "d" }])),
-            owners: json!({
-                "a": of_template(json!({ "k:{\"name\":\"d\"}": { ".": {}, "f:name": {} } })),
-                "b": of_template(json!({
-                    "k:{\"name\":\"d\"}": { ".": {}, "f:name": {} }, "k:{\"name\":\"e\"}": { ".": {}, "f:name": {} }
-                })),
-            }),
-        },
-        // Parts that the API server's types always hold are nobody's; status and spec do not mix.
-        Row {
-            steps: vec![
-                Patch("a", json!({ "spec": {
+                owners: json!({
+                    "a": of_template(json!({ "k:{\"name\":\"c\"}": { ".": {}, "f:image": {}, "f:name": {},
+                        "f:ports": { "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": { ".": {}, "f:containerPort": {} } },
+                    } })),
+                    "b": of_template(json!({ "k:{\"name\":\"c\"}": { ".": {}, "f:name": {},
+                        "f:ports": { "k:{\"containerPort\":80,\"protocol\":\"UDP\"}": {
+                            ".": {}, "f:containerPort": {}, "f:protocol": {}
+                        } },
+                    } })),
+                }),
+            },
+            // An item goes with its last owner; the order is the live one.
+            Row {
+                steps: vec![
+                    Apply("a", template(json!([{ "name": "c" }, { "name": "d" }]))),
+                    Apply("b", template(json!([{ "name": "e" }, { "name": "d" }]))),
+                    Apply("a", template(json!([{ "name": "d" }]))),
+                ],
+                content: template(json!([{ "name": "e" }, { "name": "d" }])),
+                owners: json!({
+                    "a": of_template(json!({ "k:{\"name\":\"d\"}": { ".": {}, "f:name": {} } })),
+                    "b": of_template(json!({
+                        "k:{\"name\":\"d\"}": { ".": {}, "f:name": {} }, "k:{\"name\":\"e\"}": { ".": {}, "f:name": {} }
+                    })),
+                }),
+            },
+            // Parts that the API server's types always hold are nobody's; status and spec do not mix.
+            Row {
+                steps: vec![
+                    Patch(
+                        "a",
+                        json!({ "spec": {
                     "replicas": 1, "selector": { "matchLabels": { "x": "y" } },
                     "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1 } },
                     "template": { "metadata": { "labels": { "x": "y" } }, "spec": { "containers": [
                         { "name": "c", "env": [{ "name": "E", "value": "1" }], "resources": {} },
                     ], "securityContext": {}, "tolerations": [{ "key": "k" }] } },
-                }, "status": { "replicas": 5 } })),
-                PatchStatus("k", json!({ "spec": { "replicas": 7 }, "status": { "conditions": [
-                    { "type": "Available", "status": "True" }] } })),
-            ],
-            content: json!({
-                "spec": {
-                    "replicas": 7, "selector": { "matchLabels": { "x": "y" } },
-                    "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1 } },
-                    "template": { "metadata": { "labels": { "x": "y" } }, "spec": { "containers": [
-                        { "name": "c", "env": [{ "name": "E", "value": "1" }], "resources": {} },
-                    ], "securityContext": {}, "tolerations": [{ "key": "k" }] } },
-                },
-                "status": { "replicas": 5, "conditions": [{ "type": "Available", "status": "True" }] },
-            }),
-            owners: json!({
-                "a update": { "f:spec": {
-                    "f:replicas": {}, "f:selector": {},
-                    "f:strategy": { "f:type": {}, "f:rollingUpdate": { ".": {}, "f:maxSurge": {} } },
-                    "f:template": { "f:metadata": { "f:labels": { ".": {}, "f:x": {} } }, "f:spec": {
-                        "f:containers": { "k:{\"name\":\"c\"}": { ".": {}, "f:name": {}, "f:resources": {},
-                            "f:env": { ".": {}, "k:{\"name\":\"E\"}": { ".": {}, "f:name": {}, "f:value": {} } } } },
-                        "f:securityContext": {}, "f:tolerations": {},
+                }, "status": { "replicas": 5 } }),
+                    ),
+                    PatchStatus(
+                        "k",
+                        json!({ "spec": { "replicas": 7 }, "status": { "conditions": [
+                    { "type": "Available", "status": "True" }] } }),
+                    ),
+                ],
+                content: json!({
+                    "spec": {
+                        "replicas": 7, "selector": { "matchLabels": { "x": "y" } },
+                        "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1 } },
+                        "template": { "metadata": { "labels": { "x": "y" } }, "spec": { "containers": [
+                            { "name": "c", "env": [{ "name": "E", "value": "1" }], "resources": {} },
+                        ], "securityContext": {}, "tolerations": [{ "key": "k" }] } },
+                    },
+                    "status": { "replicas": 5, "conditions": [{ "type": "Available", "status": "True" }] },
+                }),
+                owners: json!({
+                    "a update": { "f:spec": {
+                        "f:replicas": {}, "f:selector": {},
+                        "f:strategy": { "f:type": {}, "f:rollingUpdate": { ".": {}, "f:maxSurge": {} } },
+                        "f:template": { "f:metadata": { "f:labels": { ".": {}, "f:x": {} } }, "f:spec": {
+                            "f:containers": { "k:{\"name\":\"c\"}": { ".": {}, "f:name": {}, "f:resources": {},
+                                "f:env": { ".": {}, "k:{\"name\":\"E\"}": { ".": {}, "f:name": {}, "f:value": {} } } } },
+                            "f:securityContext": {}, "f:tolerations": {},
+                        } },
                     } },
-                } },
-                "status k update": { "f:status": { "f:conditions": {
-                    ".": {}, "k:{\"type\":\"Available\"}": { ".": {}, "f:type": {}, "f:status": {} },
-                } } },
-            }),
-        },
-        Row {
-            steps: vec![
-                Apply("a", json!({ "spec": { "replicas": 1 }, "status": { "replicas": 1 } })),
-                ApplyStatus("a", json!({ "spec": { "replicas": 1 }, "status": { "replicas": 2 } })),
-            ],
-            content: json!({ "spec": { "replicas": 1 }, "status": { "replicas": 2 } }),
-            owners: json!({
-                "a": { "f:spec": { "f:replicas": {} } }, "status a": { "f:status": { "f:replicas": {} } }
-            }),
-        },
-    ]);
+                    "status k update": { "f:status": { "f:conditions": {
+                        ".": {}, "k:{\"type\":\"Available\"}": { ".": {}, "f:type": {}, "f:status": {} },
+                    } } },
+                }),
+            },
+            Row {
+                steps: vec![
+                    Apply("a", json!({ "spec": { "replicas": 1 }, "status": { "replicas": 1 } })),
+                    ApplyStatus("a", json!({ "spec": { "replicas": 1 }, "status": { "replicas": 2 } })),
+                ],
+                content: json!({ "spec": { "replicas": 1 }, "status": { "replicas": 2 } }),
+                owners: json!({
+                    "a": { "f:spec": { "f:replicas": {} } }, "status a": { "f:status": { "f:replicas": {} } }
+                }),
+            },
+        ],
+    );
 }
 
 #[test]
@@ -292,58 +325,79 @@ fn custom_resources() {
     } }));
     let spec = |spec: Value| json!({ "spec": spec });
     let owned = |fields: Value| json!({ "f:spec": fields });
-    check(&shape, vec![
-        Row {
-            steps: vec![
-                Apply("a", spec(json!({ "keyed": [{ "k": "1", "v": 1 }], "set": ["x"], "list": ["x"],
-                    "atom": { "a": 1 }, "map": { "m": "1" }, "open": { "o": { "p": [1] } } }))),
-                Apply("b", spec(json!({ "keyed": [{ "k": "1", "l": "z" }], "set": ["y", "x"], "map": { "n": "1" } }))),
-            ],
-            content: spec(json!({ "keyed": [{ "k": "1", "v": 1 }, { "k": "1", "l": "z" }], "set": ["y", "x"],
-                "list": ["x"], "atom": { "a": 1 }, "map": { "m": "1", "n": "1" }, "open": { "o": { "p": [1] } } })),
-            owners: json!({
-                "a": owned(json!({
-                    "f:keyed": { "k:{\"k\":\"1\",\"l\":\"dl\"}": { ".": {}, "f:k": {}, "f:v": {} } },
-                    "f:set": { "v:\"x\"": {} }, "f:list": {}, "f:atom": {}, "f:map": { "f:m": {} },
-                    "f:open": { "f:o": { ".": {}, "f:p": {} } },
-                })),
-                "b": owned(json!({
-                    "f:keyed": { "k:{\"k\":\"1\",\"l\":\"z\"}": { ".": {}, "f:k": {}, "f:l": {} } },
-                    "f:set": { "v:\"x\"": {}, "v:\"y\"": {} }, "f:map": { "f:n": {} },
-                })),
-            }),
-        },
-        Row {
-            steps: vec![
-                Apply("a", spec(json!({ "set": ["x", "y"], "keyed": [{ "k": "1", "v": 1 }], "map": { "m": "1" } }))),
-                Apply("b", spec(json!({ "set": ["y"] }))),
-                Apply("a", spec(json!({}))),
-            ],
-            content: spec(json!({ "set": ["y"] })),
-            owners: json!({ "a": { "f:spec": {} }, "b": owned(json!({ "f:set": { "v:\"y\"": {} } })) }),
-        },
-        // Nothing is there before a custom resource is written, not even its spec.
-        Row {
-            steps: vec![
-                Patch("a", spec(json!({ "set": ["x"], "map": { "m": "1" } }))),
-                PatchStatus("b", json!({ "metadata": { "labels": { "x": "y" } }, "status": { "n": 1 } })),
-            ],
-            content: json!({ "spec": { "set": ["x"], "map": { "m": "1" } }, "status": { "n": 1 },
+    check(
+        &shape,
+        vec![
+            Row {
+                steps: vec![
+                    Apply(
+                        "a",
+                        spec(json!({ "keyed": [{ "k": "1", "v": 1 }], "set": ["x"], "list": ["x"],
+                    "atom": { "a": 1 }, "map": { "m": "1" }, "open": { "o": { "p": [1] } } })),
+                    ),
+                    Apply(
+                        "b",
+                        spec(
+                            json!({ "keyed": [{ "k": "1", "l": "z" }], "set": ["y", "x"], "map": { "n": "1" } }),
+                        ),
+                    ),
+                ],
+                content: spec(
+                    json!({ "keyed": [{ "k": "1", "v": 1 }, { "k": "1", "l": "z" }], "set": ["y", "x"],
+                "list": ["x"], "atom": { "a": 1 }, "map": { "m": "1", "n": "1" }, "open": { "o": { "p": [1] } } }),
+                ),
+                owners: json!({
+                    "a": owned(json!({
+                        "f:keyed": { "k:{\"k\":\"1\",\"l\":\"dl\"}": { ".": {}, "f:k": {}, "f:v": {} } },
+                        "f:set": { "v:\"x\"": {} }, "f:list": {}, "f:atom": {}, "f:map": { "f:m": {} },
+                        "f:open": { "f:o": { ".": {}, "f:p": {} } },
+                    })),
+                    "b": owned(json!({
+                        "f:keyed": { "k:{\"k\":\"1\",\"l\":\"z\"}": { ".": {}, "f:k": {}, "f:l": {} } },
+                        "f:set": { "v:\"x\"": {}, "v:\"y\"": {} }, "f:map": { "f:n": {} },
+                    })),
+                }),
+            },
+            Row {
+                steps: vec![
+                    Apply(
+                        "a",
+                        spec(
+                            json!({ "set": ["x", "y"], "keyed": [{ "k": "1", "v": 1 }], "map": { "m": "1" } }),
+                        ),
+                    ),
+                    Apply("b", spec(json!({ "set": ["y"] }))),
+                    Apply("a", spec(json!({}))),
+                ],
+                content: spec(json!({ "set": ["y"] })),
+                owners: json!({ "a": { "f:spec": {} }, "b": owned(json!({ "f:set": { "v:\"y\"": {} } })) }),
+            },
+            // Nothing is there before a custom resource is written, not even its spec.
+            Row {
+                steps: vec![
+                    Patch("a", spec(json!({ "set": ["x"], "map": { "m": "1" } }))),
+                    PatchStatus("b", json!({ "metadata": { "labels": { "x": "y" } }, "status": { "n": 1 } })),
+                ],
+                content: json!({ "spec": { "set": ["x"], "map": { "m": "1" } }, "status": { "n": 1 },
                 "metadata": { "labels": { "x": "y" } } }),
-            owners: json!({
-                "a update": owned(json!({ ".": {}, "f:set": { ".": {}, "v:\"x\"": {} },
-                    "f:map": { ".": {}, "f:m": {} } })),
-                "status b update": { "f:status": { ".": {}, "f:n": {} } },
-            }),
-        },
-    ]);
+                owners: json!({
+                    "a update": owned(json!({ ".": {}, "f:set": { ".": {}, "v:\"x\"": {} },
+                        "f:map": { ".": {}, "f:m": {} } })),
+                    "status b update": { "f:status": { ".": {}, "f:n": {} } },
+                }),
+            },
+        ],
+    );
     let refusal = |steps: &[Step]| run(&shape, steps).expect_err("a refusal").message;
     assert_eq!(
         refusal(&[Apply("a", spec(json!({ "nope": 1 })))]),
         "failed to create typed patch object (/x; berth.dev/v1, Kind=Thing): .spec.nope: field not declared in schema"
     );
     assert_eq!(
-        refusal(&[Apply("a", spec(json!({ "set": ["x", "x"], "keyed": [{ "k": "1" }, { "k": "1", "l": "dl" }] })))]),
+        refusal(&[Apply(
+            "a",
+            spec(json!({ "set": ["x", "x"], "keyed": [{ "k": "1" }, { "k": "1", "l": "dl" }] }))
+        )]),
         "failed to create typed patch object (/x; berth.dev/v1, Kind=Thing): errors:\n  .spec.keyed: duplicate \
          entries for key [k=\"1\",l=\"dl\"]\n  .spec.set: duplicate entries for key [=\"x\"]"
     );
@@ -351,6 +405,25 @@ fn custom_resources() {
         refusal(&[Apply("a", spec(json!({ "set": 1 })))]),
         "failed to create typed patch object (/x; berth.dev/v1, Kind=Thing): .spec.set: expected list, got &{1}"
     );
+}
+
+#[test]
+fn scalars_of_custom_resources() {
+    let shape = custom(json!({ "properties": {
+        "s": { "type": "string" }, "d": { "type": "string", "format": "date" },
+        "n": { "type": "integer" }, "b": { "type": "boolean" },
+        "i": { "x-kubernetes-int-or-string": true },
+    } }));
+    for (object, complaint) in [
+        (json!({ "s": "x", "d": 1, "n": 1.5, "b": true, "i": "x" }), None),
+        (json!({ "s": 1 }), Some(".s: expected string, got &value.valueUnstructured{Value:1}")),
+        (json!({ "n": "x" }), Some(".n: expected numeric (int or float), got string")),
+        (json!({ "b": "x" }), Some(".b: expected boolean, got &{x}")),
+    ] {
+        let said = run(&shape, &[Apply("a", object)]).err().map(|failure| failure.message);
+        let typed = "failed to create typed patch object (/x; berth.dev/v1, Kind=Thing): ";
+        assert_eq!(said, complaint.map(|complaint| format!("{typed}{complaint}")));
+    }
 }
 
 #[test]
@@ -409,11 +482,16 @@ fn conflicts() {
     }
     // Items of a set and of a keyed list do not collide.
     let node = built_in("v1", "Node");
-    assert!(run(&node, &[
-        Apply("a", json!({ "spec": { "taints": [{ "key": "a" }] } })),
-        Apply("b", json!({ "spec": { "taints": [{ "key": "b" }] } })),
-    ])
-    .is_err());
+    assert!(
+        run(
+            &node,
+            &[
+                Apply("a", json!({ "spec": { "taints": [{ "key": "a" }] } })),
+                Apply("b", json!({ "spec": { "taints": [{ "key": "b" }] } })),
+            ]
+        )
+        .is_err()
+    );
 }
 
 #[test]
@@ -442,7 +520,8 @@ fn refusals() {
              list with keys may not have non-map elements",
         ),
     ] {
-        let failure = apply(None, &object, "a", false, None, Timestamp::UNIX_EPOCH, &shape).expect_err("a refusal");
+        let failure =
+            apply(None, &object, "a", false, None, Timestamp::UNIX_EPOCH, &shape).expect_err("a refusal");
         assert_eq!((failure.code(), &*failure.message), (code, message));
     }
 }
@@ -482,8 +561,8 @@ fn entries_in_order_with_times() {
 
 #[test]
 fn many_updaters_are_merged() {
-    let shape = built_in("v1", "ConfigMap");
     const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let shape = built_in("v1", "ConfigMap");
     let steps: Vec<Step> = NAMES.iter().map(|name| Patch(name, json!({ "data": { *name: "1" } }))).collect();
     let object = run(&shape, &steps).expect("patched");
     let owners = owners(&object);
@@ -498,11 +577,15 @@ fn many_updaters_are_merged() {
 fn kubectl_takes_over_from_itself() {
     let shape = built_in("v1", "ConfigMap");
     let last = r#"{"apiVersion":"v1","data":{"k":"1"},"kind":"ConfigMap","metadata":{"name":"x"}}"#;
-    let before = json!({ "data": { "k": "1", "l": "1" }, "metadata": { "annotations": { LAST_APPLIED: last } } });
-    let object = run(&shape, &[
-        Patch("kubectl-client-side-apply", before.clone()),
-        Apply("kubectl", json!({ "data": { "k": "<2>" } })),
-    ])
+    let before =
+        json!({ "data": { "k": "1", "l": "1" }, "metadata": { "annotations": { LAST_APPLIED: last } } });
+    let object = run(
+        &shape,
+        &[
+            Patch("kubectl-client-side-apply", before.clone()),
+            Apply("kubectl", json!({ "data": { "k": "<2>" } })),
+        ],
+    )
     .expect("applied");
     assert_eq!(object["data"], json!({ "k": "<2>", "l": "1" }));
     assert_eq!(
@@ -512,10 +595,13 @@ fn kubectl_takes_over_from_itself() {
             "\n"
         ))
     );
-    let failure = run(&shape, &[
-        Patch("kubectl-client-side-apply", before),
-        Apply("kubectl", json!({ "data": { "k": "2", "l": "2" } })),
-    ])
+    let failure = run(
+        &shape,
+        &[
+            Patch("kubectl-client-side-apply", before),
+            Apply("kubectl", json!({ "data": { "k": "2", "l": "2" } })),
+        ],
+    )
     .expect_err("a conflict");
     assert_eq!(
         failure.message,

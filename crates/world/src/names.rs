@@ -371,8 +371,9 @@ mod tests {
 
     #[test]
     fn labels_and_annotations_have_rules() {
+        type Problems<'a> = &'a [(&'a str, &'a str)];
         let long = "a".repeat(64);
-        let cases: &[(&str, &str, &[(&str, &str)])] = &[
+        let cases: &[(&str, &str, Problems<'_>)] = &[
             ("a", "b", &[]),
             ("example.com/A_b.c", "", &[]),
             ("", "x", &[("", "name part must be non-empty"), ("", NO_NAME_PART)]),

@@ -68,7 +68,9 @@ fn checks(resource: &Resource) -> &'static [Check] {
         }
         ("rbac.authorization.k8s.io", _)
         | ("", "Namespace" | "Node" | "PersistentVolume")
-        | ("batch", "Job") => &[Check::AsCreated, Check::AsChanged],
+        | ("batch", "Job")
+        | ("node.k8s.io", "RuntimeClass")
+        | ("storage.k8s.io", "StorageClass") => &[Check::AsCreated, Check::AsChanged],
         ("", "ConfigMap" | "Pod" | "Secret") => &[Check::AsChanged, Check::AsCreated],
         _ => &[Check::AsChanged],
     }

@@ -61,7 +61,7 @@ impl NameRule {
 
     fn problems_of(self, name: &[u8]) -> Vec<String> {
         match self {
-            Self::Subdomain => subdomain_problems(name),
+            Self::Subdomain => subdomain_problems(name, "characters"),
             Self::Label => label_problems(name),
             Self::PathSegment => path_segment_problems(name),
         }
@@ -117,7 +117,7 @@ pub fn qualified_name_problems(name: &str) -> Vec<String> {
             name
         }
         [prefix, name] => {
-            let of_prefix = subdomain_problems(prefix.as_bytes());
+            let of_prefix = subdomain_problems(prefix.as_bytes(), "bytes");
             problems.extend(of_prefix.iter().map(|problem| format!("prefix part {problem}")));
             name
         }
@@ -129,7 +129,7 @@ pub fn qualified_name_problems(name: &str) -> Vec<String> {
     if name.is_empty() {
         problems.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        problems.push(format!("name part {}", max_length_error(63)));
+        problems.push(format!("name part {}", max_length_error(63, "bytes")));
     }
     if !is_qualified(name.as_bytes()) {
         problems.push(format!("name part {said}"));
@@ -141,7 +141,7 @@ pub fn qualified_name_problems(name: &str) -> Vec<String> {
 pub fn label_value_problems(value: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if value.len() > 63 {
-        problems.push(max_length_error(63));
+        problems.push(max_length_error(63, "bytes"));
     }
     if !value.is_empty() && !is_qualified(value.as_bytes()) {
         let said = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
@@ -151,10 +151,11 @@ pub fn label_value_problems(value: &str) -> Vec<String> {
     problems
 }
 
-fn subdomain_problems(name: &[u8]) -> Vec<String> {
+/// The server counts bytes, but calls them characters in names.
+fn subdomain_problems(name: &[u8], unit: &str) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 253 {
-        problems.push(max_length_error(253));
+        problems.push(max_length_error(253, unit));
     }
     if !is_subdomain(name) {
         let said = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character";
@@ -166,7 +167,7 @@ fn subdomain_problems(name: &[u8]) -> Vec<String> {
 fn label_problems(name: &[u8]) -> Vec<String> {
     let mut problems = Vec::new();
     if name.len() > 63 {
-        problems.push(max_length_error(63));
+        problems.push(max_length_error(63, "characters"));
     }
     if is_label(name) {
         return problems;
@@ -210,8 +211,8 @@ fn is_word(word: &[u8], edge: impl Fn(&u8) -> bool, inside: impl Fn(&u8) -> bool
     edge(first) && edge(last) && word.iter().all(inside)
 }
 
-fn max_length_error(length: usize) -> String {
-    format!("must be no more than {length} bytes")
+fn max_length_error(length: usize, unit: &str) -> String {
+    format!("must be no more than {length} {unit}")
 }
 
 fn regex_error(said: &str, pattern: &str, examples: &[&str]) -> String {
@@ -313,10 +314,10 @@ mod tests {
             ("", "pods", "-a", &[NO_SUBDOMAIN]),
             ("", "pods", "a-", &[NO_SUBDOMAIN]),
             ("", "pods", "é", &[NO_SUBDOMAIN]),
-            ("", "pods", &longest, &["must be no more than 253 bytes"]),
+            ("", "pods", &longest, &["must be no more than 253 characters"]),
             ("", "namespaces", "a.b", &["must not contain dots"]),
             ("", "namespaces", "a_b", &[NO_LABEL]),
-            ("", "namespaces", &long, &["must be no more than 63 bytes"]),
+            ("", "namespaces", &long, &["must be no more than 63 characters"]),
             ("", "services", "1a", &[]),
             ("", "services", "a.b", &["must not contain dots"]),
             ("apps", "statefulsets", "a.b", &["must not contain dots"]),
@@ -324,7 +325,12 @@ mod tests {
             ("rbac.authorization.k8s.io", "roles", "system:A b", &[]),
             ("rbac.authorization.k8s.io", "roles", ".", &["may not be '.'"]),
             ("rbac.authorization.k8s.io", "clusterroles", "..", &["may not be '..'"]),
-            ("rbac.authorization.k8s.io", "rolebindings", "a/b%", &["may not contain '/'", "may not contain '%'"]),
+            (
+                "rbac.authorization.k8s.io",
+                "rolebindings",
+                "a/b%",
+                &["may not contain '/'", "may not contain '%'"],
+            ),
             ("policy", "poddisruptionbudgets", "A", &[]),
         ];
         let kinds = Kinds::built_in();
@@ -336,9 +342,17 @@ mod tests {
 
     #[test]
     fn beginnings_of_names_may_end_with_a_dash() {
-        for (prefix, fine) in
-            [("a-", true), ("a", true), ("ab-", true), ("a--", true), ("-", false), ("a.-", true), ("A-", true), ("aA-", true), ("Ab-", false)]
-        {
+        for (prefix, fine) in [
+            ("a-", true),
+            ("a", true),
+            ("ab-", true),
+            ("a--", true),
+            ("-", false),
+            ("a.-", true),
+            ("A-", true),
+            ("aA-", true),
+            ("Ab-", false),
+        ] {
             assert_eq!(NameRule::Subdomain.problems_of_prefix(prefix).is_empty(), fine, "{prefix}");
         }
     }
@@ -357,8 +371,9 @@ mod tests {
 
     #[test]
     fn labels_and_annotations_have_rules() {
+        type Problems<'a> = &'a [(&'a str, &'a str)];
         let long = "a".repeat(64);
-        let cases: &[(&str, &str, &[(&str, &str)])] = &[
+        let cases: &[(&str, &str, Problems<'_>)] = &[
             ("a", "b", &[]),
             ("example.com/A_b.c", "", &[]),
             ("", "x", &[("", "name part must be non-empty"), ("", NO_NAME_PART)]),
@@ -370,7 +385,8 @@ mod tests {
             (&long, "x", &[(&long, "name part must be no more than 63 bytes")]),
         ];
         for (key, value, problems) in cases {
-            let expected: Vec<Cause> = problems.iter().map(|(bad, why)| invalid("metadata.labels", bad, why)).collect();
+            let expected: Vec<Cause> =
+                problems.iter().map(|(bad, why)| invalid("metadata.labels", bad, why)).collect();
             assert_eq!(validate_labels(&json!({*key: value}), "metadata.labels"), expected, "{key}={value}");
         }
         let prefix = validate_labels(&json!({"A.b/c": ""}), "metadata.labels");

@@ -1,5 +1,10 @@
 //! Which objects a list or watch is about: by their labels, and by a few of their fields.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "a failure is told once per request, and then the request is over"
+)]
+
 mod field;
 
 pub use field::FieldSelector;
@@ -108,8 +113,7 @@ impl Requirement {
             Operator::Above | Operator::Below => {
                 let why = "for 'Gt', 'Lt' operators, the value must be an integer";
                 let wrong = values.iter().enumerate().filter(|(_, value)| value.parse::<i64>().is_err());
-                causes
-                    .extend(wrong.map(|(index, value)| invalid(&format!("values[{index}]"), value, why)));
+                causes.extend(wrong.map(|(index, value)| invalid(&format!("values[{index}]"), value, why)));
             }
             _ => {}
         }
@@ -278,8 +282,7 @@ impl<'a> Parser<'a> {
                         self.requirement().map_err(|why| format!("unable to parse requirement: {why}"))?;
                     requirements.push(requirement);
                 }
-                other => {
-                    let found = other.text();
+                Token::Symbol(found) => {
                     return Err(format!("found '{found}', expected: !, identifier, or 'end of string'"));
                 }
             }
@@ -471,7 +474,11 @@ mod tests {
         ] {
             let parsed = LabelSelector::from_value(&selector).unwrap();
             assert_eq!(parsed.to_string(), said, "{selector}");
-            assert_eq!((parsed.matches(&json!({"a": "b"})), parsed.matches(&json!({}))), (of_b, of_none), "{selector}");
+            assert_eq!(
+                (parsed.matches(&json!({"a": "b"})), parsed.matches(&json!({}))),
+                (of_b, of_none),
+                "{selector}"
+            );
         }
         for (selector, why) in [
             (expression("Is", json!([])), "\"Is\" is not a valid label selector operator"),

@@ -29,51 +29,65 @@ pub fn validate_create(resource: &Resource, object: &Value) -> Vec<Cause> {
 }
 
 /// What is wrong with metadata that replaces older metadata. The server has filled in what may be left
-/// out: uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds and generation.
+/// out: uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds and generation, and, where an
+/// update need not say it, the resourceVersion.
 ///
 /// The same cause can be there more than once: the server checks for all kinds, then for one.
 pub fn validate_update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    if text(new, "resourceVersion").is_empty() {
+        let why = "must be specified for an update";
+        return vec![invalid_value("metadata.resourceVersion", "0", why)];
+    }
     let mut causes = as_created(resource, NameRule::PathSegment, new);
     causes.extend(as_changed(new, old));
-    let checks = Checks::of(resource);
-    if matches!(checks, Checks::AsCreated | Checks::Both) {
-        causes.extend(validate_create(resource, new));
-    }
-    if matches!(checks, Checks::AsChanged | Checks::Both) {
-        causes.extend(as_changed(new, old));
-        if needs_domains(resource) {
-            causes.extend(finalizers_without_domain(new));
+    for check in checks(resource) {
+        match check {
+            Check::AsCreated => causes.extend(validate_create(resource, new)),
+            Check::AsChanged => {
+                causes.extend(as_changed(new, old));
+                if needs_domains(resource) {
+                    causes.extend(finalizers_without_domain(new));
+                }
+            }
         }
     }
     causes
 }
 
-/// What a kind checks again when an object is updated.
-enum Checks {
-    Nothing,
+enum Check {
     AsCreated,
     AsChanged,
-    Both,
 }
 
-impl Checks {
-    fn of(resource: &Resource) -> Self {
-        match (&*resource.group, &*resource.kind) {
-            ("policy", "PodDisruptionBudget") => Self::Nothing,
-            ("", "LimitRange") | ("storage.k8s.io", "CSINode") | ("admissionregistration.k8s.io", _) => {
-                Self::AsCreated
-            }
-            ("rbac.authorization.k8s.io", _) => Self::Both,
-            _ => Self::AsChanged,
+/// What a kind checks once more when an object is updated, and in what order.
+fn checks(resource: &Resource) -> &'static [Check] {
+    match (&*resource.group, &*resource.kind) {
+        ("policy", "PodDisruptionBudget") => &[],
+        ("", "LimitRange") | ("storage.k8s.io", "CSINode") | ("admissionregistration.k8s.io", _) => {
+            &[Check::AsCreated]
         }
+        ("rbac.authorization.k8s.io", _)
+        | ("", "Namespace" | "Node" | "PersistentVolume")
+        | ("batch", "Job")
+        | ("node.k8s.io", "RuntimeClass")
+        | ("storage.k8s.io", "StorageClass") => &[Check::AsCreated, Check::AsChanged],
+        ("", "ConfigMap" | "Pod" | "Secret") => &[Check::AsChanged, Check::AsCreated],
+        _ => &[Check::AsChanged],
     }
 }
 
 /// Whether finalizers must be standard ones or have a domain.
 fn needs_domains(resource: &Resource) -> bool {
     match &*resource.group {
-        "" | "apps" | "autoscaling" | "batch" | "discovery.k8s.io" | "events.k8s.io"
-        | "rbac.authorization.k8s.io" | "scheduling.k8s.io" | "storage.k8s.io" => true,
+        ""
+        | "apps"
+        | "autoscaling"
+        | "batch"
+        | "discovery.k8s.io"
+        | "events.k8s.io"
+        | "rbac.authorization.k8s.io"
+        | "scheduling.k8s.io"
+        | "storage.k8s.io" => true,
         // Custom resources, and the kinds that leave it at what holds for all.
         _ => false,
     }
@@ -126,9 +140,6 @@ fn as_changed(new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     if !text(old, "deletionTimestamp").is_empty() {
         causes.extend(new_finalizers(new, old));
-    }
-    if text(new, "resourceVersion").is_empty() {
-        causes.push(invalid("metadata.resourceVersion", "", "must be specified for an update"));
     }
     if generation(new) < generation(old) {
         let said = generation(new).to_string();
@@ -311,7 +322,12 @@ mod tests {
             return (**found).clone();
         }
         let custom = kinds.find("", "v1", "pods").unwrap();
-        Resource { group: "example.com".into(), kind: "Widget".into(), scope: Scope::Namespaced, ..(**custom).clone() }
+        Resource {
+            group: "example.com".into(),
+            kind: "Widget".into(),
+            scope: Scope::Namespaced,
+            ..(**custom).clone()
+        }
     }
 
     fn said(causes: &[Cause]) -> Vec<String> {
@@ -330,38 +346,103 @@ mod tests {
         let cases: &[(&str, Value, &[&str])] = &[
             ("pods", fine.clone(), &[]),
             ("widgets", fine.clone(), &[]),
-            ("pods", json!({}), &["metadata.name: Required value: name or generateName is required", "metadata.namespace: Required value"]),
+            (
+                "pods",
+                json!({}),
+                &[
+                    "metadata.name: Required value: name or generateName is required",
+                    "metadata.namespace: Required value",
+                ],
+            ),
             ("pods", with("generateName", json!("a-")), &[]),
             ("nodes", fine.clone(), &["metadata.namespace: Forbidden: not allowed on this type"]),
-            ("pods", with("name", json!("A")), &[&format!("metadata.name: Invalid value: \"A\": {NO_SUBDOMAIN}")]),
-            ("pods", with("generateName", json!("A")), &[&format!("metadata.generateName: Invalid value: \"A\": {NO_SUBDOMAIN}")]),
+            (
+                "pods",
+                with("name", json!("A")),
+                &[&format!("metadata.name: Invalid value: \"A\": {NO_SUBDOMAIN}")],
+            ),
+            (
+                "pods",
+                with("generateName", json!("A")),
+                &[&format!("metadata.generateName: Invalid value: \"A\": {NO_SUBDOMAIN}")],
+            ),
             ("replicationcontrollers", with("generateName", json!("A")), &[]),
-            ("pods", with("namespace", json!("a.b")), &["metadata.namespace: Invalid value: \"a.b\": must not contain dots"]),
-            ("pods", with("generation", json!(-1)), &["metadata.generation: Invalid value: -1: must be greater than or equal to 0"]),
+            (
+                "pods",
+                with("namespace", json!("a.b")),
+                &["metadata.namespace: Invalid value: \"a.b\": must not contain dots"],
+            ),
+            (
+                "pods",
+                with("generation", json!(-1)),
+                &["metadata.generation: Invalid value: -1: must be greater than or equal to 0"],
+            ),
             ("pods", with("finalizers", json!(["example.com/a", "kubernetes", "orphan"])), &[]),
-            ("pods", with("finalizers", json!(["orphan", "x"])), &["metadata.finalizers[1]: Invalid value: \"x\": name is neither a standard finalizer name nor is it fully qualified"]),
+            (
+                "pods",
+                with("finalizers", json!(["orphan", "x"])),
+                &[
+                    "metadata.finalizers[1]: Invalid value: \"x\": name is neither a standard finalizer name nor is it fully qualified",
+                ],
+            ),
             ("widgets", with("finalizers", json!(["x"])), &[]),
             ("leases", with("finalizers", json!(["x"])), &[]),
-            ("pods", with("finalizers", json!(["orphan", "foregroundDeletion"])), &["metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and foregroundDeletion cannot be both set"]),
-            ("widgets", with("ownerReferences", json!([{}])), &[
-                "metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty",
-                "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty",
-                "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
-                "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
-            ]),
-            ("pods", with("ownerReferences", json!([{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"}])), &[
-                "metadata.ownerReferences: Invalid value: {\"apiVersion\":\"v1\",\"kind\":\"Event\",\"name\":\"e\",\"uid\":\"u\"}: /v1, Kind=Event is disallowed from being an owner",
-            ]),
-            ("pods", with("ownerReferences", json!([owner("A", "a"), owner("B", "b")])), &[
-                "metadata.ownerReferences: Invalid value: [{\"apiVersion\":\"v1\",\"kind\":\"A\",\"name\":\"a\",\"uid\":\"u\",\"controller\":true},{\"apiVersion\":\"v1\",\"kind\":\"B\",\"name\":\"b\",\"uid\":\"u\",\"controller\":true}]: Only one reference can have Controller set to true. Found \"true\" in references for A/a and B/b",
-            ]),
-            ("pods", with("managedFields", json!([{"operation": "x", "fieldsType": "y", "manager": "a\n"}])), &[
-                "metadata.managedFields[0].operation: Invalid value: \"x\": must be `Apply` or `Update`",
-                "metadata.managedFields[0].fieldsType: Invalid value: \"y\": must be `FieldsV1`",
-                "metadata.managedFields[0].manager: Invalid value: \"a\\n\": invalid character U+000A (at position 1)",
-            ]),
-            ("cronjobs", with("name", json!("a".repeat(53))), &[&format!("metadata.name: Invalid value: \"{}\": must be no more than 52 characters", "a".repeat(53))]),
-            ("customresourcedefinitions", json!({"name": "a"}), &["metadata.name: Invalid value: \"a\": must be spec.names.plural+\".\"+spec.group"]),
+            (
+                "pods",
+                with("finalizers", json!(["orphan", "foregroundDeletion"])),
+                &[
+                    "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\"]: finalizer orphan and foregroundDeletion cannot be both set",
+                ],
+            ),
+            (
+                "widgets",
+                with("ownerReferences", json!([{}])),
+                &[
+                    "metadata.ownerReferences.apiVersion: Invalid value: \"\": version must not be empty",
+                    "metadata.ownerReferences.kind: Invalid value: \"\": must not be empty",
+                    "metadata.ownerReferences.name: Invalid value: \"\": must not be empty",
+                    "metadata.ownerReferences.uid: Invalid value: \"\": must not be empty",
+                ],
+            ),
+            (
+                "pods",
+                with(
+                    "ownerReferences",
+                    json!([{"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"}]),
+                ),
+                &[
+                    "metadata.ownerReferences: Invalid value: {\"apiVersion\":\"v1\",\"kind\":\"Event\",\"name\":\"e\",\"uid\":\"u\"}: /v1, Kind=Event is disallowed from being an owner",
+                ],
+            ),
+            (
+                "pods",
+                with("ownerReferences", json!([owner("A", "a"), owner("B", "b")])),
+                &[
+                    "metadata.ownerReferences: Invalid value: [{\"apiVersion\":\"v1\",\"kind\":\"A\",\"name\":\"a\",\"uid\":\"u\",\"controller\":true},{\"apiVersion\":\"v1\",\"kind\":\"B\",\"name\":\"b\",\"uid\":\"u\",\"controller\":true}]: Only one reference can have Controller set to true. Found \"true\" in references for A/a and B/b",
+                ],
+            ),
+            (
+                "pods",
+                with("managedFields", json!([{"operation": "x", "fieldsType": "y", "manager": "a\n"}])),
+                &[
+                    "metadata.managedFields[0].operation: Invalid value: \"x\": must be `Apply` or `Update`",
+                    "metadata.managedFields[0].fieldsType: Invalid value: \"y\": must be `FieldsV1`",
+                    "metadata.managedFields[0].manager: Invalid value: \"a\\n\": invalid character U+000A (at position 1)",
+                ],
+            ),
+            (
+                "cronjobs",
+                with("name", json!("a".repeat(53))),
+                &[&format!(
+                    "metadata.name: Invalid value: \"{}\": must be no more than 52 characters",
+                    "a".repeat(53)
+                )],
+            ),
+            (
+                "customresourcedefinitions",
+                json!({"name": "a"}),
+                &["metadata.name: Invalid value: \"a\": must be spec.names.plural+\".\"+spec.group"],
+            ),
             ("customresourcedefinitions", json!({"name": "widgets.example.com"}), &[]),
         ];
         for (plural, metadata, expected) in cases {
@@ -377,21 +458,35 @@ mod tests {
             "name": "a", "namespace": "b", "uid": "u", "resourceVersion": "1", "generation": 2,
             "creationTimestamp": "2026-01-01T00:00:00Z",
         });
-        let no_version = "metadata.resourceVersion: Invalid value: \"\": must be specified for an update";
+        let no_version = "metadata.resourceVersion: Invalid value: 0: must be specified for an update";
         let dotted = "metadata.finalizers[0]: Invalid value: \"x\": name is neither a standard finalizer name nor is it fully qualified";
         let added = "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{\"example.com/a\", \"example.com/b\"}";
         let cases: &[(&str, &str, Value, &[&str])] = &[
             ("pods", "labels", json!({"a": "b"}), &[]),
-            ("pods", "resourceVersion", json!(""), &[no_version, no_version]),
+            ("leases", "resourceVersion", json!(""), &[no_version]),
             ("poddisruptionbudgets", "resourceVersion", json!(""), &[no_version]),
-            ("limitranges", "resourceVersion", json!(""), &[no_version]),
-            ("roles", "resourceVersion", json!(""), &[no_version, no_version]),
             ("widgets", "name", json!("c"), &["metadata.name: Invalid value: \"c\": field is immutable"; 2]),
             ("pods", "uid", json!("v"), &["metadata.uid: Invalid value: \"v\": field is immutable"; 2]),
-            ("pods", "generation", json!(1), &["metadata.generation: Invalid value: 1: must not be decremented"; 2]),
-            ("pods", "creationTimestamp", Value::Null, &["metadata.creationTimestamp: Invalid value: null: field is immutable"; 2]),
-            ("pods", "deletionGracePeriodSeconds", json!(5), &["metadata.deletionGracePeriodSeconds: Invalid value: 5: field is immutable"; 2]),
-            ("pods", "finalizers", json!(["x"]), &[dotted]),
+            (
+                "pods",
+                "generation",
+                json!(1),
+                &["metadata.generation: Invalid value: 1: must not be decremented"; 2],
+            ),
+            (
+                "pods",
+                "creationTimestamp",
+                Value::Null,
+                &["metadata.creationTimestamp: Invalid value: null: field is immutable"; 2],
+            ),
+            (
+                "pods",
+                "deletionGracePeriodSeconds",
+                json!(5),
+                &["metadata.deletionGracePeriodSeconds: Invalid value: 5: field is immutable"; 2],
+            ),
+            ("pods", "finalizers", json!(["x"]), &[dotted, dotted]),
+            ("services", "finalizers", json!(["x"]), &[dotted]),
             ("limitranges", "finalizers", json!(["x"]), &[dotted]),
             ("roles", "finalizers", json!(["x"]), &[dotted, dotted]),
             ("widgets", "finalizers", json!(["x"]), &[]),

@@ -98,7 +98,7 @@ impl Field {
                 ip => ip.into(),
             },
             Self::Empty => "".into(),
-            Self::Custom(path) => match path.find(object).unwrap_or_default().first() {
+            Self::Custom(path) => match path.find(object).unwrap_or_default().first().copied() {
                 None | Some(Value::Null) => "".into(),
                 Some(Value::String(text)) => text.as_str().into(),
                 Some(other) => other.to_string().into(),
@@ -203,7 +203,15 @@ const EVENTS: &[(&str, Field)] = &[
     ("involvedObject.fieldPath", REGARDING_FIELD_PATH),
     ("reason", Field::Text(&["/reason"])),
     ("reportingComponent", REPORTER),
-    ("source", Field::Text(&["/source/component", "/deprecatedSource/component", "/reportingComponent", "/reportingController"])),
+    (
+        "source",
+        Field::Text(&[
+            "/source/component",
+            "/deprecatedSource/component",
+            "/reportingComponent",
+            "/reportingController",
+        ]),
+    ),
     ("type", Field::Text(&["/type"])),
 ];
 
@@ -318,7 +326,8 @@ mod tests {
             "reason": "Killing", "reportingComponent": "kubelet", "type": "Normal",
         });
         let new_event = json!({"metadata": {"name": "a"}, "regarding": {"kind": "Pod"}, "reportingController": "kubelet"});
-        let widget = json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"color": "a,b=c\\", "size": 5}});
+        let widget =
+            json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"color": "a,b=c\\", "size": 5}});
         for (group, plural, object, query, selected) in [
             ("", "pods", &pod, "", true),
             ("", "pods", &pod, ",", true),
@@ -336,7 +345,13 @@ mod tests {
             ("", "nodes", &json!({"spec": {"unschedulable": true}}), "spec.unschedulable=true", true),
             ("", "nodes", &json!({}), "spec.unschedulable=true", false),
             ("", "events", &event, "involvedObject.kind=Pod,involvedObject.name=p,involvedObject.uid=", true),
-            ("", "events", &event, "reason=Killing,source=kubelet,reportingComponent=kubelet,type=Normal", true),
+            (
+                "",
+                "events",
+                &event,
+                "reason=Killing,source=kubelet,reportingComponent=kubelet,type=Normal",
+                true,
+            ),
             ("events.k8s.io", "events", &new_event, "regarding.kind=Pod,reportingController=kubelet", true),
             ("", "namespaces", &json!({"status": {"phase": "Active"}}), "status.phase=Active", true),
             ("", "secrets", &json!({"type": "Opaque"}), "type=Opaque", true),
@@ -383,7 +398,12 @@ mod tests {
                 "\"x\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
             ),
             ("example.com", "widgets", "spec.other=1", "field label not supported: spec.other"),
-            ("example.com", "globals", "metadata.namespace=", "field label not supported: metadata.namespace"),
+            (
+                "example.com",
+                "globals",
+                "metadata.namespace=",
+                "field label not supported: metadata.namespace",
+            ),
         ] {
             let failure = FieldSelector::parse(query, &resource(group, plural), &selectable()).unwrap_err();
             assert_eq!((failure.code(), &*failure.message), (400, why), "{plural} {query}");

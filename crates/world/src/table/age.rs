@@ -33,7 +33,11 @@ pub(super) fn short(duration: SignedDuration) -> String {
 }
 
 fn with_rest(large: i64, large_unit: &str, small: i64, small_unit: &str) -> String {
-    if small == 0 { format!("{large}{large_unit}") } else { format!("{large}{large_unit}{small}{small_unit}") }
+    if small == 0 {
+        format!("{large}{large_unit}")
+    } else {
+        format!("{large}{large_unit}{small}{small_unit}")
+    }
 }
 
 #[cfg(test)]

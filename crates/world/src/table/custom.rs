@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use super::age;
 use super::cells::View;
 use super::columns::{CREATED, NAME};
 use super::path::JsonPath;
-use super::age;
 
 /// One of `additionalPrinterColumns`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]
@@ -42,7 +42,8 @@ impl Printer {
             priority: 0,
         };
         let columns = if columns.is_empty() { &[age] } else { columns };
-        let read = columns.iter().map_while(|column| Some((column.clone(), JsonPath::parse(&column.json_path)?)));
+        let read =
+            columns.iter().map_while(|column| Some((column.clone(), JsonPath::parse(&column.json_path)?)));
         Self { columns: read.collect() }
     }
 
@@ -58,7 +59,9 @@ impl Printer {
                 "priority": column.priority,
             })
         };
-        std::iter::once(NAME.definition()).chain(self.columns.iter().map(|(column, _)| of_column(column))).collect()
+        std::iter::once(NAME.definition())
+            .chain(self.columns.iter().map(|(column, _)| of_column(column)))
+            .collect()
     }
 
     pub(super) fn cells(&self, view: View<'_>) -> Vec<Value> {
@@ -75,19 +78,23 @@ fn cell(kind: &str, value: &Value, view: View<'_>) -> Value {
     match (kind, value) {
         ("string", _) => json!(printed(value)),
         ("integer", Value::Number(number)) => {
-            #[expect(clippy::cast_possible_truncation, reason = "the API server cuts off, too")]
-            let whole = number.as_i64().or_else(|| number.as_f64().map(|number| number as i64));
+            let whole = number.as_i64().or_else(|| number.as_f64().map(cut_off));
             json!(whole)
         }
         ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) => value.clone(),
         ("date", Value::String(written)) => match &**written {
-            "" | "null" => json!("<unknown>"),
-            "0001-01-01T00:00:00Z" => json!("<unknown>"),
+            "" | "null" | "0001-01-01T00:00:00Z" => json!("<unknown>"),
             _ if age::moment(written).is_none() => json!("<invalid>"),
             _ => json!(age::since(written, view.now)),
         },
         _ => Value::Null,
     }
+}
+
+/// Without what is after the point. What is too large gives the least number, as in Go on most machines.
+#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "that is what it is for")]
+fn cut_off(number: f64) -> i64 {
+    if number.abs() < i64::MAX as f64 { number as i64 } else { i64::MIN }
 }
 
 /// A value as text: lists and objects as JSON, the rest as it is.

@@ -1,5 +1,10 @@
 //! The tables that `kubectl get` shows: the server makes them, kubectl prints them.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "a failure is told once per request, and then the request is over"
+)]
+
 mod age;
 mod cells;
 mod columns;
@@ -10,7 +15,7 @@ mod pods;
 mod workloads;
 
 pub use custom::PrinterColumn;
-pub use path::JsonPath;
+pub use path::{DoesNotFit, JsonPath};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};

@@ -122,13 +122,7 @@ pub(super) fn endpoint_slice(view: View<'_>) -> Vec<Value> {
     let addresses = view.list("/endpoints").iter().flat_map(|endpoint| list(&endpoint["addresses"]));
     let addresses: Vec<String> = addresses.map(|address| text(address).to_owned()).collect();
     let shown = |all: &[String]| json!(non_empty(&first_three(all), "<unset>"));
-    vec![
-        json!(view.name()),
-        json!(view.text("/addressType")),
-        shown(&ports),
-        shown(&addresses),
-        view.age(),
-    ]
+    vec![json!(view.name()), json!(view.text("/addressType")), shown(&ports), shown(&addresses), view.age()]
 }
 
 fn first_three(all: &[String]) -> String {

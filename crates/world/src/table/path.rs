@@ -15,11 +15,18 @@ enum Step {
     /// All of a list's elements, or of an object's values.
     Any,
     /// The elements from one index up to another, where negative ones count from the end.
-    Slice { from: i64, to: Option<i64> },
+    Slice {
+        from: i64,
+        to: Option<i64>,
+    },
     /// The elements of a list for which something is there.
     With(JsonPath),
     /// The elements of a list for which a comparison holds.
-    Where { left: JsonPath, operator: Comparison, right: Value },
+    Where {
+        left: JsonPath,
+        operator: Comparison,
+        right: Value,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,16 +190,13 @@ fn subscript(inside: &str) -> Option<Step> {
             return Some(Step::Field(name.replace('\\', "")));
         }
     }
-    let (from, to) = match inside.split_once(':') {
-        Some((from, to)) => {
-            let number = |text: &str| if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) };
-            (number(from)?.unwrap_or(0), number(to)?)
-        }
-        None => {
-            let index: i64 = inside.parse().ok()?;
-            // After the last there is only the end.
-            (index, if index == -1 { None } else { Some(index.checked_add(1)?) })
-        }
+    let (from, to) = if let Some((from, to)) = inside.split_once(':') {
+        let number = |text: &str| if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) };
+        (number(from)?.unwrap_or(0), number(to)?)
+    } else {
+        let index: i64 = inside.parse().ok()?;
+        // After the last there is only the end.
+        (index, if index == -1 { None } else { Some(index.checked_add(1)?) })
     };
     Some(Step::Slice { from, to })
 }
@@ -311,7 +315,18 @@ mod tests {
 
     #[test]
     fn what_is_no_path_is_refused() {
-        for path in ["a", ".a[", ".a[x]", ".a[?(@.b", ".a[?(@.b=='x]", ".a[?(@.b=x)]", ".a..b", ".a]", ".a b", ".a[?(@.b=!1)]"] {
+        for path in [
+            "a",
+            ".a[",
+            ".a[x]",
+            ".a[?(@.b",
+            ".a[?(@.b=='x]",
+            ".a[?(@.b=x)]",
+            ".a..b",
+            ".a]",
+            ".a b",
+            ".a[?(@.b=!1)]",
+        ] {
             assert_eq!(JsonPath::parse(path), None, "{path}");
         }
     }

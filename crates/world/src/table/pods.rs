@@ -52,8 +52,9 @@ impl State {
             restarts: 0,
             last_restart: None,
         };
-        let is_gated =
-            |condition: &Value| condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated";
+        let is_gated = |condition: &Value| {
+            condition["type"] == "PodScheduled" && condition["reason"] == "SchedulingGated"
+        };
         if view.list("/status/conditions").iter().any(is_gated) {
             "SchedulingGated".clone_into(&mut state.word);
         }

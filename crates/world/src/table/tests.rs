@@ -42,10 +42,16 @@ fn cells(group: &str, plural: &str, fields: &Value) -> Value {
 
 #[test]
 fn kinds_have_cells() {
-    let template = json!({"spec": {"containers": [{"name": "x", "image": "i"}, {"name": "y", "image": "j"}]}});
+    let template =
+        json!({"spec": {"containers": [{"name": "x", "image": "i"}, {"name": "y", "image": "j"}]}});
     let selector = json!({"matchLabels": {"app": "x"}});
     let rows = [
-        ("", "configmaps", json!({"data": {"a": "", "b": ""}, "binaryData": {"c": ""}}), json!(["a", 3, "60m"])),
+        (
+            "",
+            "configmaps",
+            json!({"data": {"a": "", "b": ""}, "binaryData": {"c": ""}}),
+            json!(["a", 3, "60m"]),
+        ),
         ("", "configmaps", json!({"metadata": {"creationTimestamp": null}}), json!(["a", 0, "<unknown>"])),
         ("", "secrets", json!({"type": "Opaque", "data": {"a": ""}}), json!(["a", "Opaque", 1, "60m"])),
         ("", "serviceaccounts", json!({}), json!(["a", "60m"])),
@@ -53,7 +59,12 @@ fn kinds_have_cells() {
         ("", "limitranges", json!({}), json!(["a", "2026-01-01T00:00:00Z"])),
         ("rbac.authorization.k8s.io", "roles", json!({}), json!(["a", "2026-01-01T00:00:00Z"])),
         ("rbac.authorization.k8s.io", "clusterroles", json!({}), json!(["a", "2026-01-01T00:00:00Z"])),
-        ("apiextensions.k8s.io", "customresourcedefinitions", json!({}), json!(["a", "2026-01-01T00:00:00Z"])),
+        (
+            "apiextensions.k8s.io",
+            "customresourcedefinitions",
+            json!({}),
+            json!(["a", "2026-01-01T00:00:00Z"]),
+        ),
         (
             "",
             "podtemplates",
@@ -107,8 +118,18 @@ fn kinds_have_cells() {
             json!({"spec": {"minAvailable": "50%"}, "status": {"disruptionsAllowed": 2}}),
             json!(["a", "50%", "N/A", 2, "60m"]),
         ),
-        ("policy", "poddisruptionbudgets", json!({"spec": {"maxUnavailable": 1}}), json!(["a", "N/A", "1", 0, "60m"])),
-        ("coordination.k8s.io", "leases", json!({"spec": {"holderIdentity": "me"}}), json!(["a", "me", "60m"])),
+        (
+            "policy",
+            "poddisruptionbudgets",
+            json!({"spec": {"maxUnavailable": 1}}),
+            json!(["a", "N/A", "1", 0, "60m"]),
+        ),
+        (
+            "coordination.k8s.io",
+            "leases",
+            json!({"spec": {"holderIdentity": "me"}}),
+            json!(["a", "me", "60m"]),
+        ),
         ("storage.k8s.io", "csinodes", json!({"spec": {"drivers": [{}, {}]}}), json!(["a", 2, "60m"])),
         ("node.k8s.io", "runtimeclasses", json!({"handler": "h"}), json!(["a", "h", "60m"])),
         (
@@ -117,7 +138,12 @@ fn kinds_have_cells() {
             json!({"webhooks": [{}]}),
             json!(["a", 1, "60m"]),
         ),
-        ("admissionregistration.k8s.io", "validatingwebhookconfigurations", json!({}), json!(["a", 0, "60m"])),
+        (
+            "admissionregistration.k8s.io",
+            "validatingwebhookconfigurations",
+            json!({}),
+            json!(["a", 0, "60m"]),
+        ),
         (
             "scheduling.k8s.io",
             "priorityclasses",
@@ -130,7 +156,12 @@ fn kinds_have_cells() {
             json!({"metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "p", "reclaimPolicy": "Retain", "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true}),
             json!(["a (default)", "p", "Retain", "WaitForFirstConsumer", true, "60m"]),
         ),
-        ("storage.k8s.io", "storageclasses", json!({}), json!(["a", "", "Delete", "Immediate", false, "60m"])),
+        (
+            "storage.k8s.io",
+            "storageclasses",
+            json!({}),
+            json!(["a", "", "Delete", "Immediate", false, "60m"]),
+        ),
         (
             "rbac.authorization.k8s.io",
             "rolebindings",
@@ -183,14 +214,24 @@ fn kinds_have_cells() {
             json!(["a", "10.0.0.1:80,[fd00::1]:80,10.0.0.1:443 + 1 more...", "60m"]),
         ),
         ("", "endpoints", json!({}), json!(["a", "<none>", "60m"])),
-        ("", "endpoints", json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}]}]}), json!(["a", "10.0.0.1", "60m"])),
+        (
+            "",
+            "endpoints",
+            json!({"subsets": [{"addresses": [{"ip": "10.0.0.1"}]}]}),
+            json!(["a", "10.0.0.1", "60m"]),
+        ),
         (
             "discovery.k8s.io",
             "endpointslices",
             json!({"addressType": "IPv4", "ports": [{"port": 80}, {"name": "x"}, {}], "endpoints": [{"addresses": ["1.1.1.1", "1.1.1.2"]}, {"addresses": ["1.1.1.3", "1.1.1.4"]}]}),
             json!(["a", "IPv4", "80,x,*", "1.1.1.1,1.1.1.2,1.1.1.3 + 1 more...", "60m"]),
         ),
-        ("discovery.k8s.io", "endpointslices", json!({"addressType": "IPv4"}), json!(["a", "IPv4", "<unset>", "<unset>", "60m"])),
+        (
+            "discovery.k8s.io",
+            "endpointslices",
+            json!({"addressType": "IPv4"}),
+            json!(["a", "IPv4", "<unset>", "<unset>", "60m"]),
+        ),
     ];
     for (group, plural, fields, expected) in rows {
         assert_eq!(cells(group, plural, &fields), expected, "{plural} {fields}");
@@ -212,8 +253,16 @@ fn pods_are_told_in_a_word() {
             json!({"phase": "Pending", "conditions": [{"type": "PodScheduled", "reason": "SchedulingGated"}]}),
             ["0/2", "SchedulingGated", "0"],
         ),
-        (json!({}), json!({"phase": "Running", "containerStatuses": [running, running]}), ["2/2", "Running", "0"]),
-        (json!({}), json!({"phase": "Pending", "containerStatuses": [waiting("ContainerCreating")]}), ["0/2", "ContainerCreating", "0"]),
+        (
+            json!({}),
+            json!({"phase": "Running", "containerStatuses": [running, running]}),
+            ["2/2", "Running", "0"],
+        ),
+        (
+            json!({}),
+            json!({"phase": "Pending", "containerStatuses": [waiting("ContainerCreating")]}),
+            ["0/2", "ContainerCreating", "0"],
+        ),
         (
             json!({}),
             json!({"phase": "Running", "containerStatuses": [
@@ -222,24 +271,50 @@ fn pods_are_told_in_a_word() {
             ]}),
             ["1/2", "CrashLoopBackOff", "3 (5m ago)"],
         ),
-        (json!({}), json!({"phase": "Succeeded", "containerStatuses": [done, done]}), ["0/2", "Completed", "0"]),
+        (
+            json!({}),
+            json!({"phase": "Succeeded", "containerStatuses": [done, done]}),
+            ["0/2", "Completed", "0"],
+        ),
         (json!({}), json!({"phase": "Failed", "containerStatuses": [done, failed]}), ["0/2", "Error", "0"]),
-        (json!({}), json!({"phase": "Running", "containerStatuses": [done, running]}), ["1/2", "NotReady", "0"]),
+        (
+            json!({}),
+            json!({"phase": "Running", "containerStatuses": [done, running]}),
+            ["1/2", "NotReady", "0"],
+        ),
         (
             json!({}),
             json!({"phase": "Running", "containerStatuses": [done, running], "conditions": [{"type": "Ready", "status": "True"}]}),
             ["1/2", "Running", "0"],
         ),
-        (json!({}), json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 2}}}]}), ["0/2", "ExitCode:2", "0"]),
-        (json!({}), json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 137, "signal": 9}}}]}), ["0/2", "Signal:9", "0"]),
-        (json!({}), init(json!([{"state": {"waiting": {"reason": "PodInitializing"}}}])), ["0/2", "Init:0/3", "0"]),
+        (
+            json!({}),
+            json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 2}}}]}),
+            ["0/2", "ExitCode:2", "0"],
+        ),
+        (
+            json!({}),
+            json!({"phase": "Failed", "containerStatuses": [{"state": {"terminated": {"exitCode": 137, "signal": 9}}}]}),
+            ["0/2", "Signal:9", "0"],
+        ),
+        (
+            json!({}),
+            init(json!([{"state": {"waiting": {"reason": "PodInitializing"}}}])),
+            ["0/2", "Init:0/3", "0"],
+        ),
         (json!({}), init(json!([done, {"state": {"running": {}}}])), ["0/2", "Init:1/3", "0"]),
         (json!({}), init(json!([waiting("ImagePullBackOff")])), ["0/2", "Init:ImagePullBackOff", "0"]),
         (json!({}), init(json!([failed])), ["0/2", "Init:Error", "0"]),
-        (json!({}), init(json!([{"state": {"terminated": {"exitCode": 3}}}])), ["0/2", "Init:ExitCode:3", "0"]),
         (
             json!({}),
-            init(json!([{"restartCount": 2, "state": {"running": {}}, "lastState": {"terminated": {"finishedAt": "2026-01-01T00:59:00Z"}}}])),
+            init(json!([{"state": {"terminated": {"exitCode": 3}}}])),
+            ["0/2", "Init:ExitCode:3", "0"],
+        ),
+        (
+            json!({}),
+            init(
+                json!([{"restartCount": 2, "state": {"running": {}}, "lastState": {"terminated": {"finishedAt": "2026-01-01T00:59:00Z"}}}]),
+            ),
             ["0/2", "Init:0/3", "2 (60s ago)"],
         ),
         (
@@ -254,7 +329,8 @@ fn pods_are_told_in_a_word() {
         ),
     ];
     for (spec, status, [ready, word, restarts]) in rows {
-        let mut fields = json!({"spec": {"containers": [{}, {}], "initContainers": [{}, {}, {}]}, "status": status});
+        let mut fields =
+            json!({"spec": {"containers": [{}, {}], "initContainers": [{}, {}, {}]}, "status": status});
         for (key, value) in spec.as_object().unwrap() {
             fields["spec"][key] = value.clone();
         }
@@ -262,7 +338,12 @@ fn pods_are_told_in_a_word() {
         assert_eq!(cells("", "pods", &fields), expected, "{fields}");
     }
     let deleted = |status: Value| {
-        cells("", "pods", &json!({"metadata": {"deletionTimestamp": "2026-01-01T00:30:00Z"}, "status": status}))[2].clone()
+        cells(
+            "",
+            "pods",
+            &json!({"metadata": {"deletionTimestamp": "2026-01-01T00:30:00Z"}, "status": status}),
+        )[2]
+        .clone()
     };
     assert_eq!(deleted(json!({"phase": "Running"})), "Terminating");
     assert_eq!(deleted(json!({"phase": "Running", "reason": "NodeLost"})), "Unknown");
@@ -285,14 +366,19 @@ fn nodes_have_a_status() {
         (json!({}), "Unknown", "<none>"),
         (json!({"status": ready("True")}), "Ready", "<none>"),
         (json!({"status": ready("Unknown")}), "NotReady", "<none>"),
-        (json!({"status": ready("False"), "spec": {"unschedulable": true}}), "NotReady,SchedulingDisabled", "<none>"),
+        (
+            json!({"status": ready("False"), "spec": {"unschedulable": true}}),
+            "NotReady,SchedulingDisabled",
+            "<none>",
+        ),
         (
             json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "agent", "node-role.kubernetes.io/": ""}}}),
             "Unknown",
             "agent,worker",
         ),
     ] {
-        let expected = json!(["a", status, roles, "60m", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"]);
+        let expected =
+            json!(["a", status, roles, "60m", "", "<none>", "<none>", "<unknown>", "<unknown>", "<unknown>"]);
         assert_eq!(cells("", "nodes", &fields), expected, "{fields}");
     }
     let status = json!({
@@ -301,7 +387,18 @@ fn nodes_have_a_status() {
     });
     assert_eq!(
         cells("", "nodes", &json!({"status": status})),
-        json!(["a", "Unknown", "<none>", "60m", "v1.36.4", "10.0.0.1", "1.2.3.4", "Linux", "6.1 (arm64)", "containerd://2"])
+        json!([
+            "a",
+            "Unknown",
+            "<none>",
+            "60m",
+            "v1.36.4",
+            "10.0.0.1",
+            "1.2.3.4",
+            "Linux",
+            "6.1 (arm64)",
+            "containerd://2"
+        ])
     );
 }
 
@@ -310,7 +407,13 @@ fn services_have_addresses() {
     let ingress = json!({"loadBalancer": {"ingress": [{"hostname": "b.example.com"}, {"ip": "1.2.3.4"}]}});
     for (spec, status, cluster, external, ports) in [
         (json!({"type": "ClusterIP", "clusterIPs": ["10.0.0.1"]}), json!({}), "10.0.0.1", "<none>", "<none>"),
-        (json!({"type": "ClusterIP", "clusterIPs": ["None"], "externalIPs": ["1.1.1.1", "2.2.2.2"]}), json!({}), "None", "1.1.1.1,2.2.2.2", "<none>"),
+        (
+            json!({"type": "ClusterIP", "clusterIPs": ["None"], "externalIPs": ["1.1.1.1", "2.2.2.2"]}),
+            json!({}),
+            "None",
+            "1.1.1.1,2.2.2.2",
+            "<none>",
+        ),
         (
             json!({"type": "NodePort", "clusterIP": "10.0.0.1", "ports": [{"port": 80, "nodePort": 30080, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}),
             json!({}),
@@ -320,7 +423,13 @@ fn services_have_addresses() {
         ),
         (json!({"type": "LoadBalancer"}), json!({}), "<none>", "<pending>", "<none>"),
         (json!({"type": "LoadBalancer"}), ingress.clone(), "<none>", "1.2.3.4,b.example.com", "<none>"),
-        (json!({"type": "LoadBalancer", "externalIPs": ["9.9.9.9"]}), ingress, "<none>", "1.2.3.4,b.example.com,9.9.9.9", "<none>"),
+        (
+            json!({"type": "LoadBalancer", "externalIPs": ["9.9.9.9"]}),
+            ingress,
+            "<none>",
+            "1.2.3.4,b.example.com,9.9.9.9",
+            "<none>",
+        ),
         (json!({"type": "ExternalName", "externalName": "x.y"}), json!({}), "<none>", "x.y", "<none>"),
     ] {
         let expected = json!(["a", spec["type"], cluster, external, ports, "60m", "<none>"]);
@@ -335,7 +444,13 @@ fn jobs_have_a_status() {
     for (spec, status, word, completions, duration) in [
         (json!({}), json!({}), "Running", "0/1", ""),
         (json!({"completions": 3}), json!({"succeeded": 1, "startTime": start}), "Running", "1/3", "2m"),
-        (json!({"parallelism": 3}), json!({"startTime": start, "completionTime": "2026-01-01T00:58:30Z"}), "Running", "0/1 of 3", "30s"),
+        (
+            json!({"parallelism": 3}),
+            json!({"startTime": start, "completionTime": "2026-01-01T00:58:30Z"}),
+            "Running",
+            "0/1 of 3",
+            "30s",
+        ),
         (json!({}), json!({"conditions": condition("Complete")}), "Complete", "0/1", ""),
         (json!({}), json!({"conditions": condition("Failed")}), "Failed", "0/1", ""),
         (json!({}), json!({"conditions": condition("Suspended")}), "Suspended", "0/1", ""),
@@ -349,7 +464,10 @@ fn jobs_have_a_status() {
     let dying = json!({"metadata": {"deletionTimestamp": start}});
     assert_eq!(cells("batch", "jobs", &dying)[1], "Terminating");
     for (fields, expected) in [
-        (json!({"spec": {"schedule": "* * * * *"}}), json!(["a", "* * * * *", "<none>", "<unset>", 0, "<none>"])),
+        (
+            json!({"spec": {"schedule": "* * * * *"}}),
+            json!(["a", "* * * * *", "<none>", "<unset>", 0, "<none>"]),
+        ),
         (
             json!({"spec": {"schedule": "@daily", "suspend": false, "timeZone": "Europe/Berlin"}, "status": {"active": [{}], "lastScheduleTime": start}}),
             json!(["a", "@daily", "Europe/Berlin", "False", 1, "2m"]),
@@ -367,7 +485,18 @@ fn events_come_in_two_forms() {
         "firstTimestamp": early, "lastTimestamp": late, "count": 4, "type": "Normal", "reason": "Killing", "message": " Stopping \n",
         "involvedObject": {"kind": "Pod", "name": "p", "fieldPath": "spec.containers{x}"}, "source": {"component": "kubelet", "host": "n"},
     });
-    let of_core = json!(["60s", "Normal", "Killing", "pod/p", "spec.containers{x}", "kubelet, n", "Stopping", "60m", 4, "a"]);
+    let of_core = json!([
+        "60s",
+        "Normal",
+        "Killing",
+        "pod/p",
+        "spec.containers{x}",
+        "kubelet, n",
+        "Stopping",
+        "60m",
+        4,
+        "a"
+    ]);
     assert_eq!(cells("", "events", &core), of_core);
     let new = json!({
         "eventTime": early, "type": "Warning", "reason": "X", "note": "Said", "regarding": {"kind": "Node"},
@@ -384,7 +513,8 @@ fn autoscalers_show_two_metrics() {
     let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 80}}});
     let of_cpu = json!({"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 50, "averageValue": "100m"}}});
     let memory = json!({"type": "ContainerResource", "containerResource": {"name": "memory", "target": {"averageValue": "1Gi"}}});
-    let of_memory = json!({"type": "ContainerResource", "containerResource": {"current": {"averageValue": "512Mi"}}});
+    let of_memory =
+        json!({"type": "ContainerResource", "containerResource": {"current": {"averageValue": "512Mi"}}});
     let pods = json!({"type": "Pods", "pods": {"target": {"averageValue": "5"}}});
     let external = |target: Value| json!({"type": "External", "external": {"target": target}});
     let of_external = |current: Value| json!({"type": "External", "external": {"current": current}});
@@ -392,12 +522,20 @@ fn autoscalers_show_two_metrics() {
         (json!([]), json!([]), "<none>"),
         (json!([cpu]), json!([]), "cpu: <unknown>/80%"),
         (json!([cpu]), json!([of_cpu]), "cpu: 50%/80%"),
-        (json!([{"type": "Resource", "resource": {"name": "cpu", "target": {}}}]), json!([]), "cpu: <unknown>/<auto>"),
+        (
+            json!([{"type": "Resource", "resource": {"name": "cpu", "target": {}}}]),
+            json!([]),
+            "cpu: <unknown>/<auto>",
+        ),
         (json!([memory]), json!([of_memory]), "memory: 512Mi/1Gi"),
         (json!([pods]), json!([]), "<unknown>/5"),
         (json!([pods]), json!([{"pods": {"current": {"averageValue": "3"}}}]), "3/5"),
         (json!([external(json!({"value": "10"}))]), json!([of_external(json!({"value": "4"}))]), "4/10"),
-        (json!([external(json!({"averageValue": "10"}))]), json!([of_external(json!({"value": "0"}))]), "<unknown>/10 (avg)"),
+        (
+            json!([external(json!({"averageValue": "10"}))]),
+            json!([of_external(json!({"value": "0"}))]),
+            "<unknown>/10 (avg)",
+        ),
         (json!([{"type": "New"}]), json!([]), "<unknown type>"),
         (json!([cpu, memory, pods]), json!([of_cpu]), "cpu: 50%/80%, memory: <unknown>/1Gi + 1 more..."),
     ] {
@@ -466,15 +604,22 @@ fn custom_resources_have_the_columns_of_their_definition() {
         let table = shown(&[column("C", kind, path)]);
         assert_eq!(table["rows"][0]["cells"], json!(["a", expected]), "{kind} {path}");
         let description = format!("Custom resource definition column (in JSONPath format): {path}");
-        let definition = json!({"name": "C", "type": kind, "format": "", "description": description, "priority": 0});
+        let definition =
+            json!({"name": "C", "type": kind, "format": "", "description": description, "priority": 0});
         assert_eq!(table["columnDefinitions"][1], definition);
     }
     let by_default = shown(&[]);
     assert_eq!(by_default["rows"][0]["cells"], json!(["a", "60m"]));
     assert_eq!(by_default["columnDefinitions"][1]["type"], "date");
-    let broken = shown(&[column("A", "string", ".spec.text"), column("B", "string", "no path"), column("C", "string", ".spec.text")]);
+    let broken = shown(&[
+        column("A", "string", ".spec.text"),
+        column("B", "string", "no path"),
+        column("C", "string", ".spec.text"),
+    ]);
     assert_eq!(broken["rows"][0]["cells"], json!(["a", "x"]));
-    let read: PrinterColumn = serde_json::from_value(json!({"name": "A", "type": "string", "jsonPath": ".a", "priority": 1})).unwrap();
+    let read: PrinterColumn =
+        serde_json::from_value(json!({"name": "A", "type": "string", "jsonPath": ".a", "priority": 1}))
+            .unwrap();
     assert_eq!(read, PrinterColumn { priority: 1, ..column("A", "string", ".a") });
 }
 
@@ -485,21 +630,32 @@ fn tables_say_what_they_are_about() {
     let meta = json!({"resourceVersion": "5", "continue": "c", "remainingItemCount": 3});
     let of = |include| table(&pods, [&pod], None, &meta, now(), include);
     let plain = of(IncludeObject::None);
-    assert_eq!((&plain["kind"], &plain["apiVersion"], &plain["metadata"]), (&json!("Table"), &json!("meta.k8s.io/v1"), &meta));
+    assert_eq!(
+        (&plain["kind"], &plain["apiVersion"], &plain["metadata"]),
+        (&json!("Table"), &json!("meta.k8s.io/v1"), &meta)
+    );
     assert_eq!(plain["columnDefinitions"][1]["name"], "Ready");
     let completed = json!([{"type": "Completed", "status": "True", "reason": "Succeeded", "message": "The pod has completed successfully."}]);
     assert_eq!(plain["rows"][0]["conditions"], completed);
     assert_eq!(plain["rows"][0]["object"], Value::Null);
-    let partial = json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod["metadata"]});
+    let partial =
+        json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": pod["metadata"]});
     assert_eq!(of(IncludeObject::Metadata)["rows"][0]["object"], partial);
-    let whole = json!({"kind": "Pod", "apiVersion": "v1", "metadata": pod["metadata"], "status": pod["status"]});
+    let whole =
+        json!({"kind": "Pod", "apiVersion": "v1", "metadata": pod["metadata"], "status": pod["status"]});
     assert_eq!(of(IncludeObject::Object)["rows"][0]["object"], whole);
 
-    let empty = |resource: &Resource| table(resource, [], None, &meta, now(), IncludeObject::None)["rows"].clone();
+    let empty =
+        |resource: &Resource| table(resource, [], None, &meta, now(), IncludeObject::None)["rows"].clone();
     assert_eq!(empty(&pods), json!([]));
     assert_eq!(empty(&resource("", "limitranges")), Value::Null);
 
-    for (text, expected) in [("", Some(IncludeObject::Metadata)), ("None", Some(IncludeObject::None)), ("Object", Some(IncludeObject::Object)), ("x", None)] {
+    for (text, expected) in [
+        ("", Some(IncludeObject::Metadata)),
+        ("None", Some(IncludeObject::None)),
+        ("Object", Some(IncludeObject::Object)),
+        ("x", None),
+    ] {
         assert_eq!(IncludeObject::parse(text).ok(), expected);
     }
     assert_eq!(

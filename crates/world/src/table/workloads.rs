@@ -12,14 +12,14 @@ pub(super) fn pod_template(view: View<'_>) -> Vec<Value> {
 }
 
 pub(super) fn replication_controller(view: View<'_>) -> Vec<Value> {
-    replicas(view, pairs(view.at("/spec/selector")))
+    replicas(view, &pairs(view.at("/spec/selector")))
 }
 
 pub(super) fn replica_set(view: View<'_>) -> Vec<Value> {
-    replicas(view, selector(view.at("/spec/selector")))
+    replicas(view, &selector(view.at("/spec/selector")))
 }
 
-fn replicas(view: View<'_>, selector: String) -> Vec<Value> {
+fn replicas(view: View<'_>, selector: &str) -> Vec<Value> {
     let [names, images] = containers(view, "/spec/template/spec/containers");
     vec![
         json!(view.name()),
@@ -95,7 +95,8 @@ pub(super) fn job(view: View<'_>) -> Vec<Value> {
         (None, _) => format!("{succeeded}/1"),
     };
     let end = age::moment(view.text("/status/completionTime")).unwrap_or(view.now);
-    let duration = age::moment(view.text("/status/startTime")).map(|start| age::short(end.duration_since(start)));
+    let duration =
+        age::moment(view.text("/status/startTime")).map(|start| age::short(end.duration_since(start)));
     let [names, images] = containers(view, "/spec/template/spec/containers");
     vec![
         json!(view.name()),
@@ -157,7 +158,8 @@ pub(super) fn cron_job(view: View<'_>) -> Vec<Value> {
 }
 
 pub(super) fn horizontal_pod_autoscaler(view: View<'_>) -> Vec<Value> {
-    let target = format!("{}/{}", view.text("/spec/scaleTargetRef/kind"), view.text("/spec/scaleTargetRef/name"));
+    let target =
+        format!("{}/{}", view.text("/spec/scaleTargetRef/kind"), view.text("/spec/scaleTargetRef/name"));
     vec![
         json!(view.name()),
         json!(target),
@@ -199,7 +201,8 @@ fn metric(spec: &Value, status: &Value) -> String {
     let (spec, status) = (&spec[source], &status[source]);
     let (target, current) = (&spec["target"], &status["current"]);
     let amount = |value: &Value| if status.is_null() { "<unknown>".to_owned() } else { quantity(value) };
-    let of_resource = |current: String, target: String| format!("{}: {current}/{target}", text(&spec["name"]));
+    let of_resource =
+        |current: String, target: String| format!("{}: {current}/{target}", text(&spec["name"]));
     let average = &target["averageValue"];
     match source {
         "pods" => format!("{}/{}", amount(&current["averageValue"]), quantity(average)),

@@ -2,5 +2,7 @@
 //!
 //! The same code serves a client in the same process without a socket, and kubectl.
 
+pub mod crd;
 pub mod failure;
 pub mod kinds;
+pub mod schema;

@@ -151,7 +151,11 @@ impl Definition {
 
     /// One for each version that is served.
     pub fn resources(&self) -> Vec<Resource> {
-        self.versions.iter().filter(|version| version.is_served).map(|version| self.resource(version)).collect()
+        self.versions
+            .iter()
+            .filter(|version| version.is_served)
+            .map(|version| self.resource(version))
+            .collect()
     }
 
     fn resource(&self, version: &Version) -> Resource {
@@ -195,7 +199,8 @@ fn version((version, schema): (CustomResourceDefinitionVersion, Schema)) -> Vers
         name: version.name,
         is_served: version.served,
         is_storage: version.storage,
-        deprecation: (version.deprecated == Some(true)).then(|| version.deprecation_warning.unwrap_or_default()),
+        deprecation: (version.deprecated == Some(true))
+            .then(|| version.deprecation_warning.unwrap_or_default()),
         schema: Arc::new(schema),
         has_status: subresources.status.is_some(),
         scale: subresources.scale.map(|scale| Scale {

@@ -98,9 +98,28 @@ const COLUMN: &[(&str, &str, Made)] = &[
 /// The fields that a status subresource leaves for the root of a schema; the first of the others, if any.
 pub(super) fn first_not_at_root(props: &JSONSchemaProps) -> Option<&'static str> {
     const ALLOWED: &[&str] = &[
-        "Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum",
-        "MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required",
-        "Items", "Properties", "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
+        "Description",
+        "Type",
+        "Format",
+        "Title",
+        "Maximum",
+        "ExclusiveMaximum",
+        "Minimum",
+        "ExclusiveMinimum",
+        "MaxLength",
+        "MinLength",
+        "Pattern",
+        "MaxItems",
+        "MinItems",
+        "UniqueItems",
+        "MultipleOf",
+        "Required",
+        "Items",
+        "Properties",
+        "ExternalDocs",
+        "Example",
+        "XPreserveUnknownFields",
+        "XValidations",
     ];
     let value = json!(props);
     let is_said = |json: &str| value.get(json).is_some_and(|value| *value != json!(false));
@@ -130,31 +149,34 @@ fn version(version: &CustomResourceDefinitionVersion, shared: &Shared) -> String
         let schema = schema.open_api_v3_schema.as_ref().map_or_else(null, self::schema);
         format!(r#"{{"OpenAPIV3Schema":{schema}}}"#)
     });
-    let subresources = version.subresources.as_ref().filter(|_| !shared.subresources).map_or_else(null, |sub| {
-        let status = if sub.status.is_some() { "{}" } else { "null" };
-        let scale = sub.scale.as_ref().map_or_else(null, |scale| {
-            format!(
-                r#"{{"SpecReplicasPath":{},"StatusReplicasPath":{},"LabelSelectorPath":{}}}"#,
-                json_text(&scale.spec_replicas_path),
-                json_text(&scale.status_replicas_path),
-                go_json(&json!(scale.label_selector_path)),
-            )
+    let subresources =
+        version.subresources.as_ref().filter(|_| !shared.subresources).map_or_else(null, |sub| {
+            let status = if sub.status.is_some() { "{}" } else { "null" };
+            let scale = sub.scale.as_ref().map_or_else(null, |scale| {
+                format!(
+                    r#"{{"SpecReplicasPath":{},"StatusReplicasPath":{},"LabelSelectorPath":{}}}"#,
+                    json_text(&scale.spec_replicas_path),
+                    json_text(&scale.status_replicas_path),
+                    go_json(&json!(scale.label_selector_path)),
+                )
+            });
+            format!(r#"{{"Status":{status},"Scale":{scale}}}"#)
         });
-        format!(r#"{{"Status":{status},"Scale":{scale}}}"#)
-    });
-    let columns = version.additional_printer_columns.as_ref().filter(|_| !shared.columns).map_or_else(null, |all| {
-        let all = all.iter().map(|column| {
-            let plain = fields(COLUMN, &json!(column));
-            let priority = column.priority.unwrap_or_default();
-            let path = json_text(&column.json_path);
-            format!(r#"{},"Priority":{priority},"JSONPath":{path}}}"#, plain.trim_end_matches('}'))
+    let columns =
+        version.additional_printer_columns.as_ref().filter(|_| !shared.columns).map_or_else(null, |all| {
+            let all = all.iter().map(|column| {
+                let plain = fields(COLUMN, &json!(column));
+                let priority = column.priority.unwrap_or_default();
+                let path = json_text(&column.json_path);
+                format!(r#"{},"Priority":{priority},"JSONPath":{path}}}"#, plain.trim_end_matches('}'))
+            });
+            format!("[{}]", all.collect::<Vec<_>>().join(","))
         });
-        format!("[{}]", all.collect::<Vec<_>>().join(","))
-    });
-    let selectable = version.selectable_fields.as_ref().filter(|_| !shared.selectable).map_or_else(null, |all| {
-        let all = all.iter().map(|one| format!(r#"{{"JSONPath":{}}}"#, json_text(&one.json_path)));
-        format!("[{}]", all.collect::<Vec<_>>().join(","))
-    });
+    let selectable =
+        version.selectable_fields.as_ref().filter(|_| !shared.selectable).map_or_else(null, |all| {
+            let all = all.iter().map(|one| format!(r#"{{"JSONPath":{}}}"#, json_text(&one.json_path)));
+            format!("[{}]", all.collect::<Vec<_>>().join(","))
+        });
     format!(
         r#"{{"Name":{},"Served":{},"Storage":{},"Deprecated":{},"DeprecationWarning":{},"Schema":{schema},"Subresources":{subresources},"AdditionalPrinterColumns":{columns},"SelectableFields":{selectable}}}"#,
         json_text(&version.name),
@@ -191,8 +213,12 @@ fn field(value: Option<&Value>, made: Made) -> String {
             let all = all.iter().map(|(name, one)| format!("{}:{}", json_text(name), fields(SCHEMA, one)));
             format!("{{{}}}", all.collect::<Vec<_>>().join(","))
         }
-        (Made::SchemaOrList, Value::Array(_)) => format!(r#"{{"Schema":null,"JSONSchemas":{}}}"#, list(SCHEMA)),
-        (Made::SchemaOrList, value) => format!(r#"{{"Schema":{},"JSONSchemas":null}}"#, fields(SCHEMA, value)),
+        (Made::SchemaOrList, Value::Array(_)) => {
+            format!(r#"{{"Schema":null,"JSONSchemas":{}}}"#, list(SCHEMA))
+        }
+        (Made::SchemaOrList, value) => {
+            format!(r#"{{"Schema":{},"JSONSchemas":null}}"#, fields(SCHEMA, value))
+        }
         (Made::SchemaOrBool, Value::Bool(allows)) => format!(r#"{{"Allows":{allows},"Schema":null}}"#),
         (Made::SchemaOrBool, value) => format!(r#"{{"Allows":true,"Schema":{}}}"#, fields(SCHEMA, value)),
         (Made::SchemaByName, _) => "null".to_owned(),

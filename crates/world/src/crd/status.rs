@@ -17,7 +17,8 @@ pub fn status(crd: &Value, others: &[&Value], now: Timestamp) -> Value {
     let before = crd.get("status").cloned().unwrap_or_default();
     let (accepted, conflict) = accepted(&filled, &before["acceptedNames"], &Taken::by(others, &filled));
 
-    let mut conditions = Conditions { all: before["conditions"].as_array().cloned().unwrap_or_default(), now };
+    let mut conditions =
+        Conditions { all: before["conditions"].as_array().cloned().unwrap_or_default(), now };
     let is_accepted = conflict.is_none();
     let (reason, message) = conflict.unwrap_or(("NoConflicts", "no conflicts found".to_owned()));
     conditions.set("NamesAccepted", is_accepted, reason, &message);
@@ -44,7 +45,8 @@ pub fn status(crd: &Value, others: &[&Value], now: Timestamp) -> Value {
 fn stored(crd: &Value, before: &Value) -> Vec<Value> {
     let mut stored = before["storedVersions"].as_array().cloned().unwrap_or_default();
     let versions = crd["spec"]["versions"].as_array().into_iter().flatten();
-    let storage = versions.filter(|version| version["storage"] == json!(true)).map(|version| &version["name"]);
+    let storage =
+        versions.filter(|version| version["storage"] == json!(true)).map(|version| &version["name"]);
     for name in storage.take(1) {
         if !stored.contains(name) {
             stored.push(name.clone());

@@ -60,29 +60,39 @@ fn a_status_leaves_little_for_the_root() {
     let with = |from: &str, to: &str, text: &str| text.replacen(from, to, 1);
     let text = with("\"Type\":\"\"", "\"Type\":\"string\"", &plain);
     let map = with("\"Type\":\"\"", "\"Type\":\"object\"", &plain);
-    let map = with("\"AdditionalProperties\":null", &format!("\"AdditionalProperties\":{{\"Allows\":true,\"Schema\":{text}}}"), &map);
+    let map = with(
+        "\"AdditionalProperties\":null",
+        &format!("\"AdditionalProperties\":{{\"Allows\":true,\"Schema\":{text}}}"),
+        &map,
+    );
     let one = with("\"Required\":null", "\"Required\":[\"spec\"]", &plain);
     let root = with("\"Type\":\"\"", "\"Type\":\"object\"", &plain);
     let root = with("\"Properties\":null", &format!("\"Properties\":{{\"spec\":{map}}}"), &root);
     let root = with("\"OneOf\":null", &format!("\"OneOf\":[{one}]"), &root);
-    assert!(plain.starts_with(r#"{"ID":"","Schema":"","Ref":null,"Description":"","Type":"","Nullable":false,"#), "{plain}");
-    let start = format!("spec.validation.openAPIV3Schema: Invalid value: {root}: only [Description Type Format");
+    assert!(
+        plain.starts_with(r#"{"ID":"","Schema":"","Ref":null,"Description":"","Type":"","Nullable":false,"#),
+        "{plain}"
+    );
+    let start =
+        format!("spec.validation.openAPIV3Schema: Invalid value: {root}: only [Description Type Format");
     assert!(found[0].starts_with(&start), "{found:?}\n{start}");
     assert_eq!(found.len(), 1);
 }
 
 #[test]
 fn a_definition_is_read_whole() {
-    let crd = changed(&json!({"spec": {"scope": "Cluster", "names": {"shortNames": ["gd"], "categories": ["all"]}, "versions": [
-        {
-            "name": "v1", "served": true, "storage": true,
-            "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}}},
-            "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}},
-            "additionalPrinterColumns": [{"name": "Color", "type": "string", "jsonPath": ".spec.color", "priority": 1}],
-            "selectableFields": [{"jsonPath": ".spec.color"}],
-        },
-        {"name": "v2", "served": false, "storage": false, "deprecated": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
-    ]}}));
+    let crd = changed(
+        &json!({"spec": {"scope": "Cluster", "names": {"shortNames": ["gd"], "categories": ["all"]}, "versions": [
+            {
+                "name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object", "properties": {"color": {"type": "string"}}}}}},
+                "subresources": {"status": {}, "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}},
+                "additionalPrinterColumns": [{"name": "Color", "type": "string", "jsonPath": ".spec.color", "priority": 1}],
+                "selectableFields": [{"jsonPath": ".spec.color"}],
+            },
+            {"name": "v2", "served": false, "storage": false, "deprecated": true, "schema": {"openAPIV3Schema": {"type": "object"}}},
+        ]}}),
+    );
     let definition = Definition::parse(&crd).map_err(|causes| texts(&causes)).unwrap();
     let [first, second] = &definition.versions[..] else { panic!("two versions") };
     assert_eq!(definition.names.singular, "gadget");
@@ -106,9 +116,26 @@ fn some_things_never_change() {
     for (new, established, stored, told) in [
         (json!({}), true, "v1", vec![]),
         (json!({"spec": {"scope": "Cluster"}}), false, "v1", vec![]),
-        (json!({"spec": {"scope": "Cluster"}}), true, "v1", vec!["spec.scope: Invalid value: \"Cluster\": field is immutable"]),
-        (json!({"spec": {"names": {"kind": "Widget"}}}), true, "v1", vec!["spec.names.kind: Invalid value: \"Widget\": field is immutable"]),
-        (json!({}), true, "v0", vec!["status.storedVersions[0]: Invalid value: \"v0\": missing from spec.versions; v0 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v0 and removes v0 from status.storedVersions"]),
+        (
+            json!({"spec": {"scope": "Cluster"}}),
+            true,
+            "v1",
+            vec!["spec.scope: Invalid value: \"Cluster\": field is immutable"],
+        ),
+        (
+            json!({"spec": {"names": {"kind": "Widget"}}}),
+            true,
+            "v1",
+            vec!["spec.names.kind: Invalid value: \"Widget\": field is immutable"],
+        ),
+        (
+            json!({}),
+            true,
+            "v0",
+            vec![
+                "status.storedVersions[0]: Invalid value: \"v0\": missing from spec.versions; v0 was previously a storage version, and must remain in spec.versions until a storage migration ensures no data remains persisted in v0 and removes v0 from status.storedVersions",
+            ],
+        ),
     ] {
         let found = parse(new).check_update(&old, established, &[stored.to_owned()]);
         assert_eq!(texts(&found), told);
@@ -125,9 +152,20 @@ fn replicas_fit_a_scale() {
     for (object, told) in [
         (json!({}), vec![]),
         (json!({"spec": {"replicas": 3}, "status": {"replicas": 0, "selector": "a=b"}}), vec![]),
-        (json!({"spec": {"replicas": -1}}), vec![".spec.replicas: Invalid value: -1: should be a non-negative integer"]),
-        (json!({"spec": {"replicas": 3_000_000_000_u32}}), vec![".spec.replicas: Invalid value: 3000000000: should be less than or equal to 2147483647"]),
-        (json!({"spec": {"replicas": "x"}}), vec![".spec.replicas: Invalid value: 0: .spec.replicas accessor error: x is of the type string, expected int64"]),
+        (
+            json!({"spec": {"replicas": -1}}),
+            vec![".spec.replicas: Invalid value: -1: should be a non-negative integer"],
+        ),
+        (
+            json!({"spec": {"replicas": 3_000_000_000_u32}}),
+            vec![".spec.replicas: Invalid value: 3000000000: should be less than or equal to 2147483647"],
+        ),
+        (
+            json!({"spec": {"replicas": "x"}}),
+            vec![
+                ".spec.replicas: Invalid value: 0: .spec.replicas accessor error: x is of the type string, expected int64",
+            ],
+        ),
     ] {
         assert_eq!(texts(&scale.check(&object)), told, "{object}");
     }
@@ -138,9 +176,7 @@ fn the_server_writes_the_status() {
     let now: Timestamp = "2026-11-16T09:45:18Z".parse().unwrap();
     let later: Timestamp = "2026-11-16T10:00:00.5Z".parse().unwrap();
     let at = "2026-11-16T09:45:18Z";
-    let condition = |type_: &str, status: &str, reason: &str, message: &str| {
-        json!({"type": type_, "status": status, "lastTransitionTime": at, "reason": reason, "message": message})
-    };
+    let condition = |type_: &str, status: &str, reason: &str, message: &str| json!({"type": type_, "status": status, "lastTransitionTime": at, "reason": reason, "message": message});
     let accepted = condition("NamesAccepted", "True", "NoConflicts", "no conflicts found");
     let established =
         condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted");
@@ -158,11 +194,17 @@ fn the_server_writes_the_status() {
         "spec": {"names": {"plural": "widgets", "kind": "Gadget", "listKind": "WidgetList", "singular": "widget"}},
     }));
     let found = status(&other, &[&crd], now);
-    assert_eq!(found["acceptedNames"], json!({"plural": "widgets", "singular": "widget", "kind": "", "listKind": "WidgetList"}));
-    assert_eq!(found["conditions"], json!([
-        condition("NamesAccepted", "False", "KindConflict", "\"Gadget\" is already in use"),
-        condition("Established", "False", "NotAccepted", "not all names are accepted"),
-    ]));
+    assert_eq!(
+        found["acceptedNames"],
+        json!({"plural": "widgets", "singular": "widget", "kind": "", "listKind": "WidgetList"})
+    );
+    assert_eq!(
+        found["conditions"],
+        json!([
+            condition("NamesAccepted", "False", "KindConflict", "\"Gadget\" is already in use"),
+            condition("Established", "False", "NotAccepted", "not all names are accepted"),
+        ])
+    );
 
     let moved = json!([{"name": "v1", "storage": false}, {"name": "v2", "storage": true}]);
     crd["spec"]["versions"] = moved;
@@ -172,11 +214,27 @@ fn the_server_writes_the_status() {
 #[test]
 fn our_own_definitions_are_fine() {
     let samples = [
-        ("NodePool", json!({"template": {"spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}}), vec![]),
-        ("NodePool", json!({"replicas": 3, "weight": 5, "template": {"spec": {"requirements": [], "nodeClassRef": {"group": "a", "kind": "b", "name": "c"}}}}), vec!["spec: Invalid value: a pool with replicas has no weight"]),
-        ("NodePool", json!({"weight": 500, "template": {"spec": {"requirements": [], "nodeClassRef": {"group": "a", "kind": "b", "name": "c"}}}}), vec!["spec.weight: Invalid value: 500: spec.weight in body should be less than or equal to 100"]),
+        (
+            "NodePool",
+            json!({"template": {"spec": {"requirements": [], "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}}),
+            vec![],
+        ),
+        (
+            "NodePool",
+            json!({"replicas": 3, "weight": 5, "template": {"spec": {"requirements": [], "nodeClassRef": {"group": "a", "kind": "b", "name": "c"}}}}),
+            vec!["spec: Invalid value: a pool with replicas has no weight"],
+        ),
+        (
+            "NodePool",
+            json!({"weight": 500, "template": {"spec": {"requirements": [], "nodeClassRef": {"group": "a", "kind": "b", "name": "c"}}}}),
+            vec!["spec.weight: Invalid value: 500: spec.weight in body should be less than or equal to 100"],
+        ),
         ("CapacityBuffer", json!({"podTemplateRef": {"name": "web"}, "replicas": 3}), vec![]),
-        ("CapacityBuffer", json!({"podTemplateRef": {"name": "web"}}), vec!["spec: Invalid value: with podTemplateRef, set replicas or limits too"]),
+        (
+            "CapacityBuffer",
+            json!({"podTemplateRef": {"name": "web"}}),
+            vec!["spec: Invalid value: with podTemplateRef, set replicas or limits too"],
+        ),
     ];
     let crds = berth_api::crds::all();
     assert!(crds.len() >= 12);

@@ -377,11 +377,14 @@ fn out_of_range(schema: &Schema, value: &Number, name: &str, path: &str) -> Opti
     let whole = value.as_i64().or_else(|| value.as_f64().filter(|real| real.fract() == 0.0).map(truncated));
     let fits = match (type_, format) {
         (Type::Integer, "int32") => whole.is_some_and(|whole| i32::try_from(whole).is_ok()),
-        (Type::Integer, _) => whole.is_some_and(|whole| value.as_f64().is_none_or(|real| real.abs() < 9.3e18 || whole == 0)),
+        (Type::Integer, _) => {
+            whole.is_some_and(|whole| value.as_f64().is_none_or(|real| real.abs() < 9.3e18 || whole == 0))
+        }
         (Type::Number, "float") => value.as_f64().is_some_and(|real| real.abs() <= f64::from(f32::MAX)),
         _ => true,
     };
-    let format = if format.is_empty() { "(default format)".to_owned() } else { format!("with format {format}") };
+    let format =
+        if format.is_empty() { "(default format)".to_owned() } else { format!("with format {format}") };
     let detail = format!("{name} value must be of type {} {format} in {path}", type_.name());
     (!fits).then(|| Wrong::somewhere(&detail))
 }

@@ -9,7 +9,9 @@ use serde_json::json;
 
 use super::format::Pattern;
 use super::rules::{Rule, Unfit};
-use super::said::{child, entry, forbidden, invalid, invalid_text, json as go_json, not_supported, quoted, required, shown};
+use super::said::{
+    child, entry, forbidden, invalid, invalid_text, json as go_json, not_supported, quoted, required, shown,
+};
 use super::{Schema, Type, check, embedded, fill, rules};
 use crate::failure::Cause;
 
@@ -137,7 +139,8 @@ fn meta(props: &Props, level: Level, path: &str, causes: &mut Vec<Cause>) {
     }
     if level == Level::Root {
         let mut rest = found.clone();
-        let names: BTreeSet<&str> = found.properties.iter().flatten().map(|(name, _)| name.as_str()).collect();
+        let names: BTreeSet<&str> =
+            found.properties.iter().flatten().map(|(name, _)| name.as_str()).collect();
         if names.iter().all(|name| ["name", "generateName"].contains(name)) {
             rest.properties = None;
         }
@@ -237,7 +240,13 @@ fn complete(props: &Props, spine: Option<&Props>, path: &str, logic_path: &str, 
     }
 }
 
-fn complete_branch(props: &Props, spine: Option<&Props>, path: &str, logic_path: &str, causes: &mut Vec<Cause>) {
+fn complete_branch(
+    props: &Props,
+    spine: Option<&Props>,
+    path: &str,
+    logic_path: &str,
+    causes: &mut Vec<Cause>,
+) {
     let Some(spine) = spine else {
         causes.push(required(path, &format!("because it is defined in {logic_path}")));
         return;
@@ -329,7 +338,8 @@ fn open(props: &Props, schema: Option<&Schema>, path: &str, within: &Within, fou
         if let JSONSchemaPropsOrBool::Schema(each) = additional {
             let mut inner = inner.clone();
             if within.is_in_meta {
-                inner.no_defaults = Some("inside additionalProperties applying to object metadata".to_owned());
+                inner.no_defaults =
+                    Some("inside additionalProperties applying to object metadata".to_owned());
             }
             let schema = schema.and_then(|schema| schema.additional.each());
             open(each, schema, &at("additionalProperties"), &inner, found);
@@ -586,8 +596,9 @@ fn compiled(rule: &ValidationRule, schema: &Schema, path: &str, within: &Within,
         }
         Ok(parsed) if parsed.uses_old => {
             if let Some(around) = &within.uncorrelated {
-                let detail =
-                    format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {around}");
+                let detail = format!(
+                    "oldSelf cannot be used on the uncorrelatable portion of the schema within {around}"
+                );
                 found.of_rules.push(invalid_text(&at("rule"), &rule.rule, &detail));
             }
         }

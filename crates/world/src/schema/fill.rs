@@ -31,7 +31,8 @@ pub(super) fn defaults(schema: &Schema, value: &mut Value) {
         Value::Object(fields) => {
             for (name, property) in &schema.properties {
                 let Some(default) = &property.default else { continue };
-                let has_value = fields.get(name).is_some_and(|value| !value.is_null() || property.is_nullable);
+                let has_value =
+                    fields.get(name).is_some_and(|value| !value.is_null() || property.is_nullable);
                 if !has_value {
                     fields.insert(name.clone(), default.clone());
                 }

@@ -19,7 +19,10 @@ impl Pattern {
     pub(super) fn parse(source: &str) -> Result<Self, String> {
         for around in ["(?=", "(?!", "(?<=", "(?<!"] {
             if source.contains(around) {
-                return Err(format!("error parsing regexp: invalid or unsupported Perl syntax: `{}`", &around[..3]));
+                return Err(format!(
+                    "error parsing regexp: invalid or unsupported Perl syntax: `{}`",
+                    &around[..3]
+                ));
             }
         }
         match Regex::new(&translated(source)) {
@@ -195,8 +198,9 @@ fn is_date_time(text: &str) -> bool {
 
 /// As Go's durations, or in words such as `3 days`.
 fn is_duration(text: &str) -> bool {
-    static GO: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").ok());
+    static GO: LazyLock<Option<Regex>> = LazyLock::new(|| {
+        Regex::new(r"^[+-]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$").ok()
+    });
     static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let units = "ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|week|wk";
         Regex::new(&format!(r"(?i)[0-9]+\s*({units})(\b|[a-z]+)")).ok()
@@ -229,10 +233,9 @@ fn is_cidr(text: &str) -> bool {
 fn is_mac(text: &str) -> bool {
     static MAC: LazyLock<Option<Regex>> = LazyLock::new(|| {
         let byte = "[0-9a-fA-F]{2}";
-        let lengths = |mark: &str| {
-            [5, 7, 19].map(|more| format!("{byte}({mark}{byte}){{{more}}}")).join("|")
-        };
-        let dotted = [2, 3, 9].map(|more| format!(r"[0-9a-fA-F]{{4}}(\.[0-9a-fA-F]{{4}}){{{more}}}")).join("|");
+        let lengths = |mark: &str| [5, 7, 19].map(|more| format!("{byte}({mark}{byte}){{{more}}}")).join("|");
+        let dotted =
+            [2, 3, 9].map(|more| format!(r"[0-9a-fA-F]{{4}}(\.[0-9a-fA-F]{{4}}){{{more}}}")).join("|");
         Regex::new(&format!("^({}|{}|{dotted})$", lengths(":"), lengths("-"))).ok()
     });
     matches(&MAC, text)
@@ -240,7 +243,10 @@ fn is_mac(text: &str) -> bool {
 
 fn is_uuid(text: &str, version: Option<char>) -> bool {
     static UUID: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new("(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?([0-9a-f])[0-9a-f]{3}-?([0-9a-f])[0-9a-f]{3}-?[0-9a-f]{12}$").ok()
+        Regex::new(
+            "(?i)^[0-9a-f]{8}-?[0-9a-f]{4}-?([0-9a-f])[0-9a-f]{3}-?([0-9a-f])[0-9a-f]{3}-?[0-9a-f]{12}$",
+        )
+        .ok()
     });
     let Some(found) = UUID.as_ref().and_then(|regex| regex.captures(text)) else { return false };
     let is_variant = matches!(&found[2], "8" | "9" | "a" | "b" | "A" | "B");
@@ -267,7 +273,8 @@ fn is_email(text: &str) -> bool {
     let is_atom = |text: &str, quotable: bool| {
         let quoted = quotable && text.len() > 2 && text.starts_with('"') && text.ends_with('"');
         let plain = |part: &str| {
-            !part.is_empty() && part.chars().all(|letter| !letter.is_whitespace() && !"()<>[]:;@\\,\"".contains(letter))
+            !part.is_empty()
+                && part.chars().all(|letter| !letter.is_whitespace() && !"()<>[]:;@\\,\"".contains(letter))
         };
         quoted || text.split('.').all(plain)
     };
@@ -276,8 +283,7 @@ fn is_email(text: &str) -> bool {
 
 /// Absolute, with a scheme or from the root.
 fn is_uri(text: &str) -> bool {
-    static SCHEME: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^[a-zA-Z][a-zA-Z0-9+.\-]*:").ok());
+    static SCHEME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[a-zA-Z][a-zA-Z0-9+.\-]*:").ok());
     let is_clean = !text.chars().any(|letter| letter.is_ascii_control());
     is_clean && (text.starts_with('/') || matches(&SCHEME, text))
 }
@@ -320,7 +326,8 @@ fn is_isbn13(text: &str) -> bool {
     let values = digits(&text);
     text.len() == 13
         && values.len() == 13
-        && values.iter().enumerate().map(|(at, value)| value * (1 + 2 * (at as u32 % 2))).sum::<u32>() % 10 == 0
+        && values.iter().enumerate().map(|(at, value)| value * (1 + 2 * (at as u32 % 2))).sum::<u32>() % 10
+            == 0
 }
 
 fn is_credit_card(text: &str) -> bool {
@@ -330,8 +337,12 @@ fn is_credit_card(text: &str) -> bool {
     let values = digits(text);
     let bare: String = text.chars().filter(char::is_ascii_digit).collect();
     let doubled = |value: u32| if value > 4 { value * 2 - 9 } else { value * 2 };
-    let sum: u32 =
-        values.iter().rev().enumerate().map(|(at, value)| if at % 2 == 1 { doubled(*value) } else { *value }).sum();
+    let sum: u32 = values
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(at, value)| if at % 2 == 1 { doubled(*value) } else { *value })
+        .sum();
     matches(&KNOWN, &bare) && sum % 10 == 0
 }
 
@@ -343,7 +354,11 @@ mod tests {
     #[test]
     fn formats_accept_and_refuse() {
         let rows: &[(&str, &[&str], &[&str])] = &[
-            ("date-time", &["2014-12-15T19:30:20.000Z", "2014-12-15t19:30:20+01:00"], &["", "2014-12-15", "2014-13-15T19:30:20Z", "2014-12-15T24:30:20Z"]),
+            (
+                "date-time",
+                &["2014-12-15T19:30:20.000Z", "2014-12-15t19:30:20+01:00"],
+                &["", "2014-12-15", "2014-13-15T19:30:20Z", "2014-12-15T24:30:20Z"],
+            ),
             ("date", &["2014-12-15"], &["2014-12-32", "14-12-15"]),
             ("duration", &["1h30m", "0", "-1.5s", "22 ns", "3 days"], &["", "1x", "h"]),
             ("ipv4", &["10.0.0.1", "010.0.0.1"], &["10.0.0", "10.0.0.256", "::1"]),
@@ -364,7 +379,8 @@ mod tests {
             ("k8s-long-name", &["a.b"], &["a..b"]),
         ];
         for (name, fine, wrong) in rows {
-            let Some(Format { of: FormatOf::Text(fits), .. }) = Format::named(name, Some(Type::String)) else {
+            let Some(Format { of: FormatOf::Text(fits), .. }) = Format::named(name, Some(Type::String))
+            else {
                 panic!("{name} is a format of strings")
             };
             fine.iter().for_each(|text| assert!(fits(text), "{name} {text:?}"));

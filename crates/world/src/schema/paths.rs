@@ -4,7 +4,11 @@ use super::Schema;
 use super::said::{child, entry};
 
 /// The field's path as failures write it, and its schema; or why there is no such field.
-pub(crate) fn resolve<'a>(path: &str, schema: &'a Schema, brackets: bool) -> Result<(String, &'a Schema), String> {
+pub(crate) fn resolve<'a>(
+    path: &str,
+    schema: &'a Schema,
+    brackets: bool,
+) -> Result<(String, &'a Schema), String> {
     let mut field = String::new();
     let mut schema = schema;
     let mut rest = path;
@@ -69,7 +73,9 @@ fn quoted(text: &str) -> Result<(String, &str), String> {
                 Some((_, 'r')) => name.push('\r'),
                 Some((_, 't')) => name.push('\t'),
                 Some((_, other @ ('\'' | '\\'))) => name.push(other),
-                Some((_, other)) => return Err(format!("invalid string literal: invalid escape char \\{other}")),
+                Some((_, other)) => {
+                    return Err(format!("invalid string literal: invalid escape char \\{other}"));
+                }
                 None => break,
             },
             letter => name.push(letter),

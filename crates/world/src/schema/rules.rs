@@ -11,7 +11,9 @@ use kube_cel::cel::objects::{Key, Map, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
 use serde_json::Value;
 
-use super::said::{child, duplicate, entry, forbidden, invalid, invalid_text, invalid_unshown, required, shown};
+use super::said::{
+    child, duplicate, entry, forbidden, invalid, invalid_text, invalid_unshown, required, shown,
+};
 use super::{Schema, Type, paths};
 use crate::failure::{Cause, CauseReason};
 
@@ -58,7 +60,12 @@ impl Rule {
         };
         Ok(Self {
             text: rule.rule.trim().to_owned(),
-            message: rule.message.as_deref().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned),
+            message: rule
+                .message
+                .as_deref()
+                .map(str::trim)
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned),
             reason: match rule.reason.as_deref() {
                 Some("FieldValueForbidden") => CauseReason::FieldValueForbidden,
                 Some("FieldValueRequired") => CauseReason::FieldValueRequired,
@@ -98,7 +105,8 @@ impl Rule {
             Ok(Cel::String(text)) => Some(text.trim().to_owned()),
             _ => None,
         });
-        let is_fit = |text: &String| !text.is_empty() && !text.contains('\n') && text.len() <= MESSAGE_BYTES_MAX;
+        let is_fit =
+            |text: &String| !text.is_empty() && !text.contains('\n') && text.len() <= MESSAGE_BYTES_MAX;
         made.filter(is_fit).unwrap_or_else(|| match &self.message {
             Some(message) => message.clone(),
             None => format!("failed rule: {}", self.text),
@@ -159,7 +167,14 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// Nulls are not judged: a rule around them can.
-    fn value(&mut self, schema: &Schema, value: &Value, old: Option<&Value>, path: &str, was: Correlation<'_>) {
+    fn value(
+        &mut self,
+        schema: &Schema,
+        value: &Value,
+        old: Option<&Value>,
+        path: &str,
+        was: Correlation<'_>,
+    ) {
         if value.is_null() || !schema.has_rules() {
             return;
         }
@@ -189,7 +204,14 @@ impl Walk<'_> {
         }
     }
 
-    fn rules(&mut self, schema: &Schema, value: &Value, old: Option<&Value>, path: &str, was: Correlation<'_>) {
+    fn rules(
+        &mut self,
+        schema: &Schema,
+        value: &Value,
+        old: Option<&Value>,
+        path: &str,
+        was: Correlation<'_>,
+    ) {
         if schema.rules.is_empty() {
             return;
         }

@@ -136,7 +136,11 @@ pub(crate) fn quoted(text: &str) -> String {
             '\0'..='\u{7f}' => out.push_str(&format!("\\x{:02x}", u32::from(letter))),
             _ if letter.is_control() || is_unprinted(letter) => {
                 let code = u32::from(letter);
-                out.push_str(&if code < 0x10000 { format!("\\u{code:04x}") } else { format!("\\U{code:08x}") });
+                out.push_str(&if code < 0x10000 {
+                    format!("\\u{code:04x}")
+                } else {
+                    format!("\\U{code:08x}")
+                });
             }
             _ => out.push(letter),
         }
@@ -163,8 +167,10 @@ pub(crate) fn json(value: &Value) -> String {
         Value::Object(fields) => {
             let mut fields: Vec<_> = fields.iter().collect();
             fields.sort_by_key(|(name, _)| *name);
-            let fields: Vec<String> =
-                fields.into_iter().map(|(name, value)| format!("{}:{}", json_text(name), json(value))).collect();
+            let fields: Vec<String> = fields
+                .into_iter()
+                .map(|(name, value)| format!("{}:{}", json_text(name), json(value)))
+                .collect();
             format!("{{{}}}", fields.join(","))
         }
         Value::String(text) => json_text(text),

@@ -45,7 +45,8 @@ fn objects_are_judged_as_told() {
     for row in &told.rows {
         let old = row.old.as_ref().map(|old| object(&schema, row, old));
         let found = schema.validate(&object(&schema, row, &row.spec), old.as_ref());
-        let expected: Vec<&str> = row.told.iter().map(|text| if text == "REST" { REST } else { text }).collect();
+        let expected: Vec<&str> =
+            row.told.iter().map(|text| if text == "REST" { REST } else { text }).collect();
         assert_eq!(texts(&found), expected, "{}", row.spec);
     }
 }
@@ -108,10 +109,18 @@ fn unknown_fields_are_dropped_and_told() {
     })));
     for (given, expected, dropped) in [
         (json!({"a": "x", "z": 1}), json!({"a": "x"}), vec!["spec.z"]),
-        (json!({"list": [{"a": "x"}, {"z": 1, "y": 1}]}), json!({"list": [{"a": "x"}, {}]}), vec!["spec.list[1].y", "spec.list[1].z"]),
+        (
+            json!({"list": [{"a": "x"}, {"z": 1, "y": 1}]}),
+            json!({"list": [{"a": "x"}, {}]}),
+            vec!["spec.list[1].y", "spec.list[1].z"],
+        ),
         (json!({"map": {"k": {"z": 1}}}), json!({"map": {"k": {}}}), vec!["spec.map.k.z"]),
         (json!({"texts": {"k": "v"}}), json!({"texts": {"k": "v"}}), vec![]),
-        (json!({"free": {"z": {"y": 1}, "known": {"z": 1}}}), json!({"free": {"z": {"y": 1}, "known": {}}}), vec!["spec.free.known.z"]),
+        (
+            json!({"free": {"z": {"y": 1}, "known": {"z": 1}}}),
+            json!({"free": {"z": {"y": 1}, "known": {}}}),
+            vec!["spec.free.known.z"],
+        ),
         (
             json!({"pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "colour": "red"}, "spec": {"z": 1}, "z": 1}}),
             json!({"pod": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {}}}),
@@ -136,7 +145,11 @@ fn what_did_not_change_is_let_be() {
     })));
     for (old, new, told) in [
         (json!({"a": 9}), json!({"a": 9, "b": 1}), vec![]),
-        (json!({"a": 9}), json!({"a": 8}), vec!["a: Invalid value: 8: a in body should be less than or equal to 5"]),
+        (
+            json!({"a": 9}),
+            json!({"a": 8}),
+            vec!["a: Invalid value: 8: a in body should be less than or equal to 5"],
+        ),
         (json!({"b": 9}), json!({"a": 1, "b": 9}), vec![]),
         (json!({"b": 9}), json!({"b": 8}), vec!["b: Invalid value: 8: too large"]),
         (json!({"set": ["a", "a"]}), json!({"set": ["a", "a", "b", "b"]}), vec![]),
@@ -155,7 +168,10 @@ fn a_status_is_judged_alone() {
     let old = json!({"spec": {"a": 9}, "status": {"n": 1}});
     for (status, told) in [
         (json!({"n": 2}), vec![]),
-        (json!({"n": -1}), vec!["status.n: Invalid value: -1: n in body should be greater than or equal to 0"]),
+        (
+            json!({"n": -1}),
+            vec!["status.n: Invalid value: -1: n in body should be greater than or equal to 0"],
+        ),
         (
             json!({"c": {}}),
             vec![
@@ -176,31 +192,139 @@ fn schemas_are_structural() {
     for (schema, told) in [
         (json!({}), vec!["type: Required value: must not be empty at the root"]),
         (json!({"type": "string"}), vec!["type: Invalid value: \"string\": must be object at the root"]),
-        (field(json!({})), vec!["properties[a].type: Required value: must not be empty for specified object fields"]),
+        (
+            field(json!({})),
+            vec!["properties[a].type: Required value: must not be empty for specified object fields"],
+        ),
         (field(json!({"type": "array"})), vec!["properties[a].items: Required value: must be specified"]),
-        (field(json!({"type": "array", "items": {}})), vec!["properties[a].items.type: Required value: must not be empty for specified array items"]),
-        (field(json!({"type": "text"})), vec!["properties[a].type: Unsupported value: \"text\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\""]),
-        (json!({"type": "object", "additionalProperties": text}), vec!["additionalProperties: Forbidden: must not be used at the root"]),
-        (field(json!({"type": "object", "properties": {"b": text}, "additionalProperties": text})), vec!["properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive"]),
-        (field(json!({"type": "integer", "anyOf": [{"type": "integer"}]})), vec!["properties[a].anyOf[0].type: Forbidden: must be empty to be structural"]),
-        (json!({"type": "object", "oneOf": [{"properties": {"b": {"minimum": 1}}}]}), vec!["properties[b]: Required value: because it is defined in oneOf[0].properties[b]"]),
+        (
+            field(json!({"type": "array", "items": {}})),
+            vec!["properties[a].items.type: Required value: must not be empty for specified array items"],
+        ),
+        (
+            field(json!({"type": "text"})),
+            vec![
+                "properties[a].type: Unsupported value: \"text\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \"object\", \"string\"",
+            ],
+        ),
+        (
+            json!({"type": "object", "additionalProperties": text}),
+            vec!["additionalProperties: Forbidden: must not be used at the root"],
+        ),
+        (
+            field(json!({"type": "object", "properties": {"b": text}, "additionalProperties": text})),
+            vec![
+                "properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual exclusive",
+            ],
+        ),
+        (
+            field(json!({"type": "integer", "anyOf": [{"type": "integer"}]})),
+            vec!["properties[a].anyOf[0].type: Forbidden: must be empty to be structural"],
+        ),
+        (
+            json!({"type": "object", "oneOf": [{"properties": {"b": {"minimum": 1}}}]}),
+            vec!["properties[b]: Required value: because it is defined in oneOf[0].properties[b]"],
+        ),
         (field(json!({"type": "object", "oneOf": [{"properties": {"b": {"minimum": 1}}}]})), vec![]),
-        (field(json!({"type": "string", "pattern": "("})), vec!["properties[a].pattern: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`"]),
-        (field(json!({"type": "string", "default": 5})), vec!["properties[a].default: Invalid value: \"integer\":  in body must be of type string: \"integer\""]),
-        (field(json!({"type": "object", "default": {"b": 1}})), vec!["properties[a].default: Invalid value: {\"b\":1}: must not have unknown fields"]),
-        (of(json!({"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}})), vec!["properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified"]),
-        (field(json!({"type": "array", "items": text, "uniqueItems": true})), vec!["properties[a].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic"]),
-        (field(json!({"type": "array", "items": text, "x-kubernetes-list-type": "bag"})), vec!["properties[a].x-kubernetes-list-type: Unsupported value: \"bag\": supported values: \"atomic\", \"set\", \"map\""]),
-        (field(json!({"type": "array", "items": text, "x-kubernetes-list-type": "map"})), vec!["properties[a].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map", "properties[a].items.type: Invalid value: \"string\": must be object if parent array's x-kubernetes-list-type is map"]),
-        (field(json!({"type": "array", "items": of(json!({"k": text})), "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]})), vec!["properties[a].items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"]),
-        (field(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})), vec!["properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined"]),
-        (field(json!({"$ref": "#/x", "type": "object"})), vec!["properties[a].$ref: Forbidden: $ref is not supported"]),
-        (field(json!({"type": "string", "x-kubernetes-validations": [{"rule": ""}]})), vec!["properties[a].x-kubernetes-validations[0].rule: Required value: rule is not specified"]),
-        (field(json!({"type": "string", "x-kubernetes-validations": [{"rule": "true", "fieldPath": ".b"}]})), vec!["properties[a].x-kubernetes-validations[0].fieldPath: Invalid value: \".b\": must be a valid path"]),
-        (field(json!({"type": "string", "x-kubernetes-validations": [{"rule": "true", "reason": "Bad"}]})), vec!["properties[a].x-kubernetes-validations[0].reason: Unsupported value: \"Bad\": supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \"FieldValueInvalid\", \"FieldValueRequired\""]),
-        (field(json!({"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}})), vec!["properties[a].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within properties[a]"]),
-        (field(json!({"type": "string", "x-kubernetes-validations": [{"rule": "true", "optionalOldSelf": true}]})), vec!["properties[a].x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule"]),
-        (field(json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]})), vec![]),
+        (
+            field(json!({"type": "string", "pattern": "("})),
+            vec![
+                "properties[a].pattern: Invalid value: \"(\": must be a valid regular expression, but isn't: error parsing regexp: missing closing ): `(`",
+            ],
+        ),
+        (
+            field(json!({"type": "string", "default": 5})),
+            vec![
+                "properties[a].default: Invalid value: \"integer\":  in body must be of type string: \"integer\"",
+            ],
+        ),
+        (
+            field(json!({"type": "object", "default": {"b": 1}})),
+            vec!["properties[a].default: Invalid value: {\"b\":1}: must not have unknown fields"],
+        ),
+        (
+            of(json!({"metadata": {"type": "object", "properties": {"labels": {"type": "object"}}}})),
+            vec![
+                "properties[metadata]: Forbidden: must not specify anything other than name and generateName, but metadata is implicitly specified",
+            ],
+        ),
+        (
+            field(json!({"type": "array", "items": text, "uniqueItems": true})),
+            vec![
+                "properties[a].uniqueItems: Forbidden: uniqueItems cannot be set to true since the runtime complexity becomes quadratic",
+            ],
+        ),
+        (
+            field(json!({"type": "array", "items": text, "x-kubernetes-list-type": "bag"})),
+            vec![
+                "properties[a].x-kubernetes-list-type: Unsupported value: \"bag\": supported values: \"atomic\", \"set\", \"map\"",
+            ],
+        ),
+        (
+            field(json!({"type": "array", "items": text, "x-kubernetes-list-type": "map"})),
+            vec![
+                "properties[a].x-kubernetes-list-map-keys: Required value: must not be empty if x-kubernetes-list-type is map",
+                "properties[a].items.type: Invalid value: \"string\": must be object if parent array's x-kubernetes-list-type is map",
+            ],
+        ),
+        (
+            field(
+                json!({"type": "array", "items": of(json!({"k": text})), "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}),
+            ),
+            vec![
+                "properties[a].items.properties[k].default: Required value: this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property",
+            ],
+        ),
+        (
+            field(json!({"type": "object", "x-kubernetes-preserve-unknown-fields": false})),
+            vec![
+                "properties[a].x-kubernetes-preserve-unknown-fields: Invalid value: false: must be true or undefined",
+            ],
+        ),
+        (
+            field(json!({"$ref": "#/x", "type": "object"})),
+            vec!["properties[a].$ref: Forbidden: $ref is not supported"],
+        ),
+        (
+            field(json!({"type": "string", "x-kubernetes-validations": [{"rule": ""}]})),
+            vec!["properties[a].x-kubernetes-validations[0].rule: Required value: rule is not specified"],
+        ),
+        (
+            field(
+                json!({"type": "string", "x-kubernetes-validations": [{"rule": "true", "fieldPath": ".b"}]}),
+            ),
+            vec![
+                "properties[a].x-kubernetes-validations[0].fieldPath: Invalid value: \".b\": must be a valid path",
+            ],
+        ),
+        (
+            field(json!({"type": "string", "x-kubernetes-validations": [{"rule": "true", "reason": "Bad"}]})),
+            vec![
+                "properties[a].x-kubernetes-validations[0].reason: Unsupported value: \"Bad\": supported values: \"FieldValueDuplicate\", \"FieldValueForbidden\", \"FieldValueInvalid\", \"FieldValueRequired\"",
+            ],
+        ),
+        (
+            field(
+                json!({"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 5, "x-kubernetes-validations": [{"rule": "self == oldSelf"}]}}),
+            ),
+            vec![
+                "properties[a].items.x-kubernetes-validations[0].rule: Invalid value: \"self == oldSelf\": oldSelf cannot be used on the uncorrelatable portion of the schema within properties[a]",
+            ],
+        ),
+        (
+            field(
+                json!({"type": "string", "x-kubernetes-validations": [{"rule": "true", "optionalOldSelf": true}]}),
+            ),
+            vec![
+                "properties[a].x-kubernetes-validations[0].optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule",
+            ],
+        ),
+        (
+            field(
+                json!({"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]}),
+            ),
+            vec![],
+        ),
     ] {
         let found = Schema::parse(&schema).err().unwrap_or_default();
         assert_eq!(texts(&found), told, "{schema}");

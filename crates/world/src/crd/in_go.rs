@@ -131,6 +131,7 @@ pub(super) fn schema(props: &JSONSchemaProps) -> String {
 }
 
 /// What all versions share is not told with each.
+#[expect(clippy::struct_excessive_bools, reason = "each part of a version is shared or not by itself")]
 pub(super) struct Shared {
     pub(super) schema: bool,
     pub(super) subresources: bool,

@@ -33,8 +33,8 @@ struct Found {
 /// A cause without the way to the value that is judged.
 #[derive(Clone, PartialEq, Eq)]
 struct Wrong {
-    /// None where the server does not say which field it is about.
     cause: Cause,
+    /// The server does not always say which field it is about.
     has_field: bool,
 }
 
@@ -306,20 +306,19 @@ fn bounded(schema: &Schema, value: &Number, path: &str) -> Found {
     if let Some(factor) = checks.multiple_of {
         let problem = out_of_bound_range(schema, factor, "MultipleOf", path);
         let is_native = problem.is_none();
-        problem.into_iter().for_each(|problem| found.add(problem));
-        match value.as_i64().filter(|_| is_native) {
-            Some(whole) => {
-                let factor = truncated(factor);
-                if factor > 0 && whole % factor != 0 {
-                    found.add(wrong(format!("a multiple of {factor}")));
-                }
+        if let Some(problem) = problem {
+            found.add(problem);
+        }
+        if let Some(whole) = value.as_i64().filter(|_| is_native) {
+            let factor = truncated(factor);
+            if factor > 0 && whole % factor != 0 {
+                found.add(wrong(format!("a multiple of {factor}")));
             }
-            None => {
-                let real = value.as_f64().unwrap_or_default();
-                let times = if factor < 1.0 { 1.0 / factor * real } else { real / factor };
-                if factor > 0.0 && !is_whole(times) {
-                    found.add(wrong(format!("a multiple of {}", float(factor))));
-                }
+        } else {
+            let real = value.as_f64().unwrap_or_default();
+            let times = if factor < 1.0 { 1.0 / factor * real } else { real / factor };
+            if factor > 0.0 && !is_whole(times) {
+                found.add(wrong(format!("a multiple of {}", float(factor))));
             }
         }
     }
@@ -330,7 +329,9 @@ fn bounded(schema: &Schema, value: &Number, path: &str) -> Found {
         let Some(bound) = bound else { continue };
         let problem = out_of_bound_range(schema, bound.value, name, path);
         let is_native = problem.is_none();
-        problem.into_iter().for_each(|problem| found.add(problem));
+        if let Some(problem) = problem {
+            found.add(problem);
+        }
         if let Some(limit) = passed_limit(value, bound, is_above, is_native) {
             let or_equal = if bound.is_exclusive { "" } else { " or equal to" };
             found.add(wrong(format!("{words} than{or_equal} {limit}")));
@@ -348,15 +349,12 @@ fn passed_limit(value: &Number, bound: Bound, is_above: bool, is_native: bool) -
     fn told(is_beyond: bool, limit: impl Display) -> Option<String> {
         is_beyond.then(|| limit.to_string())
     }
-    match value.as_i64().filter(|_| is_native) {
-        Some(whole) => {
-            let limit = truncated(bound.value);
-            told(is_beyond(&whole, &limit, bound, is_above), limit)
-        }
-        None => {
-            let real = value.as_f64().unwrap_or_default();
-            told(is_beyond(&real, &bound.value, bound, is_above), float(bound.value))
-        }
+    if let Some(whole) = value.as_i64().filter(|_| is_native) {
+        let limit = truncated(bound.value);
+        told(is_beyond(&whole, &limit, bound, is_above), limit)
+    } else {
+        let real = value.as_f64().unwrap_or_default();
+        told(is_beyond(&real, &bound.value, bound, is_above), float(bound.value))
     }
 }
 

@@ -48,12 +48,11 @@ fn object(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
             Some(Value::String(text)) if text.is_empty() => {
                 causes.push(invalid_text(&field, text, "must not be empty"));
             }
-            Some(Value::String(text)) if name == "apiVersion" => {
-                if text.matches('/').count() > 1 {
-                    let detail = format!("unexpected GroupVersion string: {text}");
-                    causes.push(invalid_text(&field, text, &detail));
-                }
+            Some(Value::String(text)) if name == "apiVersion" && text.matches('/').count() > 1 => {
+                let detail = format!("unexpected GroupVersion string: {text}");
+                causes.push(invalid_text(&field, text, &detail));
             }
+            Some(Value::String(_)) if name == "apiVersion" => {}
             Some(Value::String(text)) => {
                 let wrong = dns_1035_label(&text.to_lowercase());
                 if !wrong.is_empty() {

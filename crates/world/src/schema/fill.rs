@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use super::said::entry;
 use super::{Additional, Schema};
 
 /// Drops nulls from where they are not allowed and no default would take their place.
@@ -19,7 +20,9 @@ pub(super) fn drop_nulls(schema: &Schema, value: &mut Value) {
         }
         Value::Array(items) => {
             if let Some(schema) = &schema.items {
-                items.iter_mut().for_each(|item| drop_nulls(schema, item));
+                for item in items {
+                    drop_nulls(schema, item);
+                }
             }
         }
         _ => {}
@@ -47,7 +50,9 @@ pub(super) fn defaults(schema: &Schema, value: &mut Value) {
         }
         Value::Array(items) => {
             if let Some(schema) = &schema.items {
-                items.iter_mut().for_each(|item| default_entry(schema, item));
+                for item in items {
+                    default_entry(schema, item);
+                }
             }
         }
         _ => {}
@@ -169,7 +174,7 @@ impl Pruner {
 
     fn at(&mut self, index: usize, act: impl FnOnce(&mut Self)) {
         let length = self.path.len();
-        self.path.push_str(&format!("[{index}]"));
+        self.path = entry(&self.path, index);
         act(self);
         self.path.truncate(length);
     }

@@ -318,7 +318,7 @@ fn is_isbn10(text: &str) -> bool {
     let Some(values) = values else { return false };
     values.len() == 10
         && values[..9].iter().all(|value| *value < 10)
-        && (1..=10).zip(&values).map(|(weight, value)| weight * value).sum::<u32>() % 11 == 0
+        && (1..=10).zip(&values).map(|(weight, value)| weight * value).sum::<u32>().is_multiple_of(11)
 }
 
 fn is_isbn13(text: &str) -> bool {
@@ -326,8 +326,12 @@ fn is_isbn13(text: &str) -> bool {
     let values = digits(&text);
     text.len() == 13
         && values.len() == 13
-        && values.iter().enumerate().map(|(at, value)| value * (1 + 2 * (at as u32 % 2))).sum::<u32>() % 10
-            == 0
+        && values
+            .iter()
+            .zip([1, 3].into_iter().cycle())
+            .map(|(value, weight)| value * weight)
+            .sum::<u32>()
+            .is_multiple_of(10)
 }
 
 fn is_credit_card(text: &str) -> bool {
@@ -343,7 +347,7 @@ fn is_credit_card(text: &str) -> bool {
         .enumerate()
         .map(|(at, value)| if at % 2 == 1 { doubled(*value) } else { *value })
         .sum();
-    matches(&KNOWN, &bare) && sum % 10 == 0
+    matches(&KNOWN, &bare) && sum.is_multiple_of(10)
 }
 
 #[cfg(test)]

@@ -133,14 +133,14 @@ pub(crate) fn quoted(text: &str) -> String {
             '\t' => out.push_str("\\t"),
             '\u{b}' => out.push_str("\\v"),
             ' '..='~' => out.push(letter),
-            '\0'..='\u{7f}' => out.push_str(&format!("\\x{:02x}", u32::from(letter))),
+            '\0'..='\u{7f}' => {
+                let escape = format!("\\x{:02x}", u32::from(letter));
+                out.push_str(&escape);
+            }
             _ if letter.is_control() || is_unprinted(letter) => {
                 let code = u32::from(letter);
-                out.push_str(&if code < 0x10000 {
-                    format!("\\u{code:04x}")
-                } else {
-                    format!("\\U{code:08x}")
-                });
+                let escape = if code < 0x10000 { format!("\\u{code:04x}") } else { format!("\\U{code:08x}") };
+                out.push_str(&escape);
             }
             _ => out.push(letter),
         }

@@ -1,6 +1,7 @@
 //! The rows of `told.json` were compared with a real API server, message by message.
 
 use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use serde_json::{Value, json};
 
 use super::*;
@@ -56,7 +57,7 @@ fn a_status_leaves_little_for_the_root() {
         "schema": {"openAPIV3Schema": {"type": "object", "oneOf": [{"required": ["spec"]}], "properties": {"spec": {"type": "object", "additionalProperties": {"type": "string"}}}}},
     }]}});
     let found = texts(&Definition::parse(&changed(&change)).unwrap_err());
-    let plain = in_go::schema(&Default::default());
+    let plain = in_go::schema(&JSONSchemaProps::default());
     let with = |from: &str, to: &str, text: &str| text.replacen(from, to, 1);
     let text = with("\"Type\":\"\"", "\"Type\":\"string\"", &plain);
     let map = with("\"Type\":\"\"", "\"Type\":\"object\"", &plain);

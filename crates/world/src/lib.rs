@@ -2,6 +2,7 @@
 //!
 //! The same code serves a client in the same process without a socket, and kubectl.
 
+pub mod crd;
 pub mod discovery;
 pub mod failure;
 pub mod kinds;
@@ -9,6 +10,7 @@ pub mod names;
 pub mod openapi;
 pub mod patch;
 pub mod rbac;
+pub mod schema;
 pub mod selector;
 pub mod table;
 

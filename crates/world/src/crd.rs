@@ -20,6 +20,7 @@ use crate::failure::Cause;
 use crate::kinds::{Resource, Scope, Subresource};
 use crate::schema::Schema;
 use crate::schema::said::{entry, invalid, invalid_text, quoted, shown};
+use crate::table::PrinterColumn;
 pub use status::status;
 
 /// A definition that can be served.
@@ -53,7 +54,7 @@ pub struct Version {
     pub schema: Arc<Schema>,
     pub has_status: bool,
     pub scale: Option<Scale>,
-    pub columns: Vec<Column>,
+    pub columns: Vec<PrinterColumn>,
     /// Fields that a field selector may name, such as `spec.color`.
     pub selectable_fields: Vec<String>,
 }
@@ -64,18 +65,6 @@ pub struct Scale {
     pub spec_replicas: String,
     pub status_replicas: String,
     pub label_selector: Option<String>,
-}
-
-/// A column of `kubectl get`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
-    pub name: String,
-    pub type_: String,
-    pub format: String,
-    pub description: String,
-    /// Columns over 0 are for wide tables.
-    pub priority: i32,
-    pub json_path: String,
 }
 
 /// Fills in what a definition may leave out.
@@ -186,14 +175,15 @@ impl Definition {
 
 fn version((version, schema): (CustomResourceDefinitionVersion, Schema)) -> Version {
     let subresources = version.subresources.unwrap_or_default();
-    let columns = version.additional_printer_columns.unwrap_or_default().into_iter().map(|column| Column {
-        name: column.name,
-        type_: column.type_,
-        format: column.format.unwrap_or_default(),
-        description: column.description.unwrap_or_default(),
-        priority: column.priority.unwrap_or_default(),
-        json_path: column.json_path,
-    });
+    let columns =
+        version.additional_printer_columns.unwrap_or_default().into_iter().map(|column| PrinterColumn {
+            name: column.name,
+            kind: column.type_,
+            format: column.format.unwrap_or_default(),
+            description: column.description.unwrap_or_default(),
+            priority: column.priority.unwrap_or_default(),
+            json_path: column.json_path,
+        });
     let selectable = version.selectable_fields.unwrap_or_default().into_iter();
     Version {
         name: version.name,

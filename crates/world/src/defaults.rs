@@ -38,7 +38,9 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "suspend", json!(false));
             unless_set(spec, "successfulJobsHistoryLimit", json!(3));
             unless_set(spec, "failedJobsHistoryLimit", json!(1));
-            at(spec, "jobTemplate", |job_template| at(job_template, "spec", |spec| at(spec, "template", template)));
+            at(spec, "jobTemplate", |job_template| {
+                at(job_template, "spec", |spec| at(spec, "template", template))
+            });
         }),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             if let Some(fields) = object.as_object_mut() {
@@ -190,9 +192,12 @@ fn container(container: &mut Value) {
     });
     for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
         within(container, probe, |probe| {
-            for (field, value) in
-                [("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)]
-            {
+            for (field, value) in [
+                ("timeoutSeconds", 1),
+                ("periodSeconds", 10),
+                ("successThreshold", 1),
+                ("failureThreshold", 3),
+            ] {
                 unless_set(probe, field, json!(value));
             }
             within(probe, "httpGet", |get| {

@@ -267,7 +267,13 @@ mod tests {
         let query = Query::parse("watch=true&labelSelector=a%3Db%2Cc&limit=5&dryRun=All&x=y").unwrap();
         assert_eq!(
             query,
-            Query { watch: true, label_selector: "a=b,c".into(), limit: 5, dry_run: true, ..Query::default() }
+            Query {
+                watch: true,
+                label_selector: "a=b,c".into(),
+                limit: 5,
+                dry_run: true,
+                ..Query::default()
+            }
         );
         assert!(Query::parse("limit=many").is_err());
         assert!(Query::parse("dryRun=Some").is_err());

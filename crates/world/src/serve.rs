@@ -79,7 +79,8 @@ fn json(code: u16, object: &Value) -> Response {
 
 fn response(code: u16, content_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
-    *response.status_mut() = http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
+    *response.status_mut() =
+        http::StatusCode::from_u16(code).unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
     response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static(content_type));
     response
 }

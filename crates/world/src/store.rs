@@ -144,7 +144,12 @@ impl Store {
         object::set_revision(&mut last, self.revision);
         let last = Arc::new(last);
         // A watch shows the object as it was last, under the revision of its end.
-        self.log(Change { revision: self.revision, key: key.clone(), before: Some(last.clone()), after: None });
+        self.log(Change {
+            revision: self.revision,
+            key: key.clone(),
+            before: Some(last.clone()),
+            after: None,
+        });
         Some(last)
     }
 
@@ -213,8 +218,10 @@ mod tests {
         for (namespace, expected) in
             [(None, &["a/x", "ab/y", "b/x"][..]), (Some("a"), &["a/x"]), (Some("c"), &[])]
         {
-            let listed: Vec<String> =
-                store.list("pods", namespace).map(|(key, _)| format!("{}/{}", key.namespace, key.name)).collect();
+            let listed: Vec<String> = store
+                .list("pods", namespace)
+                .map(|(key, _)| format!("{}/{}", key.namespace, key.name))
+                .collect();
             assert_eq!(listed, expected);
         }
     }

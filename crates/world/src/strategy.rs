@@ -10,16 +10,28 @@ pub(crate) fn has_generation(resource: &Resource) -> bool {
     match &*resource.group {
         "" => matches!(&*resource.kind, "Pod" | "PodTemplate" | "ReplicationController"),
         "apps" => resource.kind != "ControllerRevision",
-        "autoscaling" | "coordination.k8s.io" | "discovery.k8s.io" | "events.k8s.io" | "node.k8s.io"
-        | "rbac.authorization.k8s.io" | "storage.k8s.io" => false,
+        "autoscaling"
+        | "coordination.k8s.io"
+        | "discovery.k8s.io"
+        | "events.k8s.io"
+        | "node.k8s.io"
+        | "rbac.authorization.k8s.io"
+        | "storage.k8s.io" => false,
         _ => true,
     }
 }
 
 /// Whether an update without a resourceVersion overwrites what is there.
 pub(crate) fn allows_unconditional_update(resource: &Resource) -> bool {
-    // Leases and custom resources must say which version they were made from.
-    resource.kind != "Lease" && !is_custom(resource)
+    const CONDITIONAL: [&str; 6] = [
+        "CSINode",
+        "Lease",
+        "MutatingWebhookConfiguration",
+        "PodDisruptionBudget",
+        "RuntimeClass",
+        "ValidatingWebhookConfiguration",
+    ];
+    !CONDITIONAL.contains(&&*resource.kind) && !is_custom(resource)
 }
 
 /// Custom resources are in groups with a dot that are not Kubernetes' own.

@@ -31,7 +31,9 @@ impl State {
     fn rules(&self) -> Rules {
         let kinds = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
         let names = kinds.map(|plural| format!("{plural}.rbac.authorization.k8s.io"));
-        Rules::from_objects(names.iter().flat_map(|name| self.store.list(name, None).map(|(_, object)| &**object)))
+        Rules::from_objects(
+            names.iter().flat_map(|name| self.store.list(name, None).map(|(_, object)| &**object)),
+        )
     }
 
     pub(super) fn check_path(&self, call: &Call) -> Result<(), Failure> {

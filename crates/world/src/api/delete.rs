@@ -78,7 +78,7 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         let options = Options::of(query, call)?;
-        let selection = Selection::of(place, query)?;
+        let selection = Selection::of(self, place, query)?;
         let list = self.list(place, query, call)?;
         let resource = place.resource.qualified();
         let meant: Vec<(Key, Arc<Value>)> = self

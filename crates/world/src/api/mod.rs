@@ -1,6 +1,7 @@
 //! The API: a request in, an answer out.
 
 mod access;
+mod custom;
 mod delete;
 mod parts;
 mod paths;
@@ -22,6 +23,8 @@ use crate::rbac::{self, User};
 use crate::request::{Place, Query, Target, Verb};
 use crate::store::{Key, Store};
 
+use custom::{DEFINITIONS, Definitions};
+
 pub(crate) use access::user;
 pub(crate) use watch::Events;
 
@@ -35,6 +38,7 @@ pub(crate) struct Api {
 pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) kinds: Kinds,
+    definitions: Definitions,
     clock: Clock,
     lots: Lots,
 }
@@ -68,8 +72,13 @@ pub(crate) enum Answer {
 
 impl Api {
     pub(crate) fn new(seed: u64, now: Timestamp) -> Self {
-        let mut state =
-            State { store: Store::new(), kinds: Kinds::built_in(), clock: Clock::starting(now), lots: Lots::new(seed) };
+        let mut state = State {
+            store: Store::new(),
+            kinds: Kinds::built_in(),
+            definitions: Definitions::default(),
+            clock: Clock::starting(now),
+            lots: Lots::new(seed),
+        };
         state.found();
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -99,7 +108,11 @@ impl Api {
         if verb == Verb::Watch {
             return Events::start(self, &place, &query, call).map(Answer::Events);
         }
-        let (code, object) = self.state().perform(verb, &place, &query, call)?;
+        let mut state = self.state();
+        let (code, object) = state.perform(verb, &place, &query, call)?;
+        if place.resource.qualified() == DEFINITIONS && !matches!(verb, Verb::Get | Verb::List) {
+            state.serve_definitions();
+        }
         Ok(Answer::Object(code, object))
     }
 }
@@ -128,7 +141,8 @@ impl State {
             }
         }
         for object in rbac::default_objects() {
-            let (api_version, kind) = (object::text(&object, &["apiVersion"]), object::text(&object, &["kind"]));
+            let (api_version, kind) =
+                (object::text(&object, &["apiVersion"]), object::text(&object, &["kind"]));
             if let Some(resource) = self.kinds.find_kind(api_version, kind).cloned() {
                 self.insert(&resource, object);
             }

@@ -155,14 +155,18 @@ impl State {
             Err(failure)
         };
         if number("/status/observedGeneration") < number("/metadata/generation") {
-            let message = format!("The disruption budget {} is still being processed by the server.", key.name);
+            let message =
+                format!("The disruption budget {} is still being processed by the server.", key.name);
             return refuse(message, Some(10));
         }
         let allowed = number("/status/disruptionsAllowed");
         if allowed <= 0 {
             let (needed, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));
             return refuse(
-                format!("The disruption budget {} needs {needed} healthy pods and has {healthy} currently", key.name),
+                format!(
+                    "The disruption budget {} needs {needed} healthy pods and has {healthy} currently",
+                    key.name
+                ),
                 None,
             );
         }
@@ -178,11 +182,13 @@ impl State {
 
 /// A workload as its scale shows it.
 fn scale_of(object: &Value) -> Value {
-    let metadata: serde_json::Map<String, Value> = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]
-        .iter()
-        .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
-        .collect();
-    let mut status = json!({ "replicas": object.pointer("/status/replicas").and_then(Value::as_i64).unwrap_or(0) });
+    let metadata: serde_json::Map<String, Value> =
+        ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]
+            .iter()
+            .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
+            .collect();
+    let mut status =
+        json!({ "replicas": object.pointer("/status/replicas").and_then(Value::as_i64).unwrap_or(0) });
     if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(&object["spec"]["selector"]) {
         status["selector"] = json!(selector.to_string());
     }

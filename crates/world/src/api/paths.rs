@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::custom::DEFINITIONS;
 use super::{Answer, Call, State};
 use crate::failure::Failure;
 use crate::{discovery, openapi};
@@ -30,20 +31,20 @@ impl State {
             ["apis"] => Some(discovery::group_list(&self.kinds)),
             ["apis", group] => discovery::group(&self.kinds, group),
             ["apis", group, version] => discovery::resource_list(&self.kinds, group, version),
-            ["openapi", "v2"] => Some(openapi::v2_document(&self.kinds, &self.definitions())),
-            ["openapi", "v3"] => Some(openapi::index(&self.kinds, &self.definitions())),
+            ["openapi", "v2"] => Some(openapi::v2_document(&self.kinds, &self.stored_definitions())),
+            ["openapi", "v3"] => Some(openapi::index(&self.kinds, &self.stored_definitions())),
             ["openapi", "v3", "api", version] => {
-                openapi::document(&self.kinds, &self.definitions(), "", version)
+                openapi::document(&self.kinds, &self.stored_definitions(), "", version)
             }
             ["openapi", "v3", "apis", group, version] => {
-                openapi::document(&self.kinds, &self.definitions(), group, version)
+                openapi::document(&self.kinds, &self.stored_definitions(), group, version)
             }
             _ => None,
         };
         Ok(found.map_or(Answer::NoPage, |object| Answer::Object(200, object)))
     }
 
-    fn definitions(&self) -> Vec<&Value> {
-        self.store.list("customresourcedefinitions.apiextensions.k8s.io", None).map(|(_, crd)| &**crd).collect()
+    fn stored_definitions(&self) -> Vec<&Value> {
+        self.store.list(DEFINITIONS, None).map(|(_, crd)| &**crd).collect()
     }
 }

@@ -25,10 +25,11 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn of(place: &Place, query: &Query) -> Result<Self, Failure> {
+    pub(super) fn of(state: &State, place: &Place, query: &Query) -> Result<Self, Failure> {
+        let selectable = state.selectable_fields(&place.resource);
         Ok(Self {
             labels: LabelSelector::parse(&query.label_selector)?,
-            fields: FieldSelector::parse(&query.field_selector, &place.resource, &[])?,
+            fields: FieldSelector::parse(&query.field_selector, &place.resource, selectable)?,
         })
     }
 
@@ -114,16 +115,19 @@ impl State {
     ) -> Result<Value, Failure> {
         let include = IncludeObject::parse(&query.include_object)?;
         let objects = objects.iter().map(|object| &***object);
-        Ok(table::table(&place.resource, objects, None, metadata, self.now(), include))
+        let columns = self.columns(&place.resource);
+        Ok(table::table(&place.resource, objects, columns, metadata, self.now(), include))
     }
 
     pub(super) fn list(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
-        let selection = Selection::of(place, query)?;
+        let selection = Selection::of(self, place, query)?;
         let (at, after) = self.start_of_list(query)?;
         let resource = place.resource.qualified();
         let listed = self.store.list_at(at, &resource, place.namespace.as_deref()).map_err(|too_old| {
             let message = match query.continue_token.is_empty() {
-                true => format!("The resourceVersion for the provided list is too old: {at} ({})", too_old.oldest),
+                true => {
+                    format!("The resourceVersion for the provided list is too old: {at} ({})", too_old.oldest)
+                }
                 false => CONTINUE_TOO_OLD.to_owned(),
             };
             Failure::new(Reason::Expired, message)
@@ -179,7 +183,10 @@ impl State {
 
 /// Whether the client would rather have a table than objects.
 pub(super) fn wants_table(accept: &str) -> bool {
-    accept.split(',').next().is_some_and(|first| first.contains("as=Table") && first.contains("g=meta.k8s.io"))
+    accept
+        .split(',')
+        .next()
+        .is_some_and(|first| first.contains("as=Table") && first.contains("g=meta.k8s.io"))
 }
 
 /// Lists of built-in kinds do not repeat what kind their items are.

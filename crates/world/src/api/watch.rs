@@ -10,13 +10,13 @@ use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
 use super::read::{Selection, check_not_ahead, revision, wants_table};
-use super::{Api, Call, shown};
+use super::{Api, Call, State, shown};
 use crate::failure::{Failure, Reason};
 use crate::kinds::Resource;
 use crate::object;
 use crate::request::{Place, Query};
 use crate::store::Change;
-use crate::table::{self, IncludeObject};
+use crate::table::{self, IncludeObject, PrinterColumn};
 
 /// How often a client that wants to know hears that nothing happened.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
@@ -43,10 +43,10 @@ pub(crate) struct Events {
 impl Events {
     pub(super) fn start(api: &Api, place: &Place, query: &Query, call: &Call) -> Result<Self, Failure> {
         let mut place = place.clone();
-        let selection = Selection::of(&place, query)?;
         let include = IncludeObject::parse(&query.include_object)?;
         let tables = wants_table(&call.accept).then_some(include);
         let state = api.state();
+        let selection = Selection::of(&state, &place, query)?;
         let current = state.store.revision();
         let asked = revision(&query.resource_version)?.unwrap_or(0);
         check_not_ahead(asked, current)?;
@@ -56,7 +56,7 @@ impl Events {
         if from_start {
             let there = state.store.list(&resource, place.namespace.as_deref());
             let seen = there.filter(|(_, object)| selection.matches(object));
-            let form = Form { resource: &place.resource, tables, now: state.now() };
+            let form = Form::new(&state, &place, tables);
             ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(object))));
             if query.initial_events {
                 let mut end = bookmark(&place, current);
@@ -121,7 +121,7 @@ impl Events {
     fn collect(&mut self) {
         let state = self.api.state();
         let resource = self.place.resource.qualified();
-        let form = Form { resource: &self.place.resource, tables: self.tables, now: state.now() };
+        let form = Form::new(&state, &self.place, self.tables);
         match state.store.changes_after(self.told) {
             Ok(changes) => {
                 for change in changes {
@@ -144,15 +144,21 @@ impl Events {
 /// How a watch shows objects.
 struct Form<'a> {
     resource: &'a Resource,
+    columns: Option<&'a [PrinterColumn]>,
     tables: Option<IncludeObject>,
     now: Timestamp,
 }
 
-impl Form<'_> {
+impl<'a> Form<'a> {
+    fn new(state: &'a State, place: &'a Place, tables: Option<IncludeObject>) -> Self {
+        let resource = &*place.resource;
+        Self { resource, columns: state.columns(resource), tables, now: state.now() }
+    }
+
     fn of(&self, object: &Value) -> Value {
         let Some(include) = self.tables else { return shown(self.resource, object) };
         let metadata = json!({ "resourceVersion": object::revision(object) });
-        table::table(self.resource, [object], None, &metadata, self.now, include)
+        table::table(self.resource, [object], self.columns, &metadata, self.now, include)
     }
 }
 

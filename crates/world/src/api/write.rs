@@ -15,6 +15,10 @@ use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
 
+/// The merge keys of custom resources are nowhere to be found.
+const STRATEGIC_FOR_BUILT_IN: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
+     application/merge-patch+json, application/apply-patch+yaml";
+
 /// How a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PatchKind {
@@ -53,17 +57,25 @@ impl State {
         self.name(&mut object);
         self.check_namespace(place)?;
         self.finish_new(&place.resource, &mut object);
-        let causes = names::validate_create(&place.resource, &object);
-        if !causes.is_empty() {
-            return Err(Failure::invalid(&place.resource, object::name(&object), causes));
-        }
-        let shape = Shape::built_in(&place.resource);
+        self.check_new(&place.resource, &mut object)?;
+        let shape = self.shape(&place.resource);
         patch::record_update(None, &mut object, manager(query, call), self.now(), None, &shape);
         let key = Self::key(place, object::name(&object));
         if self.store.get(&key).is_some() {
             return Err(Failure::already_exists(&place.resource, &key.name));
         }
         Ok((201, self.store_or_show(query, &place.resource, key, object)))
+    }
+
+    /// What is wrong with a new object, and the last that the server adds to it.
+    fn check_new(&self, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
+        self.define(resource, object)?;
+        let mut causes = names::validate_create(resource, object);
+        causes.extend(self.judge(resource, None, object, None));
+        if causes.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::invalid(resource, object::name(object), causes))
     }
 
     /// Puts an object of the world's own into it.
@@ -88,7 +100,8 @@ impl State {
         };
         let (uid, old_uid) = (object::uid(&object), object::uid(&old));
         if !uid.is_empty() && uid != old_uid {
-            let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
+            let why =
+                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
             return Err(Failure::conflict(&place.resource, &key.name, &why));
         }
         self.replace(place, query, call, &key, &old, object)
@@ -109,6 +122,9 @@ impl State {
         let shown_old = shown(&place.resource, &old);
         let new = match kind {
             PatchKind::Json => patch::json_patch(&shown_old, &body)?,
+            PatchKind::Strategic if strategy::is_custom(&place.resource) => {
+                return Err(Failure::unhandled(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
+            }
             PatchKind::Strategic => {
                 patch::strategic_merge_patch(&shown_old, &body, &Shape::built_in(&place.resource))?
             }
@@ -133,7 +149,7 @@ impl State {
             };
             return Err(Failure::invalid_options("PatchOptions", cause));
         }
-        let shape = Shape::built_in(&place.resource);
+        let shape = self.shape(&place.resource);
         let part = place.subresource.map(Subresource::name);
         let (now, manager) = (self.now(), &query.field_manager);
         match self.existing(place) {
@@ -148,6 +164,7 @@ impl State {
                 expect_namespace(place, &mut object)?;
                 self.check_namespace(place)?;
                 self.finish_new(&place.resource, &mut object);
+                self.check_new(&place.resource, &mut object)?;
                 let key = Self::key(place, object::name(&object));
                 Ok((201, self.store_or_show(query, &place.resource, key, object)))
             }
@@ -182,6 +199,8 @@ impl State {
         }
         strategy::prepare_for_update(resource, place.subresource, old, &mut new);
         defaults::complete(resource, &mut new);
+        self.fill_in(resource, &mut new);
+        self.define(resource, &mut new)?;
         keep_what_is_the_servers(old, &mut new);
         if strategy::has_generation(resource) {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
@@ -190,12 +209,13 @@ impl State {
         }
         object::set(&mut new, "resourceVersion", json!(object::revision(old)));
         say_kind(resource, &mut new);
-        let causes = names::validate_update(resource, &new, old);
+        let mut causes = names::validate_update(resource, &new, old);
+        causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
         if !causes.is_empty() {
             return Err(Failure::invalid(resource, &key.name, causes));
         }
         if PatchKind::parse(&call.content_type) != Ok(PatchKind::Apply) {
-            let (shape, part) = (Shape::built_in(resource), place.subresource.map(Subresource::name));
+            let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
             patch::record_update(Some(old), &mut new, manager(query, call), self.now(), part, &shape);
         }
         if new == **old {
@@ -236,14 +256,17 @@ impl State {
     fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
         let expected = resource.api_version();
         let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
-        let (api_version, kind) = (said("apiVersion").unwrap_or(&expected), said("kind").unwrap_or(&resource.kind));
+        let (api_version, kind) =
+            (said("apiVersion").unwrap_or(&expected), said("kind").unwrap_or(&resource.kind));
         if api_version == expected && kind == resource.kind {
             return Ok(());
         }
         let version = api_version.rsplit('/').next().unwrap_or_default();
         let refused = |why: String| {
             let wanted = &resource.kind;
-            Err(Failure::bad_request(format!("{kind} in version {version:?} cannot be handled as a {wanted}: {why}")))
+            Err(Failure::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
+            )))
         };
         if self.kinds.find_kind(api_version, kind).is_none() {
             let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
@@ -283,6 +306,7 @@ impl State {
         say_kind(resource, object);
         defaults::complete(resource, object);
         strategy::prepare_for_create(resource, object);
+        self.fill_in(resource, object);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));

@@ -15,6 +15,8 @@ pub(crate) struct Request {
     pub(crate) content_type: &'static str,
     /// Of a watch: how many events to wait for.
     pub(crate) events: usize,
+    /// Asked until it succeeds, and its answer is not compared: what comes first differs, what follows does not.
+    pub(crate) is_quiet: bool,
     pub(crate) body: String,
 }
 
@@ -31,7 +33,8 @@ impl Case {
             match Request::begin(line) {
                 Some(request) => case.requests.push(request),
                 None => {
-                    let request = case.requests.last_mut().unwrap_or_else(|| panic!("no request before: {line}"));
+                    let request =
+                        case.requests.last_mut().unwrap_or_else(|| panic!("no request before: {line}"));
                     request.body.push_str(line);
                 }
             }
@@ -41,9 +44,10 @@ impl Case {
 }
 
 impl Request {
-    /// `GET path`, `PATCH path merge`, `WATCH path 3`.
+    /// `GET path`, `PATCH path merge`, `WATCH path 3`; quiet with a `~` before it.
     fn begin(line: &str) -> Option<Self> {
-        let mut words = line.split_whitespace();
+        let is_quiet = line.starts_with('~');
+        let mut words = line.trim_start_matches('~').split_whitespace();
         let (method, path, how) = (words.next()?, words.next()?, words.next().unwrap_or_default());
         let is_watch = method == "WATCH";
         let known = ["GET", "POST", "PUT", "PATCH", "DELETE"];
@@ -60,6 +64,7 @@ impl Request {
             method: method.parse().unwrap(),
             path: path.to_owned(),
             content_type,
+            is_quiet,
             events: if is_watch { how.parse().unwrap() } else { 0 },
             body: String::new(),
         })

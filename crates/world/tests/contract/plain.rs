@@ -78,7 +78,11 @@ pub(crate) fn differences(expected: &str, said: &str) -> String {
         let (was, is) = (expected.get(index).copied(), said.get(index).copied());
         name = is.and_then(|line| line.strip_prefix("# ")).unwrap_or(name);
         if was != is {
-            wrong.push_str(&format!("{name}\n  - {}\n  + {}\n", was.unwrap_or("nothing"), is.unwrap_or("nothing")));
+            wrong.push_str(&format!(
+                "{name}\n  - {}\n  + {}\n",
+                was.unwrap_or("nothing"),
+                is.unwrap_or("nothing")
+            ));
         }
     }
     wrong

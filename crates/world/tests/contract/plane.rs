@@ -28,8 +28,7 @@ pub(crate) fn start() -> Option<Plane> {
 impl Plane {
     pub(crate) async fn client(&self) -> Client {
         let kubeconfig = Kubeconfig::read_from(self.0.kubeconfig()).unwrap();
-        let config =
-            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         Client::try_from(config).unwrap()
     }
 }

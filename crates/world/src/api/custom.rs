@@ -1,0 +1,116 @@
+//! Custom resources: their definitions, and what those say of objects that are written.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::State;
+use crate::crd::{self, Definition, Version};
+use crate::failure::{Cause, Failure};
+use crate::kinds::{Resource, Subresource};
+use crate::object;
+use crate::patch::Shape;
+use crate::table::PrinterColumn;
+
+pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// What is defined, by plural and group.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Definitions(BTreeMap<String, Definition>);
+
+impl Definitions {
+    fn version(&self, resource: &Resource) -> Option<&Version> {
+        self.0.get(&resource.qualified())?.version(&resource.version)
+    }
+}
+
+impl State {
+    pub(super) fn columns(&self, resource: &Resource) -> Option<&[PrinterColumn]> {
+        self.definitions.version(resource).map(|version| &*version.columns)
+    }
+
+    pub(super) fn selectable_fields(&self, resource: &Resource) -> &[String] {
+        self.definitions.version(resource).map_or(&[], |version| &version.selectable_fields)
+    }
+
+    /// How lists and maps of a kind are merged.
+    pub(super) fn shape(&self, resource: &Resource) -> Shape {
+        let crd = self.store.list(DEFINITIONS, None).find(|(key, _)| *key.name == *resource.qualified());
+        let schema = crd.and_then(|(_, crd)| {
+            let versions = crd.pointer("/spec/versions")?.as_array()?;
+            let version = versions.iter().find(|version| version["name"] == *resource.version)?;
+            version.pointer("/schema/openAPIV3Schema").cloned()
+        });
+        match schema {
+            Some(schema) => Shape::custom(resource, schema),
+            None => Shape::built_in(resource),
+        }
+    }
+
+    /// Brings an object into the form that its schema wants: without what it does not know, with its defaults.
+    pub(super) fn fill_in(&self, resource: &Resource, object: &mut Value) {
+        if let Some(version) = self.definitions.version(resource) {
+            version.schema.prune(object);
+            version.schema.default(object);
+        }
+    }
+
+    /// What a schema has against an object.
+    pub(super) fn judge(
+        &self,
+        resource: &Resource,
+        part: Option<Subresource>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Vec<Cause> {
+        let Some(version) = self.definitions.version(resource) else { return Vec::new() };
+        match (part, old) {
+            (Some(Subresource::Status), Some(old)) => version.schema.validate_status(object, old),
+            _ => version.schema.validate(object, old),
+        }
+    }
+
+    /// Checks a definition before it is written, and completes it with its status.
+    pub(super) fn define(&self, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
+        if resource.qualified() != DEFINITIONS {
+            return Ok(());
+        }
+        crd::default(object);
+        Definition::parse(object)
+            .map_err(|causes| Failure::invalid(resource, object::name(object), causes))?;
+        let name = object::name(object).to_owned();
+        let others: Vec<Arc<Value>> = self
+            .store
+            .list(DEFINITIONS, None)
+            .filter(|(key, _)| *key.name != *name)
+            .map(|(_, crd)| crd.clone())
+            .collect();
+        let others: Vec<&Value> = others.iter().map(|crd| &**crd).collect();
+        object["status"] = crd::status(object, &others, self.now());
+        Ok(())
+    }
+
+    /// Serves what the stored definitions define.
+    pub(super) fn serve_definitions(&mut self) {
+        let stored: Vec<Arc<Value>> =
+            self.store.list(DEFINITIONS, None).map(|(_, crd)| crd.clone()).collect();
+        for gone in std::mem::take(&mut self.definitions.0).into_values() {
+            self.kinds.remove(&gone.group, &gone.names.plural);
+        }
+        for crd in stored {
+            let is_established =
+                crd.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten().any(
+                    |condition| {
+                        condition["type"] == json!("Established") && condition["status"] == json!("True")
+                    },
+                );
+            if let (true, Ok(definition)) = (is_established, Definition::parse(&crd)) {
+                for resource in definition.resources() {
+                    self.kinds.add(Arc::new(resource));
+                }
+                self.definitions.0.insert(definition.name.clone(), definition);
+            }
+        }
+    }
+}

@@ -23,12 +23,12 @@ use crate::failure::{Failure, Reason};
 
 /// What the API server says of a patch that is well formed but does not fit the object: no more than this.
 fn does_not_apply() -> Failure {
-    Failure::new(Reason::Invalid, "the server rejected our request due to an error in our request")
+    Failure::unhandled(Reason::Invalid, "the server rejected our request due to an error in our request")
 }
 
 /// A failure that the API server passes on as it comes.
 fn unforeseen(message: String) -> Failure {
-    Failure::new(Reason::InternalError, message)
+    Failure::new(Reason::Unknown, message)
 }
 
 /// JSON's name for what was found where something else was expected, as Go's decoder says it.

@@ -114,13 +114,13 @@ impl Failure {
 
     /// `why` follows the object's name.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
-        let message =
-            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
         Self { details: Details::of(resource, name), ..Self::new(Reason::Conflict, message) }
     }
 
     pub fn modified(resource: &Resource, name: &str) -> Self {
-        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        let why =
+            "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, why)
     }
 
@@ -182,7 +182,8 @@ impl Details {
 
     fn to_value(&self) -> Value {
         let mut details = json!({});
-        for (key, text) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
+        for (key, text) in
+            [("name", &self.name), ("group", &self.group), ("kind", &self.kind), ("uid", &self.uid)]
         {
             if !text.is_empty() {
                 details[key] = json!(text);
@@ -193,7 +194,8 @@ impl Details {
                 .causes
                 .iter()
                 .map(|cause| {
-                    let mut value = json!({ "reason": format!("{:?}", cause.reason), "message": cause.message });
+                    let mut value =
+                        json!({ "reason": format!("{:?}", cause.reason), "message": cause.message });
                     if !cause.field.is_empty() {
                         value["field"] = json!(cause.field);
                     }
@@ -210,7 +212,11 @@ impl Details {
 
 impl std::fmt::Display for Cause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.field.is_empty() { f.write_str(&self.message) } else { write!(f, "{}: {}", self.field, self.message) }
+        if self.field.is_empty() {
+            f.write_str(&self.message)
+        } else {
+            write!(f, "{}: {}", self.field, self.message)
+        }
     }
 }
 

@@ -3,6 +3,11 @@
 //!
 //! All are functions over objects as JSON; they know nothing of storage, admission or defaults.
 
+#![expect(
+    clippy::result_large_err,
+    reason = "a failure is told once per request, and then the request is over"
+)]
+
 mod apply;
 mod fields;
 mod json;
@@ -28,7 +33,7 @@ fn does_not_apply() -> Failure {
 
 /// A failure that the API server passes on as it comes.
 fn unforeseen(message: String) -> Failure {
-    Failure::new(Reason::InternalError, message)
+    Failure::new(Reason::Unknown, message)
 }
 
 /// JSON's name for what was found where something else was expected, as Go's decoder says it.

@@ -39,7 +39,7 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "successfulJobsHistoryLimit", json!(3));
             unless_set(spec, "failedJobsHistoryLimit", json!(1));
             at(spec, "jobTemplate", |job_template| {
-                at(job_template, "spec", |spec| at(spec, "template", template))
+                at(job_template, "spec", |spec| at(spec, "template", template));
             });
         }),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {

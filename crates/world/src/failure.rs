@@ -8,7 +8,8 @@ use crate::kinds::Resource;
 pub struct Failure {
     pub reason: Reason,
     pub message: String,
-    pub details: Details,
+    /// Boxed, because every answer has room for one.
+    pub details: Box<Details>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +96,7 @@ pub enum CauseReason {
 
 impl Failure {
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into(), details: Details::default() }
+        Self { reason, message: message.into(), details: Box::default() }
     }
 
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -104,18 +105,18 @@ impl Failure {
 
     pub fn not_found(resource: &Resource, name: &str) -> Self {
         let message = format!("{} \"{name}\" not found", resource.qualified());
-        Self { details: Details::of(resource, name), ..Self::new(Reason::NotFound, message) }
+        Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::NotFound, message) }
     }
 
     pub fn already_exists(resource: &Resource, name: &str) -> Self {
         let message = format!("{} \"{name}\" already exists", resource.qualified());
-        Self { details: Details::of(resource, name), ..Self::new(Reason::AlreadyExists, message) }
+        Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::AlreadyExists, message) }
     }
 
     /// `why` follows the object's name.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
-        Self { details: Details::of(resource, name), ..Self::new(Reason::Conflict, message) }
+        Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::Conflict, message) }
     }
 
     pub fn modified(resource: &Resource, name: &str) -> Self {
@@ -147,7 +148,10 @@ impl Failure {
             causes,
             ..Details::default()
         };
-        Self { details, ..Self::new(Reason::Invalid, format!("{kind} \"{name}\" is invalid: {said}")) }
+        Self {
+            details: Box::new(details),
+            ..Self::new(Reason::Invalid, format!("{kind} \"{name}\" is invalid: {said}"))
+        }
     }
 
     /// What is wrong with how something was asked for.
@@ -155,13 +159,13 @@ impl Failure {
         let group = "meta.k8s.io".to_owned();
         let message = format!("{kind}.{group} \"\" is invalid: {cause}");
         let details = Details { group, kind: kind.to_owned(), causes: vec![cause], ..Details::default() };
-        Self { details, ..Self::new(Reason::Invalid, message) }
+        Self { details: Box::new(details), ..Self::new(Reason::Invalid, message) }
     }
 
     /// What the server says of a request that it has no handler for.
     pub fn unhandled(reason: Reason, message: &str) -> Self {
         let details = Details { even_if_empty: true, ..Details::default() };
-        Self { details, ..Self::new(reason, message) }
+        Self { details: Box::new(details), ..Self::new(reason, message) }
     }
 
     pub fn code(&self) -> u16 {
@@ -177,7 +181,7 @@ impl Failure {
         if self.reason != Reason::Unknown {
             status["reason"] = json!(format!("{:?}", self.reason));
         }
-        if self.details != Details::default() {
+        if *self.details != Details::default() {
             status["details"] = self.details.to_value();
         }
         status

@@ -55,6 +55,7 @@ impl Verb {
 
 /// The options that a query may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub(crate) struct Query {
     pub(crate) watch: bool,
     pub(crate) label_selector: String,

@@ -1,10 +1,5 @@
 //! Which objects a list or watch is about: by their labels, and by a few of their fields.
 
-#![expect(
-    clippy::result_large_err,
-    reason = "a failure is told once per request, and then the request is over"
-)]
-
 mod field;
 
 pub use field::FieldSelector;

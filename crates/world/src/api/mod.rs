@@ -99,7 +99,7 @@ impl Api {
             Target::Path(_) => {
                 let state = self.state();
                 state.check_path(call)?;
-                return state.path(call);
+                return Ok(state.path(call));
             }
             Target::Resource(place) => place,
         };
@@ -121,8 +121,8 @@ impl Api {
 fn review_of(path: &str) -> Option<&str> {
     let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
     match words[..] {
-        ["apis", "authorization.k8s.io" | "authentication.k8s.io", "v1", kind] => Some(kind),
-        ["apis", "authorization.k8s.io", "v1", "namespaces", _, kind] => Some(kind),
+        ["apis", "authorization.k8s.io" | "authentication.k8s.io", "v1", kind]
+        | ["apis", "authorization.k8s.io", "v1", "namespaces", _, kind] => Some(kind),
         _ => None,
     }
 }

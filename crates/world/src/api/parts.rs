@@ -67,7 +67,7 @@ impl State {
                 message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
             };
             let mut failure = Failure::invalid(&place.resource, &key.name, vec![cause]);
-            failure.details.kind = "Scale".to_owned();
+            "Scale".clone_into(&mut failure.details.kind);
             return Err(failure);
         }
         let mut new = (*old).clone();
@@ -86,7 +86,7 @@ impl State {
         if !assigned.is_empty() {
             let why = format!("pod {} is already assigned to node {assigned:?}", key.name);
             let mut failure = Failure::conflict(&place.resource, &key.name, &why);
-            failure.details.kind = "pods/binding".to_owned();
+            "pods/binding".clone_into(&mut failure.details.kind);
             failure.message = failure.message.replacen("on pods ", "on pods/binding ", 1);
             return Err(failure);
         }

@@ -4,26 +4,25 @@ use serde_json::Value;
 
 use super::custom::DEFINITIONS;
 use super::{Answer, Call, State};
-use crate::failure::Failure;
 use crate::{discovery, openapi};
 
 /// What the server says its address is. Clients keep to the one they have.
 const ADDRESS: &str = "127.0.0.1:443";
 
 impl State {
-    pub(super) fn path(&self, call: &Call) -> Result<Answer, Failure> {
+    pub(super) fn path(&self, call: &Call) -> Answer {
         let words: Vec<&str> = call.path.split('/').filter(|word| !word.is_empty()).collect();
         let aggregated = discovery::wants_aggregated(&call.accept);
         let found = match words[..] {
-            ["healthz" | "livez" | "readyz"] => return Ok(Answer::Text("ok")),
+            ["healthz" | "livez" | "readyz"] => return Answer::Text("ok"),
             ["openapi", "v2"] if call.accept.contains(openapi::V2_PROTOBUF) => {
-                return Ok(Answer::Bytes(openapi::V2_PROTOBUF_ANSWER, openapi::v2_protobuf()));
+                return Answer::Bytes(openapi::V2_PROTOBUF_ANSWER, openapi::v2_protobuf());
             }
             ["api"] if aggregated => {
-                return Ok(Answer::As(discovery::AGGREGATED, discovery::aggregated_core(&self.kinds)));
+                return Answer::As(discovery::AGGREGATED, discovery::aggregated_core(&self.kinds));
             }
             ["apis"] if aggregated => {
-                return Ok(Answer::As(discovery::AGGREGATED, discovery::aggregated_groups(&self.kinds)));
+                return Answer::As(discovery::AGGREGATED, discovery::aggregated_groups(&self.kinds));
             }
             ["version"] => Some(discovery::version()),
             ["api"] => Some(discovery::core_versions(ADDRESS)),
@@ -41,7 +40,7 @@ impl State {
             }
             _ => None,
         };
-        Ok(found.map_or(Answer::NoPage, |object| Answer::Object(200, object)))
+        found.map_or(Answer::NoPage, |object| Answer::Object(200, object))
     }
 
     fn stored_definitions(&self) -> Vec<&Value> {

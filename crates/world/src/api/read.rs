@@ -124,11 +124,10 @@ impl State {
         let (at, after) = self.start_of_list(query)?;
         let resource = place.resource.qualified();
         let listed = self.store.list_at(at, &resource, place.namespace.as_deref()).map_err(|too_old| {
-            let message = match query.continue_token.is_empty() {
-                true => {
-                    format!("The resourceVersion for the provided list is too old: {at} ({})", too_old.oldest)
-                }
-                false => CONTINUE_TOO_OLD.to_owned(),
+            let message = if query.continue_token.is_empty() {
+                format!("The resourceVersion for the provided list is too old: {at} ({})", too_old.oldest)
+            } else {
+                CONTINUE_TOO_OLD.to_owned()
             };
             Failure::new(Reason::Expired, message)
         })?;
@@ -140,6 +139,9 @@ impl State {
         let page: Vec<(&Key, &Arc<Value>)> = rest.by_ref().take(most).collect();
         let remaining = rest.count();
         let mut metadata = json!({ "resourceVersion": at.to_string() });
+        if is_custom(&place.resource) {
+            metadata["continue"] = json!("");
+        }
         if let Some((last, _)) = page.last().filter(|_| remaining > 0) {
             let after = (last.namespace.to_string(), last.name.to_string());
             metadata["continue"] = json!(Continuation { revision: at, after }.token());

@@ -19,9 +19,9 @@ use crate::store::Change;
 use crate::table::{self, IncludeObject, PrinterColumn};
 
 /// How often a client that wants to know hears that nothing happened.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 /// How long a watch lasts at most if its client does not say.
-const LASTS: Duration = Duration::from_secs(30 * 60);
+const LASTS: Duration = Duration::from_mins(30);
 
 /// The events of one watch.
 #[derive(Debug)]

@@ -123,7 +123,7 @@ impl State {
         let new = match kind {
             PatchKind::Json => patch::json_patch(&shown_old, &body)?,
             PatchKind::Strategic if strategy::is_custom(&place.resource) => {
-                return Err(Failure::unhandled(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
+                return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
             }
             PatchKind::Strategic => {
                 patch::strategic_merge_patch(&shown_old, &body, &Shape::built_in(&place.resource))?
@@ -221,19 +221,13 @@ impl State {
         if new == **old {
             return Ok((200, shown(resource, old)));
         }
-        if self.is_over(&new) && !query.dry_run {
+        if is_over(&new) && !query.dry_run {
             let last = self.store.remove(key).unwrap_or_else(|| old.clone());
             let revision = object::revision(&last).to_owned();
             object::set(&mut new, "resourceVersion", json!(revision));
             return Ok((200, shown(resource, &new)));
         }
         Ok((200, self.store_or_show(query, resource, key.clone(), new)))
-    }
-
-    /// What was only waiting for its last finalizer.
-    fn is_over(&self, object: &Value) -> bool {
-        let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
-        object::is_terminating(object) && object::finalizers(object).is_empty() && grace.unwrap_or(0) == 0
     }
 
     fn store_or_show(&mut self, query: &Query, resource: &Resource, key: Key, object: Value) -> Value {
@@ -316,6 +310,12 @@ impl State {
             object::set(object, field, Value::Null);
         }
     }
+}
+
+/// What was only waiting for its last finalizer.
+fn is_over(object: &Value) -> bool {
+    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    object::is_terminating(object) && object::finalizers(object).is_empty() && grace.unwrap_or(0) == 0
 }
 
 /// Who is said to have written: by name, or else the program that did.

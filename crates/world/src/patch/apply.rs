@@ -299,7 +299,7 @@ fn refused(conflicts: Vec<Conflict>) -> Failure {
         message: format!("conflict with {}", conflict.with),
     });
     let details = Details { causes: causes.collect(), ..Details::default() };
-    Failure { details, ..Failure::new(Reason::Conflict, message) }
+    Failure { details: Box::new(details), ..Failure::new(Reason::Conflict, message) }
 }
 
 #[cfg(test)]

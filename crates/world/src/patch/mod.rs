@@ -3,11 +3,6 @@
 //!
 //! All are functions over objects as JSON; they know nothing of storage, admission or defaults.
 
-#![expect(
-    clippy::result_large_err,
-    reason = "a failure is told once per request, and then the request is over"
-)]
-
 mod apply;
 mod fields;
 mod json;

@@ -1,10 +1,5 @@
 //! Who may do what: role-based access control over the stored roles and bindings.
 
-#![expect(
-    clippy::result_large_err,
-    reason = "a failure is told once per request, and then the request is over"
-)]
-
 mod defaults;
 mod objects;
 mod reviews;
@@ -106,7 +101,10 @@ impl<'a> Attributes<'a> {
                 (about, details)
             }
         };
-        Failure { details, ..Failure::new(Reason::Forbidden, format!("{about}forbidden: {refused}")) }
+        Failure {
+            details: Box::new(details),
+            ..Failure::new(Reason::Forbidden, format!("{about}forbidden: {refused}"))
+        }
     }
 
     fn refusal(&self, user: &str) -> String {

@@ -186,5 +186,5 @@ fn refused(causes: Vec<Cause>) -> Failure {
     let said = if said.len() == 1 { said.concat() } else { format!("[{}]", said.join(", ")) };
     let message = format!(".authorization.k8s.io \"\" is invalid: {said}");
     let details = Details { group: "authorization.k8s.io".to_owned(), causes, ..Details::default() };
-    Failure { details, ..Failure::new(Reason::Invalid, message) }
+    Failure { details: Box::new(details), ..Failure::new(Reason::Invalid, message) }
 }

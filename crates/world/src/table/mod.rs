@@ -1,10 +1,5 @@
 //! The tables that `kubectl get` shows: the server makes them, kubectl prints them.
 
-#![expect(
-    clippy::result_large_err,
-    reason = "a failure is told once per request, and then the request is over"
-)]
-
 mod age;
 mod cells;
 mod columns;

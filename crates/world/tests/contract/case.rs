@@ -30,14 +30,12 @@ impl Case {
                 continue;
             }
             let case = cases.last_mut().unwrap_or_else(|| panic!("no case before: {line}"));
-            match Request::begin(line) {
-                Some(request) => case.requests.push(request),
-                None => {
-                    let request =
-                        case.requests.last_mut().unwrap_or_else(|| panic!("no request before: {line}"));
-                    request.body.push_str(line);
-                }
+            if let Some(request) = Request::begin(line) {
+                case.requests.push(request);
+                continue;
             }
+            let request = case.requests.last_mut().unwrap_or_else(|| panic!("no request before: {line}"));
+            request.body.push_str(line);
         }
         cases
     }

@@ -4,6 +4,12 @@
 //! that the world is held to it where no Kubernetes is at hand. Where one is, it is asked as well, and
 //! `BERTH_RECORD=1 cargo test -p berth-world --test contract` writes its answers down anew.
 
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a case that cannot be played is a mistake in the test"
+)]
+
 mod case;
 mod plain;
 mod plane;
@@ -122,7 +128,6 @@ async fn the_world_answers_as_kubernetes_does() {
 }
 
 #[tokio::test]
-#[expect(clippy::disallowed_methods, reason = "whether to record is the tester's choice")]
 async fn kubernetes_answers_as_it_did() {
     let Some(plane) = plane::start() else { return };
     let client = plane.client().await;

@@ -58,14 +58,13 @@ fn without_identities(text: &str) -> String {
 /// The first events of a watch.
 pub(crate) async fn events(body: Body, count: usize) -> Vec<Value> {
     let mut chunks = axum::body::Body::new(body).into_data_stream();
-    let mut text = Vec::new();
-    while text.iter().filter(|byte| **byte == b'\n').count() < count {
+    let mut text = String::new();
+    while text.lines().count() < count || !text.ends_with('\n') {
         match chunks.next().await {
-            Some(chunk) => text.extend_from_slice(&chunk.unwrap()),
+            Some(chunk) => text.push_str(&String::from_utf8_lossy(&chunk.unwrap())),
             None => break,
         }
     }
-    let text = String::from_utf8_lossy(&text).into_owned();
     text.lines().take(count).map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -78,11 +77,8 @@ pub(crate) fn differences(expected: &str, said: &str) -> String {
         let (was, is) = (expected.get(index).copied(), said.get(index).copied());
         name = is.and_then(|line| line.strip_prefix("# ")).unwrap_or(name);
         if was != is {
-            wrong.push_str(&format!(
-                "{name}\n  - {}\n  + {}\n",
-                was.unwrap_or("nothing"),
-                is.unwrap_or("nothing")
-            ));
+            let (was, is) = (was.unwrap_or("nothing"), is.unwrap_or("nothing"));
+            wrong.extend([name, "\n  - ", was, "\n  + ", is, "\n"]);
         }
     }
     wrong

@@ -1,13 +1,15 @@
 //! Whether an SPDX licence expression can be satisfied by licences that go with Apache-2.0.
 
 /// The same list as in `deny.toml`.
-pub(crate) const ALLOWED: [&str; 10] = [
+pub(crate) const ALLOWED: [&str; 11] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
     "BSD-2-Clause",
     "BSD-3-Clause",
     "BSL-1.0",
+    // For data: the certificates that browsers trust.
+    "CDLA-Permissive-2.0",
     "ISC",
     "MIT",
     "Unicode-3.0",

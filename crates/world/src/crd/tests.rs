@@ -31,9 +31,7 @@ fn gadgets() -> Value {
 }
 
 fn changed(change: &Value) -> Value {
-    let mut crd = gadgets();
-    json_patch::merge(&mut crd, change);
-    crd
+    crate::patch::merge_patch(&gadgets(), change).unwrap()
 }
 
 fn texts(causes: &[Cause]) -> Vec<String> {

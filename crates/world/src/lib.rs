@@ -18,6 +18,7 @@ mod api;
 mod clock;
 mod defaults;
 mod life;
+mod metrics;
 mod object;
 mod request;
 mod serve;
@@ -30,16 +31,20 @@ use jiff::Timestamp;
 use api::Api;
 use life::Life;
 
+pub use life::{Kubelets, Registration, Taint};
+
 /// A cluster of its own.
 #[derive(Clone, Debug)]
 pub struct World {
     api: Api,
+    kubelets: Kubelets,
 }
 
 impl World {
     /// The same seed and time give the same world. Must be called where tokio runs: its clock is the world's.
     pub fn new(seed: u64, now: Timestamp) -> Self {
-        Self { api: Api::new(seed, now) }
+        let api = Api::new(seed, now);
+        Self { kubelets: Kubelets::new(api.clone()), api }
     }
 
     /// The API as a service, which a `kube::Client` takes as it is.
@@ -49,7 +54,12 @@ impl World {
 
     /// Lets the world's controllers work, for as long as this is awaited.
     pub async fn live(&self) {
-        Life::new(self.api.clone(), life::controllers()).live().await;
+        Life::new(self.api.clone(), life::controllers(&self.kubelets)).live().await;
+    }
+
+    /// What runs on the nodes, to be told how to behave.
+    pub fn kubelets(&self) -> &Kubelets {
+        &self.kubelets
     }
 
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.

@@ -32,7 +32,7 @@ pub(super) struct Preconditions {
 }
 
 impl Options {
-    fn of(query: &Query, call: &Call) -> Result<Self, Failure> {
+    pub(super) fn of(query: &Query, call: &Call) -> Result<Self, Failure> {
         let mut options: Self = if call.body.is_empty() {
             Self::default()
         } else {
@@ -47,6 +47,21 @@ impl Options {
             options.dry_run = vec!["All".to_owned()];
         }
         Ok(options)
+    }
+
+    pub(super) fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
+    /// Whether an object is the one that is meant.
+    pub(super) fn check(&self, resource: &Resource, key: &Key, object: &Value) -> Result<(), Failure> {
+        check(resource, key, object, &self.preconditions)
+    }
+
+    /// The same of whatever the object has become since it was checked.
+    pub(super) fn without_revision(self) -> Self {
+        let preconditions = Preconditions { resource_version: None, ..self.preconditions };
+        Self { preconditions, ..self }
     }
 
     /// The finalizer that lets the garbage collector see to what the object owns.

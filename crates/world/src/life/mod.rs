@@ -4,7 +4,13 @@
 //! what to write. The loop is one task that takes one object at a time, controllers in their order and objects in
 //! the order in which they came up, so that the same world lives the same life.
 
+mod budgets;
+mod kubelet;
+mod machines;
+mod nodes;
+mod podgc;
 mod report;
+mod taints;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +22,8 @@ use tokio::time::sleep_until;
 use crate::api::{Act, Api};
 use crate::store::{Change, Key};
 
+pub(crate) use kubelet::amounts;
+pub use kubelet::{Kubelets, Registration, Taint};
 pub(crate) use report::{Report, Severity};
 pub(crate) use view::View;
 
@@ -28,6 +36,11 @@ pub(crate) trait Controller: fmt::Debug + Send {
 
     /// Which objects a change gives reason to look at.
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key>;
+
+    /// Which objects something outside of the cluster gives reason to look at.
+    fn stir(&mut self, _: View<'_>) -> Vec<Key> {
+        Vec::new()
+    }
 
     /// What to do about one object, which may be gone by now. Decides by what is there, not by what has happened.
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision;
@@ -59,8 +72,15 @@ impl Decision {
 }
 
 /// Every controller of a cluster, in the order in which they get to work.
-pub(crate) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+pub(crate) fn controllers(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(kubelet::Kubelet::new(kubelets)),
+        Box::new(nodes::NodeLifecycle::default()),
+        Box::new(machines::MachineLifecycle::new(kubelets)),
+        Box::new(taints::TaintEviction::default()),
+        Box::new(podgc::PodCollector::default()),
+        Box::new(budgets::Budgets::default()),
+    ]
 }
 
 /// How long to wait before trying again what failed; twice as long each time, up to the most.
@@ -157,6 +177,11 @@ impl Life {
                 }
             }
         }
+        for worker in &mut self.workers {
+            for key in worker.controller.stir(view) {
+                worker.push(key);
+            }
+        }
         for (worker, key) in self.alarms.take_due(view.now()) {
             if let Some(worker) = self.workers.get_mut(worker) {
                 worker.push(key);
@@ -228,5 +253,7 @@ impl Alarms {
     }
 }
 
+#[cfg(test)]
+mod lab;
 #[cfg(test)]
 mod tests;

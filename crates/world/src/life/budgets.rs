@@ -165,7 +165,7 @@ impl Covered {
             if !is_still_there {
                 continue;
             }
-            if until < now {
+            if until <= now {
                 staying.push(name.clone());
             } else {
                 going.insert(name.clone(), at.clone());

@@ -92,6 +92,8 @@ impl Kubelet {
         if pod::is_done(&pod) {
             return Decision::none();
         }
+        // Before it runs anything, a kubelet has said what its node is.
+        let Some(ip) = node::internal_ip(&node) else { return Decision::none() };
         if !pod::is_taken_in(&pod) {
             let on_node = view.pods_on(name);
             let others = on_node.iter().map(|other| &**other);
@@ -103,8 +105,6 @@ impl Kubelet {
                 return self.decided(&pod, Step { pod: Some(refused), told, ..Step::default() });
             }
         }
-        // A node is told its address before it runs anything.
-        let Some(ip) = node::internal_ip(&node) else { return Decision::none() };
         let host = Host { ip, start_delay, now: view.now() };
         let step = pod::go_on(&pod, host, || self.addresses.for_pod());
         self.decided(&pod, step)
@@ -137,9 +137,11 @@ impl Controller for Kubelet {
         match &*change.key.resource {
             "nodes" => {
                 self.addresses.learn(change);
-                let is_new = change.before.is_none() && change.after.is_some();
+                // Pods wait for a node's address.
+                let has_ip =
+                    |node: &Option<Arc<Value>>| node.as_deref().and_then(node::internal_ip).is_some();
                 let mut keys = vec![change.key.clone()];
-                if is_new {
+                if !has_ip(&change.before) && has_ip(&change.after) {
                     keys.extend(view.keys_on(&change.key.name).cloned());
                 }
                 keys

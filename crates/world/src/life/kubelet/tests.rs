@@ -298,7 +298,7 @@ async fn kubelets_do_as_they_are_told() {
     lab.kubelets.silence("silent");
     lab.kubelets.never_ready("never");
     lab.kubelets.flap("flaps", Duration::from_secs(30));
-    lab.pod("p", "silent", json!({}), json!({})).await;
+    lab.pod("p", "silent", json!({}), json!({"tolerations": [{"operator": "Exists"}]})).await;
     let ready = |name: &str| object::condition_status(&lab.get("nodes", name), "Ready").to_owned();
     lab.pass(1).await;
     assert_eq!(["silent", "never", "flaps", "well"].map(ready), ["", "False", "True", "True"]);

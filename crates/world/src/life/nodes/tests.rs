@@ -29,7 +29,7 @@ async fn who_is_not_heard_of_is_unreachable() {
     lab.pod("stays", "dead", json!({}), patient(300)).await;
     lab.pod("short", "dead", json!({}), patient(5)).await;
     lab.pod("other", "well", json!({}), json!({})).await;
-    lab.pass(20).await;
+    lab.pass(21).await;
     lab.kubelets.silence("dead");
     lab.pass(48).await;
     assert_eq!(object::condition_status(&lab.get("nodes", "dead"), "Ready"), "True");
@@ -105,7 +105,7 @@ async fn nodes_are_tainted_one_after_the_other_and_not_all() {
         names.iter().filter(has).count()
     };
     names[..2].iter().for_each(|name| lab.kubelets.silence(name));
-    for (secs, expected) in [(49, 0), (2, 1), (10, 2)] {
+    for (secs, expected) in [(44, 0), (2, 1), (10, 2)] {
         lab.pass(secs).await;
         assert_eq!(driven(&lab), expected);
     }
@@ -145,7 +145,7 @@ async fn pods_of_nodes_that_are_gone_go() {
     lab.pod("p", "n", json!({}), json!({})).await;
     lab.pod("kept", "n", json!({}), json!({})).await;
     lab.pod("q", "lost", json!({}), json!({})).await;
-    lab.pass(10).await;
+    lab.pass(11).await;
     lab.change("pods", "kept", |pod| pod["metadata"]["finalizers"] = json!(["a.b/c"])).await;
     lab.delete("nodes", "n").await;
     lab.kubelets.lose("lost");

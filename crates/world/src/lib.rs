@@ -20,13 +20,18 @@ mod defaults;
 mod object;
 mod request;
 mod serve;
+mod socket;
 mod store;
 mod strategy;
+
+use std::net::SocketAddr;
 
 use axum::Router;
 use jiff::Timestamp;
 
 use api::Api;
+
+pub use socket::{ServeError, Served};
 
 /// A cluster of its own.
 #[derive(Clone, Debug)]
@@ -43,6 +48,11 @@ impl World {
     /// The API as a service, which a `kube::Client` takes as it is.
     pub fn router(&self) -> Router {
         serve::router(self.api.clone())
+    }
+
+    /// The same over TLS at an address, or at a free port of it for port 0. Must be called where tokio's clock is real.
+    pub async fn serve(&self, address: SocketAddr) -> Result<Served, ServeError> {
+        socket::serve(self.router(), address).await
     }
 
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.

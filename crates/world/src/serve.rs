@@ -2,26 +2,28 @@
 
 use std::convert::Infallible;
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{Router, any};
-use futures::stream;
+use futures::{StreamExt, stream};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use serde_json::Value;
 
-use crate::api::{Answer, Api, Call, Events, user};
+use crate::api::{Answer, Api, Call, Events, Peer};
 use crate::failure::{Failure, Reason};
 
 /// What the API server takes at most.
 const BODY_BYTES_MAX: usize = 3 << 20;
+/// So much more is read, and thrown away.
+const REST_BYTES_MAX: usize = 1 << 30;
 
 pub(crate) fn router(api: Api) -> Router {
     Router::new().fallback(any(answer)).with_state(api)
 }
 
 async fn answer(State(api): State<Api>, request: Request) -> Response {
-    let called = match read(request).await {
+    let called = match read(&api, request).await {
         Ok(call) => api.call(&call),
         Err(failure) => Err(failure),
     };
@@ -42,15 +44,14 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
     }
 }
 
-async fn read(request: Request) -> Result<Call, Failure> {
+async fn read(api: &Api, request: Request) -> Result<Call, Failure> {
     let (parts, body) = request.into_parts();
     let header = |name: http::HeaderName| {
         parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
     };
-    let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
-        let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
-        Failure::new(Reason::RequestEntityTooLarge, message)
-    })?;
+    let user = api.user(&parts.headers, parts.extensions.get::<Peer>())?;
+    let asks_only = matches!(parts.method, http::Method::GET | http::Method::HEAD);
+    let body = if asks_only { Vec::new() } else { whole(body).await? };
     Ok(Call {
         method: parts.method.clone(),
         path: parts.uri.path().to_owned(),
@@ -58,9 +59,30 @@ async fn read(request: Request) -> Result<Call, Failure> {
         content_type: header(CONTENT_TYPE),
         accept: header(ACCEPT),
         agent: header(USER_AGENT),
-        user: user(&parts.headers),
-        body: body.to_vec(),
+        user,
+        body,
     })
+}
+
+/// A body, if it is not too large. Who still writes does not read the answer, so the rest is let run out.
+async fn whole(body: Body) -> Result<Vec<u8>, Failure> {
+    let mut chunks = body.into_data_stream();
+    let (mut whole, mut read) = (Vec::new(), 0_usize);
+    while let Some(chunk) = chunks.next().await {
+        // Who leaves in the middle hears no answer.
+        let chunk = chunk.map_err(|error| Failure::bad_request(error.to_string()))?;
+        read = read.saturating_add(chunk.len());
+        if read <= BODY_BYTES_MAX {
+            whole.extend_from_slice(&chunk);
+        } else if read > REST_BYTES_MAX {
+            break;
+        }
+    }
+    if read <= BODY_BYTES_MAX {
+        return Ok(whole);
+    }
+    let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
+    Err(Failure::new(Reason::RequestEntityTooLarge, message))
 }
 
 /// Each event on a line of its own.

@@ -25,7 +25,7 @@ use crate::store::{Key, Store};
 
 use custom::{DEFINITIONS, Definitions};
 
-pub(crate) use access::user;
+pub(crate) use access::Peer;
 pub(crate) use watch::Events;
 
 /// The world's API. Clones are the same API.

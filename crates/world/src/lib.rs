@@ -28,8 +28,10 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use api::Api;
+use failure::Failure;
 
 pub use socket::{ServeError, Served};
 
@@ -53,6 +55,11 @@ impl World {
     /// The same over TLS at an address, or at a free port of it for port 0. Must be called where tokio's clock is real.
     pub async fn serve(&self, address: SocketAddr) -> Result<Served, ServeError> {
         socket::serve(self.router(), address).await
+    }
+
+    /// Server-side apply of an object as somebody who may do everything; what it is then.
+    pub fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
+        self.api.apply(manager, object)
     }
 
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.

@@ -1,6 +1,7 @@
 //! The API: a request in, an answer out.
 
 mod access;
+mod apply;
 mod custom;
 mod delete;
 mod parts;

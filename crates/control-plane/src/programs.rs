@@ -109,7 +109,7 @@ impl Programs {
     }
 
     /// There is one for every program: `find` makes no other map.
-    pub(crate) fn path(&self, program: Program) -> &Path {
+    pub fn path(&self, program: Program) -> &Path {
         self.found.get(&program).map_or(Path::new(program.name()), |found| &found.path)
     }
 

@@ -17,6 +17,7 @@ pub mod table;
 mod api;
 mod clock;
 mod defaults;
+mod life;
 mod object;
 mod request;
 mod serve;
@@ -32,6 +33,7 @@ use serde_json::Value;
 
 use api::Api;
 use failure::Failure;
+use life::Life;
 
 pub use socket::{ServeError, Served};
 
@@ -60,6 +62,11 @@ impl World {
     /// Server-side apply of an object as somebody who may do everything; what it is then.
     pub fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
         self.api.apply(manager, object)
+    }
+
+    /// Lets the world's controllers work, for as long as this is awaited.
+    pub async fn live(&self) {
+        Life::new(self.api.clone(), life::controllers()).live().await;
     }
 
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.

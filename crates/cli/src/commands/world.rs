@@ -37,7 +37,11 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
     let interrupted = interruption().map_err(Failure::Runtime)?;
     let kubeconfig = Written::new(args.kubeconfig.as_deref(), served.kubeconfig())?;
     out::text(&greeting(served.address(), &kubeconfig.path))?;
-    interrupted.await;
+    tokio::select! {
+        biased;
+        () = interrupted => {}
+        () = world.live() => {}
+    }
     served.stop().await;
     Ok(Answer::Done)
 }

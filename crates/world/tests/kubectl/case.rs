@@ -1,0 +1,58 @@
+//! What is typed: cases of a file, each a name and its steps.
+
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) steps: Vec<Step>,
+}
+
+pub(crate) enum Step {
+    /// `$ kubectl ...`: what it prints is compared.
+    Run { line: String, input: String },
+    /// `~ kubectl ...`: tried until it succeeds, and what it prints is not compared.
+    Quietly { line: String, input: String },
+    /// `& kubectl ...`: goes on beside what follows.
+    Begin { line: String },
+    /// `= 3`: what the last that was begun has printed, once that is three lines.
+    End { lines: usize },
+}
+
+impl Step {
+    pub(crate) fn title(&self) -> String {
+        match self {
+            Self::Run { line, .. } | Self::Quietly { line, .. } | Self::Begin { line } => line.clone(),
+            Self::End { lines } => format!("{lines} lines"),
+        }
+    }
+}
+
+impl Case {
+    /// A case begins with `# name`, a step with its sign; what follows is its standard input.
+    pub(crate) fn all(text: &str) -> Vec<Self> {
+        let mut cases: Vec<Self> = Vec::new();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            if let Some(name) = line.strip_prefix("# ") {
+                cases.push(Self { name: name.to_owned(), steps: Vec::new() });
+                continue;
+            }
+            let case = cases.last_mut().unwrap_or_else(|| panic!("no case before: {line}"));
+            let step = match line.split_once(' ') {
+                Some(("$", line)) => Step::Run { line: line.to_owned(), input: String::new() },
+                Some(("~", line)) => Step::Quietly { line: line.to_owned(), input: String::new() },
+                Some(("&", line)) => Step::Begin { line: line.to_owned() },
+                Some(("=", lines)) => Step::End { lines: lines.parse().unwrap() },
+                _ => {
+                    match case.steps.last_mut() {
+                        Some(Step::Run { input, .. } | Step::Quietly { input, .. }) => {
+                            input.push_str(line);
+                            input.push('\n');
+                        }
+                        _ => panic!("nobody reads: {line}"),
+                    }
+                    continue;
+                }
+            };
+            case.steps.push(step);
+        }
+        cases
+    }
+}

@@ -84,6 +84,10 @@ impl Events {
         })
     }
 
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// The next event, or nothing once the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {

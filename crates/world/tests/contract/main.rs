@@ -21,9 +21,8 @@ use std::time::Duration;
 use berth_world::World;
 use case::{Case, Request};
 use http::Method;
+use kube::Client;
 use kube::client::Body;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use plain::plain;
 use serde_json::Value;
 
@@ -131,9 +130,7 @@ async fn the_world_answers_as_kubernetes_does() {
 #[tokio::test]
 async fn kubernetes_answers_as_it_did() {
     let Some(plane) = plane::start() else { return };
-    let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    let client = Client::try_from(config).unwrap();
+    let client = plane.client().await;
     let record = std::env::var_os("BERTH_RECORD").is_some();
     let mut wrong = String::new();
     for file in files() {

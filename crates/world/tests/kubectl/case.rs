@@ -16,16 +16,19 @@ pub(crate) enum Step {
     End { lines: usize },
 }
 
-impl Step {
-    pub(crate) fn title(&self) -> String {
-        match self {
-            Self::Run { line, .. } | Self::Quietly { line, .. } | Self::Begin { line } => line.clone(),
-            Self::End { lines } => format!("{lines} lines"),
-        }
-    }
-}
-
 impl Case {
+    /// With the namespace in place of `{ns}`.
+    pub(crate) fn filled_in(&self, namespace: &str) -> Self {
+        let fill = |text: &String| text.replace("{ns}", namespace);
+        let steps = self.steps.iter().map(|step| match step {
+            Step::Run { line, input } => Step::Run { line: fill(line), input: fill(input) },
+            Step::Quietly { line, input } => Step::Quietly { line: fill(line), input: fill(input) },
+            Step::Begin { line } => Step::Begin { line: fill(line) },
+            Step::End { lines } => Step::End { lines: *lines },
+        });
+        Self { name: self.name.clone(), steps: steps.collect() }
+    }
+
     /// A case begins with `# name`, a step with its sign; what follows is its standard input.
     pub(crate) fn all(text: &str) -> Vec<Self> {
         let mut cases: Vec<Self> = Vec::new();

@@ -12,9 +12,8 @@
 )]
 
 mod case;
-#[path = "../contract/plane.rs"]
-mod plane;
 mod plain;
+mod plane;
 mod shell;
 
 use std::fmt::Write;
@@ -48,12 +47,13 @@ fn transcript(shell: &Shell, file: &Path) -> String {
     let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
     let mut transcript = String::new();
     for (number, case) in Case::all(&text).iter().enumerate() {
-        writeln!(transcript, "# {}", case.name).unwrap();
         let namespace = format!("{stem}-{number}");
+        let case = case.filled_in(&namespace);
+        writeln!(transcript, "# {}", case.name).unwrap();
         let mut session = shell.session(&namespace);
         for step in &case.steps {
-            let printed = match step {
-                Step::Run { line, input } => session.run(line, input),
+            let (title, printed) = match step {
+                Step::Run { line, input } => (line.clone(), session.run(line, input)),
                 Step::Quietly { line, input } => {
                     session.until_it_works(line, input);
                     continue;
@@ -62,9 +62,9 @@ fn transcript(shell: &Shell, file: &Path) -> String {
                     session.begin(line);
                     continue;
                 }
-                Step::End { lines } => session.end(*lines),
+                Step::End { lines } => (format!("{lines} lines"), session.end(*lines)),
             };
-            writeln!(transcript, "$ {}", step.title()).unwrap();
+            writeln!(transcript, "$ {}", title.replace(&namespace, "{ns}")).unwrap();
             transcript.push_str(&plain::plain(&printed, &namespace));
         }
     }
@@ -111,7 +111,7 @@ fn kubectl_finds_the_world_as_it_finds_kubernetes() {
 #[test]
 fn kubectl_finds_kubernetes_as_it_did() {
     let Some(programs) = plane::programs() else { return };
-    let Some(plane) = plane::start() else { return };
+    let plane = plane::start(&programs);
     let record = std::env::var_os("BERTH_RECORD").is_some();
     let kubeconfig = std::fs::read_to_string(plane.kubeconfig()).unwrap();
     let mut wrong = String::new();

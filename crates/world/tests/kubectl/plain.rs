@@ -17,8 +17,9 @@ const PATTERNS: &[(&str, &str)] = &[
     // Temporary files.
     (r"/tmp/[\w./-]+", "<file>"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000", "<time>"),
-    // The rest of a word, so that `5m` is an age and `500m` of CPU is not: ages are alone in their column.
-    (r"(?m)(^|  |\()(\d+[dhms]){1,2}( ago)?(\)|  |$)", "$1<age>$3$4"),
+    (r"Resource Version:  \d+", "Resource Version:  <rv>"),
+    // Ages are alone in their column; what has a name before it, such as `cpu:  500m`, is none.
+    (r"(?m)(^|[^:]  |\()(\d+[dhms]){1,2}( ago)?(\)|  |$)", "$1<age>$3$4"),
 ];
 
 static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {

@@ -45,6 +45,7 @@ pub(crate) fn respond(
         Ok(Answer::As(form, object)) => response(200, form, Body::from(object.to_string())),
         Ok(Answer::Bytes(form, bytes)) => response(200, form, Body::from(bytes)),
         Ok(Answer::Text(text)) => response(200, "text/plain; charset=utf-8", Body::from(text)),
+        Ok(Answer::Nothing) => nothing(),
         Ok(Answer::NoPage) => response(404, "text/plain; charset=utf-8", Body::from("404 page not found\n")),
         Ok(Answer::Events(events)) => {
             response(200, "application/json", Body::from_stream(lines(listener(events))))
@@ -113,6 +114,12 @@ fn lines(events: HarmedEvents) -> impl stream::Stream<Item = Result<Bytes, Lost>
         });
         Some((line, events))
     })
+}
+
+fn nothing() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = http::StatusCode::NO_CONTENT;
+    response
 }
 
 fn json(code: u16, object: &Value) -> Response {

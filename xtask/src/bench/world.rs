@@ -74,9 +74,18 @@ impl Run for Lived {
 }
 
 fn section(lives: &[&Lived]) -> Section {
-    let columns =
-        vec!["nodes", "pods", "virtual time", "real time", "peak memory", "changes", "nodes ready", "pods running"];
-    let mut table = Table::new("Lives", "One node is deleted on the way, and its pods run elsewhere.", columns);
+    let columns = vec![
+        "nodes",
+        "pods",
+        "virtual time",
+        "real time",
+        "peak memory",
+        "changes",
+        "nodes ready",
+        "pods running",
+    ];
+    let mut table =
+        Table::new("Lives", "One node is deleted on the way, and its pods run elsewhere.", columns);
     for life in lives {
         table.row(vec![
             count(life.nodes),
@@ -119,7 +128,10 @@ fn large_bar(large: &Lived) -> Bar {
 
 fn whole_bar(lives: &[&Lived]) -> Bar {
     let whole = lives.iter().all(|life| life.pods_running == life.pods && life.nodes_ready + 1 == life.nodes);
-    Bar { text: "in the end all nodes but the deleted one are ready, and all pods run".to_owned(), holds: whole }
+    Bar {
+        text: "in the end all nodes but the deleted one are ready, and all pods run".to_owned(),
+        holds: whole,
+    }
 }
 
 #[cfg(test)]

@@ -151,7 +151,8 @@ impl People {
     }
 
     async fn scale(&self, deployment: &str, replicas: usize) {
-        self.patch(&format!("{DEPLOYMENTS_PATH}/{deployment}"), &json!({"spec": {"replicas": replicas}})).await;
+        self.patch(&format!("{DEPLOYMENTS_PATH}/{deployment}"), &json!({"spec": {"replicas": replicas}}))
+            .await;
     }
 
     async fn restart(&self, deployment: &str) {

@@ -1,6 +1,10 @@
 //! The same seed gives the same life, to the byte. `BERTH_SEEDS=200 cargo test -p berth-world --test life` tries more.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "a life that cannot be played is a mistake in the test")]
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a life that cannot be played is a mistake in the test"
+)]
 
 #[path = "../../benches/life/script.rs"]
 mod script;

@@ -54,7 +54,9 @@ pub fn objects(sources: &[Source]) -> (Vec<Object>, Vec<Problem>) {
                         Body::Yaml(tree) => Value::deserialize(tree).map_err(|error| error.to_string()),
                     };
                     match value {
-                        Ok(value) => objects.push(Object { source: name.clone(), line: document.line, value }),
+                        Ok(value) => {
+                            objects.push(Object { source: name.clone(), line: document.line, value });
+                        }
                         Err(message) => wrong.push(refused(name, document.line, message)),
                     }
                 },

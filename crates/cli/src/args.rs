@@ -259,15 +259,18 @@ pub(crate) struct CatalogImport {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A world has the API of Kubernetes, with everything in memory, on 127.0.0.1 over TLS. It is a new cluster, plus the
-custom resource definitions that `berth crds` prints. It ends with this process, and so does all that was in it.
+A world has the API of Kubernetes on 127.0.0.1, over TLS, with everything in memory. It is a new
+cluster with the custom resource definitions that `berth crds` prints. It ends with this process,
+and so does all that was in it.
 
 Examples:
   berth world
       Prints what to type in another shell.
   berth world --port 6443 --kubeconfig world.kubeconfig -f examples/shop/
-      Where others expect it, with something in it. The file must not exist, and is removed at the end.
-  berth world --kubeconfig world.kubeconfig & kubectl --kubeconfig world.kubeconfig get nodepools
+      Where others expect it, with something in it. The file must not exist, and is removed
+      at the end.
+  berth world --kubeconfig world.kubeconfig &
+  until kubectl --kubeconfig world.kubeconfig get namespaces; do sleep 1; done
       In a script; `kill %1` ends it.
 
 Exit codes: 0 it was ended; 2 bad input or usage.")]

@@ -1,7 +1,7 @@
 //! The binary as a shell sees it: exit codes, streams, closed pipes.
 
 use std::io::{self, BufRead, BufReader, Write, pipe};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 const POOL: &str = "\
 apiVersion: karpenter.sh/v1
@@ -243,30 +243,34 @@ fn a_page_is_written_beside_the_plan() {
     assert_eq!(nowhere.status.code(), Some(2));
 }
 
-/// A world that was started, with the path of its kubeconfig, as it says itself.
-fn started(line: &str) -> (std::process::Child, String, String) {
-    let mut child = berth(line).stdout(Stdio::piped()).spawn().expect("berth starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+/// A world that was started, its address and the path of its kubeconfig, as it says itself.
+fn started(line: &str) -> io::Result<(Child, String, String)> {
+    let mut child = berth(line).stdout(Stdio::piped()).spawn()?;
+    let mut lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
     let mut after = |words: &str| {
         let said = lines.find_map(|line| Some(line.ok()?.split_once(words)?.1.to_owned()));
-        said.expect("it says where it is")
+        said.ok_or_else(|| io::Error::other(format!("berth {line} does not say {words}")))
     };
-    let address = after("https://").split(". ").next().unwrap_or_default().to_owned();
-    let kubeconfig = after("export KUBECONFIG=");
-    (child, address, kubeconfig)
+    let address = after("https://")?.split(". ").next().unwrap_or_default().to_owned();
+    let kubeconfig = after("export KUBECONFIG=")?;
+    Ok((child, address, kubeconfig))
 }
 
 #[cfg(unix)]
 #[test]
 fn a_world_lives_until_it_is_ended_and_leaves_nothing() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop");
-    let (mut first, address, kubeconfig) = started(&format!("world --seed 7 -f {example}"));
+    let (mut first, address, kubeconfig) =
+        started(&format!("world --seed 7 -f {example}")).expect("it starts");
     let text = std::fs::read_to_string(&kubeconfig).expect("the kubeconfig exists");
     assert!(text.contains(&address), "{address} is not in {text}");
     std::net::TcpStream::connect(&address).expect("it listens");
     let port = address.rsplit(':').next().unwrap_or_default();
     for (line, complaint) in [
-        (format!("world --port {port}"), format!("another program listens on {address}; choose another port")),
+        (
+            format!("world --port {port}"),
+            format!("another program listens on {address}; choose another port"),
+        ),
         (format!("world --kubeconfig {kubeconfig}"), format!("{kubeconfig} exists already")),
     ] {
         let output = berth(&line).output().expect("berth starts");
@@ -275,10 +279,12 @@ fn a_world_lives_until_it_is_ended_and_leaves_nothing() {
         assert!(said.contains(&complaint), "berth {line}: {said}");
     }
     let named = std::env::temp_dir().join(format!("berth-world-test-{}", std::process::id()));
-    let (mut second, _, written) = started(&format!("world --kubeconfig {}", named.display()));
+    let (mut second, _, written) =
+        started(&format!("world --kubeconfig {}", named.display())).expect("it starts");
     assert_eq!(written, named.to_string_lossy());
     for (child, signal) in [(&mut first, "-INT"), (&mut second, "-TERM")] {
-        let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+        let killed =
+            Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
         assert!(killed.success());
         assert_eq!(child.wait().expect("it ends").code(), Some(0));
     }

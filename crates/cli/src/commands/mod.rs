@@ -41,7 +41,9 @@ pub(crate) enum Failure {
     File { path: PathBuf, error: io::Error },
     #[error("{} exists already, and is left alone; name another file, or remove it", path.display())]
     FileExists { path: PathBuf },
-    #[error("another program listens on {address}; choose another port with --port, or leave it out for a free one")]
+    #[error(
+        "another program listens on {address}; choose another port with --port, or leave it out for a free one"
+    )]
     PortInUse { address: SocketAddr },
     #[error(transparent)]
     Serve(berth_world::ServeError),

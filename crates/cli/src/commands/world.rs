@@ -48,7 +48,8 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
 
 /// Puts Berth's definitions and what was named into the world. Says what is wrong; whether nothing is.
 fn fill(world: &World, paths: &[PathBuf]) -> Result<bool, Failure> {
-    let definitions = berth_api::Source::Text { name: "berth crds".to_owned(), text: berth_api::crds::yaml()? };
+    let definitions =
+        berth_api::Source::Text { name: "berth crds".to_owned(), text: berth_api::crds::yaml()? };
     let sources: Vec<berth_api::Source> =
         std::iter::once(definitions).chain(paths.iter().map(|path| source(path))).collect();
     let (mut objects, mut problems) = berth_api::objects(&sources);
@@ -107,12 +108,11 @@ struct Written {
 impl Written {
     /// At a path that nobody uses yet, or in a directory of its own.
     fn new(wanted: Option<&Path>, text: &str) -> Result<Self, Failure> {
-        let (path, directory) = match wanted {
-            Some(path) => (path.to_owned(), None),
-            None => {
-                let directory = Directory::new()?;
-                (directory.path.join("kubeconfig"), Some(directory))
-            }
+        let (path, directory) = if let Some(path) = wanted {
+            (path.to_owned(), None)
+        } else {
+            let directory = Directory::new()?;
+            (directory.path.join("kubeconfig"), Some(directory))
         };
         let mut file = options().open(&path).map_err(refused(&path))?;
         let written = Self { path, _directory: directory };

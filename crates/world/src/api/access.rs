@@ -62,7 +62,8 @@ impl Api {
             let target = ResourceTarget { resource, namespace, name, ..ResourceTarget::default() };
             rules.check(user, &Attributes { verb: "impersonate", target: Target::Resource(target) })
         };
-        let service_account = name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+        let service_account =
+            name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
         match service_account {
             Some((namespace, account)) => check("serviceaccounts", namespace, account)?,
             None => check("users", "", &name)?,
@@ -84,10 +85,7 @@ impl Api {
 
 /// Who may do everything.
 pub(super) fn admin() -> User {
-    User {
-        name: "admin".to_owned(),
-        groups: vec!["system:masters".to_owned(), AUTHENTICATED.to_owned()],
-    }
+    User { name: "admin".to_owned(), groups: vec!["system:masters".to_owned(), AUTHENTICATED.to_owned()] }
 }
 
 fn all(headers: &HeaderMap, name: &str) -> Vec<String> {

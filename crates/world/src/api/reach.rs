@@ -13,7 +13,12 @@ use crate::request::{Place, pairs};
 use crate::store::Key;
 
 impl State {
-    pub(super) fn reach(&self, part: Subresource, place: &Place, call: &Call) -> Result<(u16, Value), Failure> {
+    pub(super) fn reach(
+        &self,
+        part: Subresource,
+        place: &Place,
+        call: &Call,
+    ) -> Result<(u16, Value), Failure> {
         let (key, pod) = self.existing(place)?;
         let container = match part {
             Subresource::PortForward => "",
@@ -67,14 +72,16 @@ fn container(pod: &Value, asked: &str) -> Result<String, Failure> {
     if let [only] = containers[..] {
         return Ok(only.to_owned());
     }
-    let mut message =
-        format!("a container name must be specified for pod {pod}, choose one of: [{}]", containers.join(" "));
-    for (what, names) in [("init containers", initial), ("ephemeral containers", added)] {
-        if !names.is_empty() {
-            message.push_str(&format!(" or one of the {what}: [{}]", names.join(" ")));
-        }
-    }
-    Err(Failure::bad_request(message))
+    let or = |what: &str, names: &[&str]| match names {
+        [] => String::new(),
+        names => format!(" or one of the {what}: [{}]", names.join(" ")),
+    };
+    Err(Failure::bad_request(format!(
+        "a container name must be specified for pod {pod}, choose one of: [{}]{}{}",
+        containers.join(" "),
+        or("init containers", &initial),
+        or("ephemeral containers", &added),
+    )))
 }
 
 #[cfg(test)]

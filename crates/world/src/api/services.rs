@@ -69,7 +69,8 @@ impl State {
             if port["nodePort"].as_i64().is_some_and(|number| number != 0) {
                 continue;
             }
-            let same = |known: &&Value| known["port"] == port["port"] && known["protocol"] == port["protocol"];
+            let same =
+                |known: &&Value| known["port"] == port["port"] && known["protocol"] == port["protocol"];
             let kept = before.iter().find(same).and_then(|known| known["nodePort"].as_i64());
             if let Some(number) = kept.or_else(|| NODE_PORTS.into_iter().find(|port| !taken.contains(port))) {
                 taken.insert(number);

@@ -13,7 +13,6 @@
 
 mod case;
 mod plain;
-mod plane;
 mod shell;
 
 use std::fmt::Write;
@@ -22,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 
-use berth_control_plane::Program;
+use berth_control_plane::{ControlPlane, Program, Programs};
 use berth_world::World;
 use case::{Case, Step};
 use jiff::Timestamp;
@@ -97,7 +96,7 @@ fn world() -> (String, oneshot::Sender<()>) {
 
 #[test]
 fn kubectl_finds_the_world_as_it_finds_kubernetes() {
-    let Some(programs) = plane::programs() else { return };
+    let Some(programs) = Programs::for_test().unwrap() else { return };
     let mut wrong = String::new();
     for file in files() {
         let (kubeconfig, _keep) = world();
@@ -105,18 +104,20 @@ fn kubectl_finds_the_world_as_it_finds_kubernetes() {
         let expected = std::fs::read_to_string(answers_of(&file)).unwrap_or_default();
         wrong.push_str(&plain::differences(&expected, &transcript(&shell, &file)));
     }
-    assert!(wrong.is_empty(), "kubectl on the world (+) does not say what it did on Kubernetes (-):\n{wrong}");
+    assert!(
+        wrong.is_empty(),
+        "kubectl on the world (+) does not say what it did on Kubernetes (-):\n{wrong}"
+    );
 }
 
 #[test]
 fn kubectl_finds_kubernetes_as_it_did() {
-    let Some(programs) = plane::programs() else { return };
-    let plane = plane::start(&programs);
+    let Some(plane) = ControlPlane::for_test().unwrap() else { return };
     let record = std::env::var_os("BERTH_RECORD").is_some();
     let kubeconfig = std::fs::read_to_string(plane.kubeconfig()).unwrap();
     let mut wrong = String::new();
     for file in files() {
-        let shell = Shell::new(programs.path(Program::Kubectl), &kubeconfig);
+        let shell = Shell::new(&plane.record().kubectl, &kubeconfig);
         let said = transcript(&shell, &file);
         if record {
             std::fs::write(answers_of(&file), &said).unwrap();

@@ -22,9 +22,8 @@ const PATTERNS: &[(&str, &str)] = &[
     (r"(?m)(^|[^:]  |\()(\d+[dhms]){1,2}( ago)?(\)|  |$)", "$1<age>$3$4"),
 ];
 
-static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
-    PATTERNS.iter().map(|(pattern, by)| (Regex::new(pattern).unwrap(), *by)).collect()
-});
+static REPLACED: LazyLock<Vec<(Regex, &str)>> =
+    LazyLock::new(|| PATTERNS.iter().map(|(pattern, by)| (Regex::new(pattern).unwrap(), *by)).collect());
 
 static GAPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)(\S)( {2,}|\t)").unwrap());
 

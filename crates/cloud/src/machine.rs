@@ -168,7 +168,9 @@ mod tests {
     #[test]
     fn tokens() {
         let uid = "6f1f8e2a-0000-4000-8000-000000000001";
-        for (text, legal) in [(uid, true), ("", false), ("a b", false), ("é", false), (&"x".repeat(65), false)] {
+        for (text, legal) in
+            [(uid, true), ("", false), ("a b", false), ("é", false), (&"x".repeat(65), false)]
+        {
             assert_eq!(Token::parse(text).is_some(), legal, "{text}");
         }
     }

@@ -265,7 +265,8 @@ mod tests {
     #[test]
     fn refusals_say_what_is_certain() {
         let spot = OfferingPattern { capacity_type: Some(CapacityType::Spot), ..OfferingPattern::default() };
-        let exact = OfferingPattern { instance_type: Some("s-4x".into()), zone: Some("a".into()), ..spot.clone() };
+        let exact =
+            OfferingPattern { instance_type: Some("s-4x".into()), zone: Some("a".into()), ..spot.clone() };
         let lacks = vec![
             Unavailable { offerings: exact, lack: Lack::Stock },
             Unavailable { offerings: spot, lack: Lack::Quota("L-34B43A08".into()) },

@@ -175,6 +175,8 @@ mod tests {
         }
     }
 
+    type Change = fn(&mut Order);
+
     #[test]
     fn orders() {
         let good = Order {
@@ -191,7 +193,6 @@ mod tests {
             taints: [].into(),
             tags: Labels::from([("team".into(), "quay".into())]),
         };
-        type Change = fn(&mut Order);
         let cases: [(Change, Option<&str>); 4] = [
             (|_| (), None),
             (|order| order.name = "Not A Name".into(), Some("cannot be the name of a node")),

@@ -187,7 +187,10 @@ mod tests {
 
     /// Pages by their number; the mark of a page is its number.
     #[derive(Debug)]
-    struct Pages(Vec<Result<(Vec<&'static str>, Option<&'static str>), Refusal>>);
+    struct Pages(Vec<Result<Told, Refusal>>);
+
+    /// Machines, and the mark of the next page.
+    type Told = (Vec<&'static str>, Option<&'static str>);
 
     impl Cloud for Pages {
         fn launch<'a>(&'a self, _: &'a Order) -> Answer<'a, Launched> {

@@ -67,7 +67,7 @@ struct Dice {
 
 impl Dice {
     fn on(&self, kind: &str) -> bool {
-        self.fate.lot(kind, 0) % 2 == 0
+        self.fate.lot(kind, 0).is_multiple_of(2)
     }
 
     fn below(&self, kind: &str, nth: u64, limit: u64) -> u64 {

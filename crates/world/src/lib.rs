@@ -91,6 +91,17 @@ impl World {
         Life::new(self.api.clone(), life::controllers()).live().await;
     }
 
+    /// Takes down every change from now on, for [`World::trace`].
+    pub fn begin_trace(&self) {
+        self.api.state().store.begin_trace();
+    }
+
+    /// Every change since the trace began, a line each: its revision, what became of which object, and a digest of
+    /// the object. Two lives are the same if their traces are.
+    pub fn trace(&self) -> String {
+        self.api.state().store.trace().to_owned()
+    }
+
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.
     pub fn compact(&self) {
         self.api.state().store.compact();

@@ -131,7 +131,7 @@ impl Events {
                 for change in changes {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
-                        self.ready.extend(told(&form, &self.selection, change));
+                        self.ready.extend(told(&form, &self.selection, &change.change()));
                     }
                 }
             }

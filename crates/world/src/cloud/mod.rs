@@ -17,6 +17,6 @@ mod tests;
 pub mod weather;
 
 pub use account::{Account, Reply};
-pub use history::{Call, Ending, Event, Happening, Record, Registration};
+pub use history::{Call, Ending, Event, Happening, Purchase, Record, Registration};
 pub use simulated::{Happenings, SimulatedCloud};
 pub use weather::Weather;

@@ -107,10 +107,7 @@ async fn every_reader_takes_everything() {
             names.push(format!("{:?}", happening.event).split([' ', '(']).next().unwrap().to_owned());
         }
         assert_eq!(names, ["Launched", "Asked", "Runs", "Joins"]);
-        assert!(
-            timeout(Duration::from_hours(1), happenings.next()).await.is_err(),
-            "there is nothing more"
-        );
+        assert!(timeout(Duration::from_hours(1), happenings.next()).await.is_err(), "there is nothing more");
     }
     assert!(cloud.notices().await.unwrap().is_empty());
     assert_eq!(cloud.catalog().await.unwrap(), catalog());

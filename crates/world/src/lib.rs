@@ -2,6 +2,7 @@
 //!
 //! The same code serves a client in the same process without a socket, and kubectl.
 
+pub mod cloud;
 pub mod crd;
 pub mod discovery;
 pub mod failure;

@@ -42,14 +42,15 @@ pub(crate) fn is_custom(resource: &Resource) -> bool {
 /// What the server makes of a new object before anybody looks at it.
 pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
     match &*resource.kind {
-        // Whoever registers a node says what it has, but not that it is ready.
-        "Node" => taint_as_not_ready(object),
+        // Whoever registers a node says what it has.
+        "Node" => {}
         "Namespace" => {
             object["status"] = json!({ "phase": "Active" });
             object["spec"]["finalizers"] = json!(["kubernetes"]);
             let name = object::name(object).to_owned();
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
         }
+        "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
         _ if is_custom(resource) => {
@@ -61,24 +62,6 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         }
         _ if resource.has(Subresource::Status) => object["status"] = json!({}),
         _ => {}
-    }
-}
-
-/// Until somebody has seen that a node is ready, nothing is scheduled to it.
-fn taint_as_not_ready(node: &mut Value) {
-    let Some(fields) = node.as_object_mut() else { return };
-    let Some(spec) = fields.entry("spec").or_insert_with(|| json!({})).as_object_mut() else { return };
-    let taints = spec.entry("taints").or_insert_with(|| json!([]));
-    if taints.is_null() {
-        *taints = json!([]);
-    }
-    let Some(taints) = taints.as_array_mut() else { return };
-    let not_ready = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
-    if !taints
-        .iter()
-        .any(|taint| ["key", "effect"].iter().all(|field| taint.get(field) == not_ready.get(field)))
-    {
-        taints.push(not_ready);
     }
 }
 

@@ -23,7 +23,7 @@ use crate::api::{Act, Api};
 use crate::store::{Change, Key};
 
 pub(crate) use kubelet::amounts;
-pub use kubelet::{Kubelets, Registration, Taint};
+pub use kubelet::Kubelets;
 pub(crate) use report::{Report, Severity};
 pub(crate) use view::View;
 

@@ -65,6 +65,8 @@ struct Known {
     zone: String,
     is_ready: bool,
     is_told: bool,
+    /// There was nothing to do when it was last looked at, and it has not changed since.
+    is_settled: bool,
 }
 
 #[derive(Debug, Default)]
@@ -119,7 +121,7 @@ impl NodeLifecycle {
             format!("{}:{}", label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"));
         let is_ready = object::condition_status(node, "Ready") == "True";
         self.count(&zone, is_ready, 1);
-        self.nodes.insert(name.clone(), Known { heard, zone, is_ready, is_told });
+        self.nodes.insert(name.clone(), Known { heard, zone, is_ready, is_told, is_settled: false });
     }
 
     /// Where no node is ready, more likely than not it is the control plane that hears nothing.
@@ -355,10 +357,18 @@ impl Controller for NodeLifecycle {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
+        let settled = self.nodes.get(&key.name).filter(|known| known.is_settled && known.is_ready);
+        let silent_at = settled.and_then(|known| known.heard.checked_add(GRACE).ok());
+        if let Some(at) = silent_at.filter(|at| *at > view.now()) {
+            return Decision::again(at);
+        }
         let mut decision = match view.get(key) {
             Some(node) => self.see_to(&node, view),
             None => Decision::none(),
         };
+        if let Some(known) = self.nodes.get_mut(&key.name) {
+            known.is_settled = decision.acts.is_empty();
+        }
         if let Some(node) = self.gone.remove(&key.name) {
             let name = &key.name;
             let message = format!("Node {name} event: Removing Node {name} from Controller");

@@ -47,7 +47,11 @@ pub(crate) enum Severity {
 
 /// What has been told, and where.
 #[derive(Debug, Default)]
-pub(super) struct Reports(BTreeMap<(String, &'static str, String), Key>);
+pub(super) struct Reports {
+    told: BTreeMap<(String, &'static str, String), Key>,
+    /// How many there were: what is told at the same time has names of its own.
+    count: u32,
+}
 
 /// Events about what is in no namespace are in this one.
 const NAMESPACE_OF_NONE: &str = "default";
@@ -57,22 +61,25 @@ impl Reports {
     pub(super) async fn write(&mut self, api: &Api, report: Report) {
         let uid = object::uid(&report.about).to_owned();
         let told = (uid, report.reason, report.message.clone());
-        let known = self.0.get(&told).and_then(|key| api.state().store.get(key));
+        let known = self.told.get(&told).and_then(|key| api.state().store.get(key));
         let component = report.component;
         let act = match known {
             Some(event) => Act::Update("events", again(&event, api)),
-            None => Act::Create("events", first(&report, api)),
+            None => {
+                self.count = self.count.wrapping_add(1);
+                Act::Create("events", first(&report, self.count, api))
+            }
         };
         if let Ok(event) = api.act(component, act).await {
             let key = Key::new("events", object::namespace(&event), object::name(&event));
-            self.0.insert(told, key);
+            self.told.insert(told, key);
         } else {
-            self.0.remove(&told);
+            self.told.remove(&told);
         }
     }
 }
 
-fn first(report: &Report, api: &Api) -> Value {
+fn first(report: &Report, number: u32, api: &Api) -> Value {
     let now = api.state().now();
     let about = &report.about;
     let namespace = Some(object::namespace(about)).filter(|namespace| !namespace.is_empty());
@@ -83,8 +90,8 @@ fn first(report: &Report, api: &Api) -> Value {
     if let Some(namespace) = namespace {
         involved["namespace"] = json!(namespace);
     }
-    // As clients name events: what they are about, and when, in nanoseconds.
-    let name = format!("{}.{:x}", object::name(about), now.as_nanosecond());
+    // As clients name events: what they are about, and when, in nanoseconds. Here no time passes between two.
+    let name = format!("{}.{:x}", object::name(about), now.as_nanosecond() + i128::from(number));
     let time = object::time(now);
     json!({
         "metadata": { "name": name, "namespace": namespace.unwrap_or(NAMESPACE_OF_NONE) },

@@ -10,14 +10,16 @@ mod pod;
 mod room;
 mod wishes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use self::plan::{Plan, locked};
 use self::pod::{Host, Step};
+use self::room::Room;
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};
 use crate::object;
@@ -25,7 +27,7 @@ use crate::store::{Change, Key};
 
 pub(crate) use plan::Plan as KubeletPlan;
 pub(crate) use plan::locked as locked_plan;
-pub use plan::{Kubelets, Registration, Taint};
+pub use plan::Kubelets;
 pub(crate) use room::amounts;
 
 const NAME: &str = "kubelet";
@@ -34,17 +36,25 @@ const NAME: &str = "kubelet";
 pub(crate) struct Kubelet {
     plan: Arc<Mutex<Plan>>,
     addresses: Addresses,
+    room: Room,
     /// The pods of which has been told that they are stopped.
     stopping: BTreeSet<Key>,
+    /// Until when there is nothing to say of a node but that it lives, if it does not change.
+    settled: BTreeMap<Arc<str>, Timestamp>,
 }
 
 impl Kubelet {
     pub(crate) fn new(kubelets: &Kubelets) -> Self {
-        Self { plan: kubelets.plan(), addresses: Addresses::default(), stopping: BTreeSet::new() }
+        Self {
+            plan: kubelets.plan(),
+            addresses: Addresses::default(),
+            room: Room::default(),
+            stopping: BTreeSet::new(),
+            settled: BTreeMap::new(),
+        }
     }
 
     fn see_to_node(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(node) = view.get(key) else { return Decision::none() };
         let manner = {
             let plan = locked(&self.plan);
             if plan.is_silent(&key.name) {
@@ -54,18 +64,30 @@ impl Kubelet {
         };
         let now = view.now();
         let lease = view.get(&Key::new(node::LEASES, node::LEASE_NAMESPACE, &key.name));
-        let (renewal, renewed_next) = node::lease(&node, lease.as_deref(), now);
+        let settled = self.settled.get(&key.name).copied().filter(|until| now < *until);
+        if let (Some(until), Some(lease)) = (settled, &lease) {
+            let (renewal, next) = node::renewal(lease, now);
+            return Decision { acts: renewal.into_iter().collect(), again: Some(next.min(until)), ..Decision::none() };
+        }
+        let Some(node) = view.get(key) else { return Decision::none() };
+        let (renewal, renewed_next) = match &lease {
+            Some(lease) => node::renewal(lease, now),
+            None => (Some(node::first_lease(&node, now)), node::renewed_next(now)),
+        };
         let (is_ready, changes_at) = manner.is_ready_at(now);
         // One at a time: each is written upon what was read. The change gives reason to look again.
-        let (act, reported_next) = match node::labelled(&node) {
-            Some(labelled) => (Some(Act::Update("nodes", labelled)), now),
-            None => {
-                let (status, next) = node::reported(&node, is_ready, now, || self.addresses.for_node());
-                (status.map(|node| Act::UpdateStatus("nodes", node)), next)
-            }
+        let (act, reported_next) = if let Some(labelled) = node::labelled(&node) {
+            (Some(Act::Update("nodes", labelled)), now)
+        } else {
+            let (status, next) = node::reported(&node, is_ready, now, || self.addresses.for_node());
+            (status.map(|node| Act::UpdateStatus("nodes", node)), next)
         };
-        let again = [Some(renewed_next), Some(reported_next), changes_at].into_iter().flatten().min();
-        Decision { acts: renewal.into_iter().chain(act).collect(), reports: Vec::new(), again }
+        let until = changes_at.map_or(reported_next, |at| at.min(reported_next));
+        if act.is_none() {
+            self.settled.insert(key.name.clone(), until);
+        }
+        let acts = renewal.into_iter().chain(act).collect();
+        Decision { acts, again: Some(renewed_next.min(until)), ..Decision::none() }
     }
 
     fn see_to_pod(&mut self, key: &Key, view: View<'_>) -> Decision {
@@ -94,16 +116,12 @@ impl Kubelet {
         }
         // Before it runs anything, a kubelet has said what its node is.
         let Some(ip) = node::internal_ip(&node) else { return Decision::none() };
-        if !pod::is_taken_in(&pod) {
-            let on_node = view.pods_on(name);
-            let others = on_node.iter().map(|other| &**other);
-            let before =
-                others.filter(|other| room::takes_room(other) && object::uid(other) != object::uid(&pod));
-            if let Some(shortage) = room::shortage(&pod, &node, before) {
+        let shortage =
+            if pod::is_taken_in(&pod) { None } else { self.room.shortage(&pod, &node) };
+        if let Some(shortage) = shortage {
                 let refused = pod::refuse(&pod, &shortage.reason(), &shortage.message(), view.now());
                 let told = vec![(Severity::Warning, shortage.told_reason(), shortage.message())];
                 return self.decided(&pod, Step { pod: Some(refused), told, ..Step::default() });
-            }
         }
         let host = Host { ip, start_delay, now: view.now() };
         let step = pod::go_on(&pod, host, || self.addresses.for_pod());
@@ -137,6 +155,7 @@ impl Controller for Kubelet {
         match &*change.key.resource {
             "nodes" => {
                 self.addresses.learn(change);
+                self.settled.remove(&change.key.name);
                 // Pods wait for a node's address.
                 let has_ip =
                     |node: &Option<Arc<Value>>| node.as_deref().and_then(node::internal_ip).is_some();
@@ -148,6 +167,7 @@ impl Controller for Kubelet {
             }
             "pods" => {
                 self.addresses.learn(change);
+                self.room.learn(change);
                 let of = change.after.as_ref().or(change.before.as_ref());
                 let is_bound = of.is_some_and(|pod| !object::text(pod, &["spec", "nodeName"]).is_empty());
                 is_bound.then(|| change.key.clone()).into_iter().collect()
@@ -161,6 +181,7 @@ impl Controller for Kubelet {
 
     fn stir(&mut self, view: View<'_>) -> Vec<Key> {
         let stirred: Vec<Key> = locked(&self.plan).take_stirred().collect();
+        stirred.iter().for_each(|node| drop(self.settled.remove(&node.name)));
         let pods = stirred.iter().flat_map(|node| view.keys_on(&node.name).cloned());
         stirred.iter().cloned().chain(pods).collect()
     }

@@ -20,28 +20,33 @@ const REPORTED_EVERY: SignedDuration = SignedDuration::from_mins(5);
 pub(super) const LEASE_NAMESPACE: &str = "kube-node-lease";
 pub(super) const LEASES: &str = "leases.coordination.k8s.io";
 
-/// The lease of a node's kubelet as it must be written, if it must, and when it must be next.
-pub(super) fn lease(node: &Value, lease: Option<&Value>, now: Timestamp) -> (Option<Act>, Timestamp) {
-    let next = now.checked_add(LEASE_RENEWED_EVERY).unwrap_or(Timestamp::MAX);
-    let Some(lease) = lease else {
-        let name = object::name(node);
-        let owner = json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": object::uid(node) });
-        let new = json!({
-            "metadata": { "name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner] },
-            "spec": {
-                "holderIdentity": name, "leaseDurationSeconds": LEASE_SECS, "renewTime": object::micro_time(now),
-            },
-        });
-        return (Some(Act::Create(LEASES, new)), next);
-    };
+/// When a lease that is written now is written again.
+pub(super) fn renewed_next(now: Timestamp) -> Timestamp {
+    now.checked_add(LEASE_RENEWED_EVERY).unwrap_or(Timestamp::MAX)
+}
+
+pub(super) fn first_lease(node: &Value, now: Timestamp) -> Act {
+    let name = object::name(node);
+    let owner = json!({ "apiVersion": "v1", "kind": "Node", "name": name, "uid": object::uid(node) });
+    let lease = json!({
+        "metadata": { "name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner] },
+        "spec": {
+            "holderIdentity": name, "leaseDurationSeconds": LEASE_SECS, "renewTime": object::micro_time(now),
+        },
+    });
+    Act::Create(LEASES, lease)
+}
+
+/// The lease as it must be written, if it must, and when it must be next.
+pub(super) fn renewal(lease: &Value, now: Timestamp) -> (Option<Act>, Timestamp) {
     let renewed = object::time_at(lease, &["spec", "renewTime"]).unwrap_or(Timestamp::UNIX_EPOCH);
-    let due = renewed.checked_add(LEASE_RENEWED_EVERY).unwrap_or(Timestamp::MAX);
+    let due = renewed_next(renewed);
     if now < due {
         return (None, due);
     }
     let mut renewed = lease.clone();
-    renewed["spec"]["renewTime"] = object::micro_time(now);
-    (Some(Act::Update(LEASES, renewed)), next)
+    object::put(&mut renewed, &["spec", "renewTime"], object::micro_time(now));
+    (Some(Act::Update(LEASES, renewed)), renewed_next(now))
 }
 
 /// The node with the labels that every kubelet gives its own, if it lacks one.

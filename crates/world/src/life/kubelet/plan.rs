@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use berth_cloud::machine::MachineId;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::api::{Act, Api};
 use crate::clock::lot_of;
-use crate::failure::Failure;
+use crate::cloud::{Event, Registration, SimulatedCloud};
+use crate::failure::{Failure, Reason};
 use crate::store::Key;
 
 /// The kubelets of a world. Every node has one; clones are the same kubelets.
@@ -19,49 +21,23 @@ pub struct Kubelets {
     plan: Arc<Mutex<Plan>>,
 }
 
-/// A node as its kubelet registers it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Registration {
-    pub name: String,
-    /// Empty where there is no cloud.
-    pub provider_id: String,
-    pub labels: BTreeMap<String, String>,
-    pub annotations: BTreeMap<String, String>,
-    pub taints: Vec<Taint>,
-    /// Quantities by resource. What is missing is filled in by the kubelet.
-    pub capacity: BTreeMap<String, String>,
-    /// As much as the capacity, where it is empty.
-    pub allocatable: BTreeMap<String, String>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taint {
-    pub key: String,
-    pub value: String,
-    pub effect: String,
-}
-
-impl Registration {
-    /// The Node that the kubelet makes of itself.
-    pub fn node(&self) -> Value {
-        let taints = self.taints.iter().map(|taint| {
-            let mut shown = json!({ "key": taint.key, "effect": taint.effect });
-            if !taint.value.is_empty() {
-                shown["value"] = json!(taint.value);
-            }
-            shown
-        });
-        let mut spec = json!({ "taints": taints.collect::<Vec<_>>() });
-        if !self.provider_id.is_empty() {
-            spec["providerID"] = json!(self.provider_id);
+/// The Node that a machine's kubelet makes of it.
+fn node(machine: &Registration) -> Value {
+    let taints = machine.taints.iter().map(|taint| {
+        let mut shown = json!({ "key": &*taint.key, "effect": taint.effect.name() });
+        if !taint.value.is_empty() {
+            shown["value"] = json!(&*taint.value);
         }
-        let allocatable = if self.allocatable.is_empty() { &self.capacity } else { &self.allocatable };
-        json!({
-            "metadata": { "name": self.name, "labels": self.labels, "annotations": self.annotations },
-            "spec": spec,
-            "status": { "capacity": self.capacity, "allocatable": allocatable },
-        })
-    }
+        shown
+    });
+    let labels: Map<String, Value> =
+        machine.labels.iter().map(|(name, value)| (name.to_string(), json!(&**value))).collect();
+    let kind = &machine.instance_type;
+    json!({
+        "metadata": { "name": &*machine.node, "labels": labels },
+        "spec": { "providerID": &*machine.provider_id, "taints": taints.collect::<Vec<_>>() },
+        "status": { "capacity": kind.capacity, "allocatable": kind.allocatable() },
+    })
 }
 
 impl Kubelets {
@@ -73,10 +49,37 @@ impl Kubelets {
         self.plan.clone()
     }
 
-    /// Registers a node, whose kubelet works from then on, whatever became of one of its name.
+    /// Registers a machine as a node, whose kubelet works from then on. If there is a node of its name, it is that.
     pub async fn register(&self, machine: &Registration) -> Result<(), Failure> {
-        locked(&self.plan).manners.remove(&machine.name);
-        self.api.act("kubelet", Act::Create("nodes", machine.node())).await.map(|_| ())
+        self.behave(&machine.node, Manner::Well);
+        match self.api.act("kubelet", Act::Create("nodes", node(machine))).await {
+            Err(failure) if failure.reason != Reason::AlreadyExists => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Runs kubelets on a cloud's machines as they join and leave, for as long as this is awaited.
+    pub async fn live_on(&self, cloud: &SimulatedCloud) {
+        let mut happenings = cloud.happenings();
+        let mut nodes: BTreeMap<MachineId, String> = BTreeMap::new();
+        loop {
+            match happenings.next().await.event {
+                Event::Joins(machine) => {
+                    nodes.insert(machine.machine.clone(), machine.node.to_string());
+                    // Who is refused is a machine without a node, and nothing else comes of it.
+                    self.register(&machine).await.unwrap_or_default();
+                }
+                Event::Leaves { node, .. } => self.silence(&node),
+                Event::Ends { machine, .. } => {
+                    let node = nodes.remove(&machine);
+                    // Another may have come under its name.
+                    if let Some(node) = node.filter(|node| !nodes.values().any(|other| other == node)) {
+                        self.lose(&node);
+                    }
+                }
+                Event::Asked { .. } | Event::Launched { .. } | Event::Runs { .. } | Event::Noticed { .. } => {}
+            }
+        }
     }
 
     /// From now on a kubelet says nothing and does nothing, though its pods may go on running.

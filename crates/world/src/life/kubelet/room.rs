@@ -1,8 +1,14 @@
 //! Whether a node has room for a pod, as its kubelet sees it.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
 use berth_core::units::Quantity;
 use serde_json::Value;
+
+use crate::object;
+use crate::store::Change;
 
 /// What is missing for a pod to be taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,30 +43,52 @@ impl Shortage {
     }
 }
 
-/// What a pod lacks on a node that others, which were there before it, have taken from.
-pub(super) fn shortage<'a>(
-    pod: &Value,
-    node: &Value,
-    others: impl Iterator<Item = &'a Value>,
-) -> Option<Shortage> {
-    let asked = demand(pod);
-    let mut used = Resources::new();
-    for other in others {
-        used.add(&demand(other));
+/// What is taken of each node, by the pods that its kubelet has taken in.
+#[derive(Debug, Default)]
+pub(super) struct Room(BTreeMap<Arc<str>, Resources>);
+
+impl Room {
+    /// Follows a change of a pod. What it asks for does not change while it runs.
+    pub(super) fn learn(&mut self, change: &Change) {
+        let (before, after) = (change.before.as_deref(), change.after.as_deref());
+        let takes = |pod: Option<&Value>| pod.is_some_and(takes_room);
+        let of = match (takes(before), takes(after)) {
+            (false, true) => after,
+            (true, false) => before,
+            _ => return,
+        };
+        let Some(pod) = of else { return };
+        let node = object::text(pod, &["spec", "nodeName"]);
+        let taken = self.0.entry(node.into()).or_default();
+        if takes(after) {
+            taken.add(&demand(pod));
+        } else {
+            taken.subtract(&demand(pod));
+            if taken.get(PODS) == 0 {
+                self.0.remove(node);
+            }
+        }
     }
-    let room = amounts(&node["status"]["allocatable"]);
-    // In the order in which kubelets look: the number of pods first.
-    let first = [PODS, CPU, MEMORY, EPHEMERAL_STORAGE];
-    let names = first.into_iter().chain(asked.iter().map(|(name, _)| &**name));
-    names.map(|name| (name, asked.get(name))).find_map(|(name, amount)| {
-        let (used, capacity) = (used.get(name), room.get(name));
-        (amount > 0 && amount > capacity - used).then(|| Shortage {
-            resource: name.to_owned(),
-            asked: amount,
-            used,
-            capacity,
+
+    /// What a pod lacks on its node.
+    pub(super) fn shortage(&self, pod: &Value, node: &Value) -> Option<Shortage> {
+        let asked = demand(pod);
+        let nothing = Resources::new();
+        let taken = self.0.get(object::name(node)).unwrap_or(&nothing);
+        let room = amounts(node.pointer("/status/allocatable").unwrap_or(&Value::Null));
+        // In the order in which kubelets look: the number of pods first.
+        let first = [PODS, CPU, MEMORY, EPHEMERAL_STORAGE];
+        let names = first.into_iter().chain(asked.iter().map(|(name, _)| &**name));
+        names.map(|name| (name, asked.get(name))).find_map(|(name, amount)| {
+            let (used, capacity) = (taken.get(name), room.get(name));
+            (amount > 0 && amount > capacity - used).then(|| Shortage {
+                resource: name.to_owned(),
+                asked: amount,
+                used,
+                capacity,
+            })
         })
-    })
+    }
 }
 
 /// What a pod takes: its containers together, or more while it initialises, and what its runtime needs.
@@ -101,24 +129,25 @@ pub(crate) fn amounts(quantities: &Value) -> Resources {
 }
 
 /// Those of a node's pods that take from it: not those that are done, nor those yet to be taken in.
-pub(super) fn takes_room(pod: &Value) -> bool {
+fn takes_room(pod: &Value) -> bool {
     super::pod::is_taken_in(pod) && !super::pod::is_done(pod)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::Key;
     use serde_json::json;
 
     fn pod(cpu: &str) -> Value {
         json!({
-            "spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}]}, "status": {"startTime": "x"},
+            "spec": {"nodeName": "n", "containers": [{"resources": {"requests": {"cpu": cpu}}}]}, "status": {"startTime": "x"},
         })
     }
 
     #[test]
     fn pods_that_do_not_fit_are_turned_away() {
-        let node = json!({"status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}});
+        let node = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}});
         let rows = [
             (pod("1"), vec![], None),
             (pod("1"), vec!["1"], None),
@@ -151,8 +180,23 @@ mod tests {
             ),
         ];
         for (new, others, expected) in rows {
+            let mut room = Room::default();
+            let told = |before: Option<&Value>, after: Option<&Value>| Change {
+                revision: 1,
+                key: Key::new("pods", "default", "p"),
+                before: before.cloned().map(Arc::new),
+                after: after.cloned().map(Arc::new),
+            };
             let others: Vec<Value> = others.into_iter().map(pod).collect();
-            let lacks = shortage(&new, &node, others.iter().filter(|pod| takes_room(pod)));
+            others.iter().for_each(|pod| room.learn(&told(None, Some(pod))));
+            // Those that are not there yet, and those that are done, take nothing.
+            let (mut early, mut late) = (pod("2"), pod("2"));
+            early["status"] = json!({});
+            late["status"]["phase"] = json!("Failed");
+            room.learn(&told(None, Some(&early)));
+            room.learn(&told(Some(&early), Some(&pod("2"))));
+            room.learn(&told(Some(&pod("2")), Some(&late)));
+            let lacks = room.shortage(&new, &node);
             let lacks = lacks.map(|shortage| (shortage.told_reason(), shortage.message()));
             assert_eq!(lacks, expected.map(|(reason, message)| (reason, message.to_owned())), "{new}");
         }

@@ -1,8 +1,15 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use berth_core::catalog::InstanceType;
+use berth_core::names::Labels;
+use berth_core::pod::{Taint, TaintEffect};
+use berth_core::resources::Resources;
 use serde_json::{Value, json};
 
 use super::super::lab::Lab;
+use crate::cloud::Registration;
 use crate::object;
 
 /// In few words: the phase, the state of each container, and which conditions are true.
@@ -258,36 +265,31 @@ async fn nodes_are_reported() {
 #[tokio::test(start_paused = true)]
 async fn what_is_told_of_a_node_stays() {
     let lab = Lab::new();
-    let machine = super::Registration {
-        name: "m".to_owned(),
-        provider_id: "sim://m".to_owned(),
-        labels: [
-            ("topology.kubernetes.io/zone".to_owned(), "a".to_owned()),
-            ("kubernetes.io/arch".to_owned(), "arm64".to_owned()),
-        ]
-        .into(),
-        taints: vec![super::Taint {
-            key: "t".to_owned(),
-            value: "v".to_owned(),
-            effect: "NoExecute".to_owned(),
-        }],
-        capacity: [("cpu".to_owned(), "4".to_owned()), ("memory".to_owned(), "8Gi".to_owned())].into(),
-        allocatable: [("cpu".to_owned(), "3900m".to_owned())].into(),
-        ..super::Registration::default()
+    let labels = [("topology.kubernetes.io/zone", "a"), ("kubernetes.io/arch", "arm64")];
+    let instance_type = InstanceType {
+        name: "t".into(),
+        labels: Labels::default(),
+        capacity: Resources::of(&[("cpu", 4000), ("memory", 8 << 30), ("pods", 20)]),
+        overhead: Resources::of(&[("cpu", 100)]),
+        volume_limits: BTreeMap::new(),
+        offerings: Vec::new(),
+    };
+    let machine = Registration {
+        machine: "m-1".into(),
+        provider_id: "sim://m".into(),
+        node: "m".into(),
+        instance_type: instance_type.into(),
+        labels: Arc::new(labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect()),
+        taints: [Taint::new("t", "v", TaintEffect::NoExecute)].into(),
     };
     lab.kubelets.register(&machine).await.unwrap();
     lab.pass(1).await;
     let node = lab.get("nodes", "m");
     assert_eq!(node["spec"]["providerID"], "sim://m");
     assert_eq!(lab.taints("m"), ["t:NoExecute"]);
-    assert_eq!(
-        node["status"]["capacity"],
-        json!({"cpu": "4", "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi"})
-    );
-    assert_eq!(
-        node["status"]["allocatable"],
-        json!({"cpu": "3900m", "memory": "8Gi", "pods": "110", "ephemeral-storage": "100Gi"})
-    );
+    let amounts = |cpu: &str| json!({"cpu": cpu, "memory": "8Gi", "pods": "20", "ephemeral-storage": "100Gi"});
+    assert_eq!(node["status"]["capacity"], amounts("4"));
+    assert_eq!(node["status"]["allocatable"], amounts("3900m"));
     assert_eq!(node["metadata"]["labels"]["beta.kubernetes.io/arch"], "arm64");
 }
 

@@ -22,8 +22,8 @@ use tokio::time::sleep_until;
 use crate::api::{Act, Api};
 use crate::store::{Change, Key};
 
-pub(crate) use kubelet::amounts;
 pub use kubelet::Kubelets;
+pub(crate) use kubelet::amounts;
 pub(crate) use report::{Report, Severity};
 pub(crate) use view::View;
 

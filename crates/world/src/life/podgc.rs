@@ -21,6 +21,13 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 pub(crate) struct PodCollector {
     /// Since when nodes are missing to which pods are bound.
     missing: BTreeMap<Arc<str>, Timestamp>,
+    nodes: BTreeMap<Arc<str>, Service>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    In,
+    Out,
 }
 
 fn delete(pod: &Arc<Value>) -> Act {
@@ -83,21 +90,32 @@ impl Controller for PodCollector {
         "kube-controller-manager"
     }
 
-    fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
+    fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
+        let own = || vec![change.key.clone()];
         match (&*change.key.resource, &change.after) {
-            ("nodes", None) => vec![change.key.clone()],
-            ("nodes", Some(node)) if change.before.is_none() || is_out_of_service(node) => {
-                vec![change.key.clone()]
+            ("nodes", None) => {
+                self.nodes.remove(&change.key.name);
+                own()
+            }
+            ("nodes", Some(node)) => {
+                let service = if is_out_of_service(node) { Service::Out } else { Service::In };
+                let before = self.nodes.insert(change.key.name.clone(), service);
+                if before == Some(service) { Vec::new() } else { own() }
             }
             ("pods", Some(pod)) => {
                 let node = object::text(pod, &["spec", "nodeName"]);
-                let key = Key::new("nodes", "", node);
                 let is_going = object::is_terminating(pod);
-                match view.get(&key) {
-                    _ if node.is_empty() && is_going => vec![change.key.clone()],
-                    None if !node.is_empty() => vec![key],
-                    Some(node) if is_going && is_out_of_service(&node) => vec![key],
-                    _ => Vec::new(),
+                match self.nodes.get(node) {
+                    _ if node.is_empty() => {
+                        if is_going {
+                            own()
+                        } else {
+                            Vec::new()
+                        }
+                    }
+                    Some(Service::Out) if is_going => vec![Key::new("nodes", "", node)],
+                    Some(_) => Vec::new(),
+                    None => vec![Key::new("nodes", "", node)],
                 }
             }
             _ => Vec::new(),

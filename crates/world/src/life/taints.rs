@@ -1,6 +1,6 @@
 //! Taint eviction: pods leave nodes whose taints they do not tolerate, at once or when their patience ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -15,6 +15,8 @@ use crate::store::{Change, Key};
 pub(crate) struct TaintEviction {
     /// When pods are to go that still tolerate what is there, and which they are.
     due: BTreeMap<Key, (String, Timestamp)>,
+    /// The nodes that not everybody tolerates.
+    tainted: BTreeSet<Arc<str>>,
 }
 
 /// For how long a pod stays where there are such taints.
@@ -111,12 +113,24 @@ impl Controller for TaintEviction {
             at(&change.before) != at(&change.after)
         };
         match &*change.key.resource {
-            "nodes" if changes("/spec/taints") => view.keys_on(&change.key.name).cloned().collect(),
+            "nodes" if changes("/spec/taints") => {
+                let node = &change.key.name;
+                if change.after.as_ref().is_some_and(|node| !no_execute(node).is_empty()) {
+                    self.tainted.insert(node.clone());
+                } else if !self.tainted.remove(node) {
+                    return Vec::new();
+                }
+                view.keys_on(node).cloned().collect()
+            }
             "pods" if change.after.is_none() => {
                 self.due.remove(&change.key);
                 Vec::new()
             }
-            "pods" if changes("/spec/nodeName") || changes("/spec/tolerations") => vec![change.key.clone()],
+            "pods" if changes("/spec/nodeName") || changes("/spec/tolerations") => {
+                let node = change.after.as_ref().map(|pod| object::text(pod, &["spec", "nodeName"]));
+                let is_worth_it = node.is_some_and(|node| self.tainted.contains(node));
+                is_worth_it.then(|| change.key.clone()).into_iter().collect()
+            }
             _ => Vec::new(),
         }
     }

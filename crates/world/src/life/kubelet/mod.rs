@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
+use berth_core::resources::Resources;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -25,9 +26,9 @@ use crate::api::{Act, Propagation};
 use crate::object;
 use crate::store::{Change, Key};
 
+pub use plan::Kubelets;
 pub(crate) use plan::Plan as KubeletPlan;
 pub(crate) use plan::locked as locked_plan;
-pub use plan::Kubelets;
 pub(crate) use room::amounts;
 
 const NAME: &str = "kubelet";
@@ -37,6 +38,8 @@ pub(crate) struct Kubelet {
     plan: Arc<Mutex<Plan>>,
     addresses: Addresses,
     room: Room,
+    /// Nodes that have been reported, with what their pods need to know.
+    grounds: BTreeMap<Arc<str>, Ground>,
     /// The pods of which has been told that they are stopped.
     stopping: BTreeSet<Key>,
     /// Until when there is nothing to say of a node but that it lives, if it does not change.
@@ -49,6 +52,7 @@ impl Kubelet {
             plan: kubelets.plan(),
             addresses: Addresses::default(),
             room: Room::default(),
+            grounds: BTreeMap::new(),
             stopping: BTreeSet::new(),
             settled: BTreeMap::new(),
         }
@@ -67,7 +71,11 @@ impl Kubelet {
         let settled = self.settled.get(&key.name).copied().filter(|until| now < *until);
         if let (Some(until), Some(lease)) = (settled, &lease) {
             let (renewal, next) = node::renewal(lease, now);
-            return Decision { acts: renewal.into_iter().collect(), again: Some(next.min(until)), ..Decision::none() };
+            return Decision {
+                acts: renewal.into_iter().collect(),
+                again: Some(next.min(until)),
+                ..Decision::none()
+            };
         }
         let Some(node) = view.get(key) else { return Decision::none() };
         let (renewal, renewed_next) = match &lease {
@@ -96,7 +104,8 @@ impl Kubelet {
             return Decision::none();
         };
         let name = object::text(&pod, &["spec", "nodeName"]);
-        let Some(node) = view.get(&Key::new("nodes", "", name)) else { return Decision::none() };
+        // Before it runs anything, a kubelet has said what its node is.
+        let Some(ground) = self.grounds.get(name) else { return Decision::none() };
         let start_delay = {
             let plan = locked(&self.plan);
             if plan.is_silent(name) {
@@ -114,16 +123,14 @@ impl Kubelet {
         if pod::is_done(&pod) {
             return Decision::none();
         }
-        // Before it runs anything, a kubelet has said what its node is.
-        let Some(ip) = node::internal_ip(&node) else { return Decision::none() };
         let shortage =
-            if pod::is_taken_in(&pod) { None } else { self.room.shortage(&pod, &node) };
+            if pod::is_taken_in(&pod) { None } else { self.room.shortage(&pod, name, &ground.allocatable) };
         if let Some(shortage) = shortage {
-                let refused = pod::refuse(&pod, &shortage.reason(), &shortage.message(), view.now());
-                let told = vec![(Severity::Warning, shortage.told_reason(), shortage.message())];
-                return self.decided(&pod, Step { pod: Some(refused), told, ..Step::default() });
+            let refused = pod::refuse(&pod, &shortage.reason(), &shortage.message(), view.now());
+            let told = vec![(Severity::Warning, shortage.told_reason(), shortage.message())];
+            return self.decided(&pod, Step { pod: Some(refused), told, ..Step::default() });
         }
-        let host = Host { ip, start_delay, now: view.now() };
+        let host = Host { ip: &ground.ip, start_delay, now: view.now() };
         let step = pod::go_on(&pod, host, || self.addresses.for_pod());
         self.decided(&pod, step)
     }
@@ -156,12 +163,15 @@ impl Controller for Kubelet {
             "nodes" => {
                 self.addresses.learn(change);
                 self.settled.remove(&change.key.name);
-                // Pods wait for a node's address.
-                let has_ip =
-                    |node: &Option<Arc<Value>>| node.as_deref().and_then(node::internal_ip).is_some();
+                let ground = change.after.as_deref().and_then(Ground::of);
                 let mut keys = vec![change.key.clone()];
-                if !has_ip(&change.before) && has_ip(&change.after) {
-                    keys.extend(view.keys_on(&change.key.name).cloned());
+                if let Some(ground) = ground {
+                    // Pods wait for their ground.
+                    if self.grounds.insert(change.key.name.clone(), ground).is_none() {
+                        keys.extend(view.keys_on(&change.key.name).cloned());
+                    }
+                } else {
+                    self.grounds.remove(&change.key.name);
                 }
                 keys
             }
@@ -181,13 +191,27 @@ impl Controller for Kubelet {
 
     fn stir(&mut self, view: View<'_>) -> Vec<Key> {
         let stirred: Vec<Key> = locked(&self.plan).take_stirred().collect();
-        stirred.iter().for_each(|node| drop(self.settled.remove(&node.name)));
+        self.settled.retain(|name, _| !stirred.iter().any(|node| node.name == *name));
         let pods = stirred.iter().flat_map(|node| view.keys_on(&node.name).cloned());
         stirred.iter().cloned().chain(pods).collect()
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
         if *key.resource == *"nodes" { self.see_to_node(key, view) } else { self.see_to_pod(key, view) }
+    }
+}
+
+/// What pods stand on.
+#[derive(Debug)]
+struct Ground {
+    ip: String,
+    allocatable: Resources,
+}
+
+impl Ground {
+    fn of(node: &Value) -> Option<Self> {
+        let allocatable = amounts(node.pointer("/status/allocatable")?);
+        Some(Self { ip: node::internal_ip(node)?.to_owned(), allocatable })
     }
 }
 

@@ -77,7 +77,8 @@ impl Kubelets {
                         self.lose(&node);
                     }
                 }
-                Event::Asked { .. } | Event::Launched { .. } | Event::Runs { .. } | Event::Noticed { .. } => {}
+                Event::Asked { .. } | Event::Launched { .. } | Event::Runs { .. } | Event::Noticed { .. } => {
+                }
             }
         }
     }

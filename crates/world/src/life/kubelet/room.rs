@@ -70,12 +70,11 @@ impl Room {
         }
     }
 
-    /// What a pod lacks on its node.
-    pub(super) fn shortage(&self, pod: &Value, node: &Value) -> Option<Shortage> {
+    /// What a pod lacks on a node that has so much.
+    pub(super) fn shortage(&self, pod: &Value, node: &str, room: &Resources) -> Option<Shortage> {
         let asked = demand(pod);
         let nothing = Resources::new();
-        let taken = self.0.get(object::name(node)).unwrap_or(&nothing);
-        let room = amounts(node.pointer("/status/allocatable").unwrap_or(&Value::Null));
+        let taken = self.0.get(node).unwrap_or(&nothing);
         // In the order in which kubelets look: the number of pods first.
         let first = [PODS, CPU, MEMORY, EPHEMERAL_STORAGE];
         let names = first.into_iter().chain(asked.iter().map(|(name, _)| &**name));
@@ -147,7 +146,7 @@ mod tests {
 
     #[test]
     fn pods_that_do_not_fit_are_turned_away() {
-        let node = json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "3"}}});
+        let has = Resources::of(&[(CPU, 2000), (MEMORY, 1 << 30), (PODS, 3)]);
         let rows = [
             (pod("1"), vec![], None),
             (pod("1"), vec!["1"], None),
@@ -196,7 +195,7 @@ mod tests {
             room.learn(&told(None, Some(&early)));
             room.learn(&told(Some(&early), Some(&pod("2"))));
             room.learn(&told(Some(&pod("2")), Some(&late)));
-            let lacks = room.shortage(&new, &node);
+            let lacks = room.shortage(&new, "n", &has);
             let lacks = lacks.map(|shortage| (shortage.told_reason(), shortage.message()));
             assert_eq!(lacks, expected.map(|(reason, message)| (reason, message.to_owned())), "{new}");
         }

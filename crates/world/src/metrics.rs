@@ -37,8 +37,10 @@ pub(crate) fn are(resource: &Resource) -> bool {
 
 /// The kinds that are computed, as if they were kept.
 pub(crate) fn resource(group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+    if !serves(group, version) {
+        return None;
+    }
     let (kind, scope) = match plural {
-        _ if !serves(group, version) => return None,
         "nodes" => ("NodeMetrics", Scope::Cluster),
         "pods" => ("PodMetrics", Scope::Namespaced),
         _ => return None,

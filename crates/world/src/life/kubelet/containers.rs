@@ -161,10 +161,9 @@ impl<'a> Container<'a> {
             happenings.push(Happening::Started);
         }
         let State::Running(since) = self.state else { return (happenings, None) };
-        let ready_at = match wishes.readiness_of(self.spec) {
-            _ if self.role == Role::Init => None,
-            Readiness::Never => None,
-            Readiness::After(wait) => Some(after(since, wait)),
+        let ready_at = match (self.role, wishes.readiness_of(self.spec)) {
+            (Role::Init, _) | (_, Readiness::Never) => None,
+            (_, Readiness::After(wait)) => Some(after(since, wait)),
         };
         self.is_ready = ready_at.is_some_and(|at| at <= now);
         let ends_at = self.runs_for(wishes).map(|run_for| after(since, run_for));

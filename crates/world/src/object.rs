@@ -71,6 +71,18 @@ pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>
     metadata.as_object_mut()
 }
 
+/// A field that is an object from then on, whatever it was.
+pub(crate) fn within<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let value = &mut object[field];
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value
+}
+
 /// Sets a field of the metadata, or removes it for null.
 pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     let Some(metadata) = metadata_mut(object) else { return };

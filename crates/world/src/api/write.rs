@@ -323,6 +323,7 @@ impl State {
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));
+        strategy::finish_new(resource, object);
         let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
         object::set(object, "generation", generation);
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {

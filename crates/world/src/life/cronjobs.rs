@@ -176,8 +176,7 @@ fn keep_books(cron: &Value, jobs: &[Arc<Value>], active: &[&Arc<Value>], plan: &
         let mut listed = listed.into_iter().flatten();
         listed.find(|entry| entry["uid"] == object::uid(job)).cloned()
     };
-    let entries: Vec<Value> =
-        active.iter().map(|job| known(job).unwrap_or_else(|| reference(job))).collect();
+    let entries: Vec<Value> = active.iter().map(|job| known(job).unwrap_or_else(|| reference(job))).collect();
     if let Some(fields) = plan.status.as_object_mut() {
         if entries.is_empty() {
             fields.remove("active");
@@ -208,13 +207,9 @@ fn forget(cron: &Value, jobs: &[Arc<Value>], plan: &mut Plan) {
     {
         let limit = cron["spec"][field].as_u64().unwrap_or(otherwise);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        let mut ended: Vec<&Arc<Value>> = jobs
-            .iter()
-            .filter(|job| end_of(job) == Some(end) && !object::is_terminating(job))
-            .collect();
-        ended.sort_by_key(|job| {
-            (pods::time(&job["status"]["startTime"]), object::name(job).to_owned())
-        });
+        let mut ended: Vec<&Arc<Value>> =
+            jobs.iter().filter(|job| end_of(job) == Some(end) && !object::is_terminating(job)).collect();
+        ended.sort_by_key(|job| (pods::time(&job["status"]["startTime"]), object::name(job).to_owned()));
         let beyond = ended.len().saturating_sub(limit);
         plan.delete.extend(ended.into_iter().take(beyond).cloned());
     }
@@ -230,7 +225,8 @@ fn start(cron: &Value, schedule: &Schedule, active: &[&Arc<Value>], now: Timesta
     }
     let Some((due, missed)) = schedule.last_since(since, now) else { return };
     if missed > MISSED_MAX {
-        let message = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
+        let message =
+            "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew";
         plan.told.push((Severity::Warning, "TooManyMissedTimes", message.to_owned()));
     }
     if patience.is_some_and(|secs| pods::after_secs(due, secs) < now) {
@@ -246,7 +242,8 @@ fn start(cron: &Value, schedule: &Schedule, active: &[&Arc<Value>], now: Timesta
             return;
         }
         "Replace" => {
-            plan.delete.extend(active.iter().filter(|job| !object::is_terminating(job)).map(|job| (*job).clone()));
+            plan.delete
+                .extend(active.iter().filter(|job| !object::is_terminating(job)).map(|job| (*job).clone()));
         }
         _ => {}
     }
@@ -273,11 +270,8 @@ fn job(cron: &Value, schedule: &Schedule, due: Timestamp) -> Value {
         }
     }
     let local = due.to_zoned(schedule.zone.clone());
-    let offset = if schedule.zone == TimeZone::UTC {
-        "Z".to_owned()
-    } else {
-        local.strftime("%:z").to_string()
-    };
+    let offset =
+        if schedule.zone == TimeZone::UTC { "Z".to_owned() } else { local.strftime("%:z").to_string() };
     let said = format!("{}{offset}", local.strftime("%Y-%m-%dT%H:%M:%S"));
     set_annotation(&mut job, SCHEDULED, &said);
     job
@@ -307,8 +301,7 @@ mod tests {
     }
 
     fn ran(name: &str, end: Option<&str>) -> Arc<Value> {
-        let conditions: Vec<Value> =
-            end.iter().map(|end| json!({"type": end, "status": "True"})).collect();
+        let conditions: Vec<Value> = end.iter().map(|end| json!({"type": end, "status": "True"})).collect();
         Arc::new(json!({
             "metadata": {"name": name, "uid": name},
             "status": {"conditions": conditions, "startTime": format!("2026-01-01T00:0{name}:00Z")},
@@ -325,7 +318,14 @@ mod tests {
             // Of those that were missed, the last one.
             (vec![], None, "01T00:35:00", vec![], Some("2026-01-01T00:30:00Z"), Some("01T00:40:00")),
             (vec![], None, "05T00:01:00", vec![], Some("2026-01-05T00:00:00Z"), Some("05T00:10:00")),
-            (vec![("startingDeadlineSeconds", json!(60))], None, "01T00:15:00", vec![], None, Some("01T00:20:00")),
+            (
+                vec![("startingDeadlineSeconds", json!(60))],
+                None,
+                "01T00:15:00",
+                vec![],
+                None,
+                Some("01T00:20:00"),
+            ),
             (vec![("suspend", json!(true))], None, "01T00:10:00", vec![], None, None),
             (vec![("schedule", json!("x"))], None, "01T00:10:00", vec![], None, None),
             (vec![("schedule", json!("* * * * * *"))], None, "01T00:10:00", vec![], None, None),

@@ -88,7 +88,10 @@ pub(crate) enum Written {
 impl Book {
     pub(crate) fn read(self, owner: &Value, mut known: Vec<Arc<Value>>) -> History {
         known.sort_by_key(|revision| {
-            (number(revision, "/revision"), object::text(revision, &["metadata", "creationTimestamp"]).to_owned())
+            (
+                number(revision, "/revision"),
+                object::text(revision, &["metadata", "creationTimestamp"]).to_owned(),
+            )
         });
         let data = data(owner);
         let last = known.last().map_or(0, |revision| number(revision, "/revision"));
@@ -100,13 +103,13 @@ impl Book {
                 again["revision"] = json!(last + 1);
                 (again, Some(Written::Again))
             }
-            None => (self.revision(owner, data, last + 1), Some(Written::New)),
+            None => (self.revision(owner, &data, last + 1), Some(Written::New)),
         };
         History { known, latest, write }
     }
 
-    fn revision(self, owner: &Value, data: Value, revision: i64) -> Value {
-        let hash = hash(&data, number(owner, "/status/collisionCount"));
+    fn revision(self, owner: &Value, data: &Value, revision: i64) -> Value {
+        let hash = hash(data, number(owner, "/status/collisionCount"));
         let mut base = object::name(owner);
         while base.len() > BASE_MAX {
             base = base.get(..base.len() - 1).unwrap_or_default();
@@ -116,10 +119,7 @@ impl Book {
             "labels": owner["spec"]["template"]["metadata"]["labels"],
             "ownerReferences": [owner_reference(owner)],
         });
-        if metadata["labels"].is_null() {
-            metadata["labels"] = json!({});
-        }
-        metadata["labels"][self.hash_label] = json!(hash);
+        object::within(&mut metadata, "labels")[self.hash_label] = json!(hash);
         let annotations = &owner["metadata"]["annotations"];
         if !annotations.is_null() {
             metadata["annotations"] = annotations.clone();
@@ -165,9 +165,9 @@ impl History {
 
 /// What a revision holds: a patch that gives a set this template.
 fn data(owner: &Value) -> Value {
-    let mut template = owner["spec"]["template"].clone();
-    template["$patch"] = json!("replace");
-    json!({ "spec": { "template": template } })
+    let mut spec = json!({ "template": owner["spec"]["template"] });
+    object::within(&mut spec, "template")["$patch"] = json!("replace");
+    json!({ "spec": spec })
 }
 
 /// The template that a revision holds.

@@ -4,7 +4,16 @@
 //! what to write. The loop is one task that takes one object at a time, controllers in their order and objects in
 //! the order in which they came up, so that the same world lives the same life.
 
+mod cronjobs;
+mod daemonsets;
+mod deployments;
+mod history;
+mod jobs;
+mod owned;
+mod pods;
+mod replicasets;
 mod report;
+mod statefulsets;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -58,9 +67,22 @@ impl Decision {
     }
 }
 
-/// Every controller of a cluster, in the order in which they get to work.
+/// Every controller of a cluster, in the order in which they get to work: those that others wait for come first, so
+/// that the others look once at all that has come of it.
 pub(crate) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+    workloads()
+}
+
+/// Those that make pods.
+fn workloads() -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(replicasets::ReplicaSets::new()),
+        Box::new(statefulsets::StatefulSets::new()),
+        Box::new(daemonsets::DaemonSets::new()),
+        Box::new(jobs::Jobs::new()),
+        Box::new(cronjobs::CronJobs),
+        Box::new(deployments::Deployments::new()),
+    ]
 }
 
 /// How long to wait before trying again what failed; twice as long each time, up to the most.
@@ -230,3 +252,5 @@ impl Alarms {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod workload_tests;

@@ -1,9 +1,9 @@
 //! Who owns what: the objects of an owner, those that nobody owns, and how they come to each other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Decision, Report, Severity, View};
@@ -16,6 +16,9 @@ use crate::store::{Change, Key};
 
 /// Who the world's controllers are on record as writing: in a cluster they are one program.
 pub(crate) const MANAGER: &str = "kube-controller-manager";
+
+/// So many pods are made or deleted at one look; the rest follows at the next.
+pub(crate) const BURST: usize = 500;
 
 /// As the owner that sees to an object is named in it.
 pub(crate) fn owner_reference(owner: &Value) -> Value {
@@ -91,17 +94,15 @@ impl Orphans {
         let all = self.keys.range(first..);
         all.take_while(|key| key.is_in(self.resource, Some(object::namespace(owner))))
             .filter_map(|key| view.get(key))
-            .filter(|orphan| selector.matches(&orphan["metadata"]["labels"]) && !object::is_terminating(orphan))
+            .filter(|orphan| {
+                selector.matches(&orphan["metadata"]["labels"]) && !object::is_terminating(orphan)
+            })
             .collect()
     }
 
     /// What an owner has of the resource: what it selects and owns or what nobody owns. It lets go of the rest.
     /// `belongs` says what beyond the labels an orphan must have.
-    pub(crate) fn claim(
-        &self,
-        steps: &mut Steps<'_>,
-        belongs: impl Fn(&Value) -> bool,
-    ) -> Vec<Arc<Value>> {
+    pub(crate) fn claim(&self, steps: &mut Steps<'_>, belongs: impl Fn(&Value) -> bool) -> Vec<Arc<Value>> {
         let (owner, view) = (steps.owner.clone(), steps.view);
         let selector = selector(&owner);
         let (mut claimed, released): (Vec<_>, Vec<_>) = view
@@ -144,6 +145,36 @@ fn adopted_by(owner: &Value, object: &Value) -> Value {
     next
 }
 
+/// How often an owner is looked at. A look at one that has many takes long, and each of the many gives reason for one:
+/// so the more there are, the longer the next look waits for others to come together.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(BTreeMap<Key, Timestamp>);
+
+impl Pace {
+    /// Who has fewer is looked at whenever there is reason to.
+    const FEW: usize = 100;
+
+    /// Until when to wait, if not now.
+    pub(crate) fn hold(&mut self, key: &Key, owner: &Value, view: View<'_>) -> Option<Timestamp> {
+        let many = view.dependents(object::uid(owner)).count();
+        if many < Self::FEW {
+            self.0.remove(key);
+            return None;
+        }
+        let wait = SignedDuration::from_millis(i64::try_from(many).unwrap_or(i64::MAX));
+        let due = self.0.get(key).and_then(|last| last.checked_add(wait).ok());
+        if due.is_some_and(|due| due > view.now()) {
+            return due;
+        }
+        self.0.insert(key.clone(), view.now());
+        None
+    }
+
+    pub(crate) fn forget(&mut self, key: &Key) {
+        self.0.remove(key);
+    }
+}
+
 /// What is done about one object.
 #[derive(Debug)]
 pub(crate) struct Steps<'a> {
@@ -151,6 +182,8 @@ pub(crate) struct Steps<'a> {
     pub(crate) view: View<'a>,
     /// Who tells of it.
     component: &'static str,
+    /// As much of the owner as says which it is.
+    about: Value,
     suffixes: Lots,
     taken: BTreeSet<String>,
     decision: Decision,
@@ -161,7 +194,13 @@ impl<'a> Steps<'a> {
         // Names are drawn from what the owner is: another draw once anything has come of this one.
         let seed = format!("{}/{}", object::uid(&owner), object::revision(&owner));
         let suffixes = Lots::new(super::history::fnv(seed.as_bytes()));
-        Self { owner, view, component, suffixes, taken: BTreeSet::new(), decision: Decision::none() }
+        let about = json!({
+            "apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": {
+                "name": object::name(&owner), "namespace": object::namespace(&owner),
+                "uid": object::uid(&owner), "resourceVersion": object::revision(&owner),
+            },
+        });
+        Self { owner, view, component, about, suffixes, taken: BTreeSet::new(), decision: Decision::none() }
     }
 
     pub(crate) fn act(&mut self, act: Act) {
@@ -169,7 +208,7 @@ impl<'a> Steps<'a> {
     }
 
     pub(crate) fn tell(&mut self, severity: Severity, reason: &'static str, message: String) {
-        let about = (*self.owner).clone();
+        let about = self.about.clone();
         self.decision.reports.push(Report { about, severity, reason, message, component: self.component });
     }
 

@@ -205,9 +205,7 @@ fn younger_first(
         let age = now.duration_since(since.unwrap_or(now)).as_nanos();
         u128::try_from(age).ok().and_then(u128::checked_ilog2)
     };
-    magnitude(one_since)
-        .cmp(&magnitude(other_since))
-        .then_with(|| object::uid(one).cmp(object::uid(other)))
+    magnitude(one_since).cmp(&magnitude(other_since)).then_with(|| object::uid(one).cmp(object::uid(other)))
 }
 
 /// How often the container that was restarted most was restarted.

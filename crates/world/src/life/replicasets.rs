@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::owned::{MANAGER, Orphans, Steps, owners_of, set_count};
+use super::owned::{BURST, MANAGER, Orphans, Pace, Steps, owners_of, set_count};
 use super::pods::{self, number};
 use super::{Controller, Decision, View};
 use crate::object;
@@ -18,11 +18,12 @@ const COMPONENT: &str = "replicaset-controller";
 #[derive(Debug)]
 pub(crate) struct ReplicaSets {
     orphans: Orphans,
+    pace: Pace,
 }
 
 impl ReplicaSets {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods") }
+        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
     }
 }
 
@@ -46,7 +47,13 @@ impl Controller for ReplicaSets {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(set) = view.get(key) else { return Decision::none() };
+        let Some(set) = view.get(key) else {
+            self.pace.forget(key);
+            return Decision::none();
+        };
+        if let Some(at) = self.pace.hold(key, &set, view) {
+            return Decision::again(at);
+        }
         let mut steps = Steps::of(set.clone(), COMPONENT, view);
         let pods = self.orphans.claim(&mut steps, |_| true);
         let plan = plan(&set, &pods, || pods::crowds(&relatives(&set, &pods, view)), view.now());
@@ -91,8 +98,8 @@ fn plan(
         return Plan { create: 0, delete: Vec::new(), status, again };
     }
     let wanted = usize::try_from(number(set, "/spec/replicas")).unwrap_or(0);
-    let create = wanted.saturating_sub(active.len());
-    let excess = active.len().saturating_sub(wanted);
+    let create = wanted.saturating_sub(active.len()).min(BURST);
+    let excess = active.len().saturating_sub(wanted).min(BURST);
     if excess > 0 && excess < active.len() {
         pods::sort_for_deletion(&mut active, &crowds(), now);
     }

@@ -27,13 +27,14 @@ const TOLERATED: [(&str, &str); 6] = [
 /// A daemon's pod for a node: it says where it is to run, and leaves it to the scheduler to put it there.
 pub(super) fn pod_for(set: &Value, node: &str) -> Value {
     let mut pod = pods::from_template(&set["spec"]["template"], set);
-    let spec = &mut pod["spec"];
-    let of_host = (spec["hostNetwork"] == true)
-        .then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
+    let spec = object::within(&mut pod, "spec");
+    let of_host =
+        (spec["hostNetwork"] == true).then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
     let mut tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
     for (key, effect) in TOLERATED.into_iter().chain(of_host) {
         let toleration = json!({ "key": key, "operator": "Exists", "effect": effect });
-        tolerations.retain(|known| known["key"] != toleration["key"] || known["effect"] != toleration["effect"]);
+        tolerations
+            .retain(|known| known["key"] != toleration["key"] || known["effect"] != toleration["effect"]);
         tolerations.push(toleration);
     }
     spec["tolerations"] = json!(tolerations);
@@ -46,14 +47,8 @@ pub(super) fn pod_for(set: &Value, node: &str) -> Value {
 /// What else was required of nodes was looked at when this one was chosen.
 fn pin(spec: &mut Value, node: &str) {
     let fields = json!([{ "key": "metadata.name", "operator": "In", "values": [node] }]);
-    if !spec["affinity"].is_object() {
-        spec["affinity"] = json!({});
-    }
-    let affinity = &mut spec["affinity"];
-    if !affinity["nodeAffinity"].is_object() {
-        affinity["nodeAffinity"] = json!({});
-    }
-    affinity["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] =
+    let affinity = object::within(object::within(spec, "affinity"), "nodeAffinity");
+    affinity["requiredDuringSchedulingIgnoredDuringExecution"] =
         json!({ "nodeSelectorTerms": [{ "matchFields": fields }] });
 }
 
@@ -63,7 +58,8 @@ pub(super) fn pinned_node(pod: &Value) -> &str {
     if !bound.is_empty() {
         return bound;
     }
-    let pointer = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let pointer =
+        "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
     let terms = pod.pointer(pointer).and_then(Value::as_array);
     let fields = terms.into_iter().flatten().filter_map(|term| term["matchFields"].as_array()).flatten();
     let mut names = fields.filter(|field| field["key"] == "metadata.name" && field["operator"] == "In");
@@ -107,7 +103,9 @@ fn is_selected(spec: &Value, node: &Value) -> bool {
         let is_empty = |list: &Value| list.as_array().is_none_or(Vec::is_empty);
         let (by_label, by_field) = (&term["matchExpressions"], &term["matchFields"]);
         // A term that demands nothing selects nothing.
-        !(is_empty(by_label) && is_empty(by_field)) && all_hold(by_label, labels) && all_hold(by_field, &fields)
+        !(is_empty(by_label) && is_empty(by_field))
+            && all_hold(by_label, labels)
+            && all_hold(by_field, &fields)
     })
 }
 
@@ -181,7 +179,9 @@ mod tests {
             (expression("cores", "Lt", &["4"]), node.clone(), Verdict::No),
             (affine(json!({})), node.clone(), Verdict::No),
             (
-                affine(json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]})),
+                affine(
+                    json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}),
+                ),
                 node.clone(),
                 Verdict::No,
             ),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::history::{self, Book};
-use super::owned::{MANAGER, Orphans, Steps, key_of, owners_of};
+use super::owned::{MANAGER, Orphans, Pace, Steps, key_of, owners_of};
 use super::pods::{self, set_label};
 use super::{Controller, Decision, Severity, View};
 use crate::object;
@@ -29,11 +29,12 @@ const BOOK: Book = Book { hash_label: REVISION };
 #[derive(Debug)]
 pub(crate) struct DaemonSets {
     orphans: Orphans,
+    pace: Pace,
 }
 
 impl DaemonSets {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods") }
+        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
     }
 }
 
@@ -62,7 +63,13 @@ impl Controller for DaemonSets {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(set) = view.get(key) else { return Decision::none() };
+        let Some(set) = view.get(key) else {
+            self.pace.forget(key);
+            return Decision::none();
+        };
+        if let Some(at) = self.pace.hold(key, &set, view) {
+            return Decision::again(at);
+        }
         let mut steps = Steps::of(set.clone(), COMPONENT, view);
         let pods = self.orphans.claim(&mut steps, |_| true);
         let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
@@ -91,8 +98,9 @@ impl Controller for DaemonSets {
                 };
                 let severity = if word == "failed" { Severity::Warning } else { Severity::Normal };
                 let (namespace, name) = (object::namespace(pod), object::name(pod));
-                let message =
-                    format!("Found {word} daemon pod {namespace}/{name} on node {node}, will try to {done} it");
+                let message = format!(
+                    "Found {word} daemon pod {namespace}/{name} on node {node}, will try to {done} it"
+                );
                 steps.tell(severity, reason, message);
             }
             for pod in &plan.delete {

@@ -71,9 +71,8 @@ fn leeway(set: &Value, nodes: &Nodes) -> (usize, usize) {
     let update = &set["spec"]["updateStrategy"]["rollingUpdate"];
     let desired = nodes.values().filter(|verdict| **verdict == Verdict::Runs).count();
     let desired = i64::try_from(desired).unwrap_or(i64::MAX);
-    let resolved = |field: &str| {
-        usize::try_from(number_or_percent(&update[field], desired, Rounded::Up)).unwrap_or(0)
-    };
+    let resolved =
+        |field: &str| usize::try_from(number_or_percent(&update[field], desired, Rounded::Up)).unwrap_or(0);
     match (resolved("maxSurge"), resolved("maxUnavailable")) {
         (0, 0) => (0, 1),
         leeway => leeway,
@@ -300,16 +299,21 @@ mod tests {
             let mut delete = delete;
             deleted.sort_unstable();
             delete.sort_unstable();
-            assert_eq!((plan.create, deleted), (create.into_iter().map(str::to_owned).collect(), delete), "{words:?}");
+            assert_eq!(
+                (plan.create, deleted),
+                (create.into_iter().map(str::to_owned).collect(), delete),
+                "{words:?}"
+            );
         }
     }
 
     #[test]
     fn nodes_are_counted() {
-        let nodes: Nodes = [("a", Verdict::Runs), ("b", Verdict::Runs), ("c", Verdict::Runs), ("x", Verdict::No)]
-            .into_iter()
-            .map(|(name, verdict)| (name.to_owned(), verdict))
-            .collect();
+        let nodes: Nodes =
+            [("a", Verdict::Runs), ("b", Verdict::Runs), ("c", Verdict::Runs), ("x", Verdict::No)]
+                .into_iter()
+                .map(|(name, verdict)| (name.to_owned(), verdict))
+                .collect();
         let mut pods: ByNode = BTreeMap::new();
         for (index, word) in ["anr", "bop", "xnr"].into_iter().enumerate() {
             let (node, pod) = pod(index, word);

@@ -29,14 +29,14 @@ fn taken(status: &mut Value) -> Vec<Value> {
 /// Sets a condition, unless it says the same for the same reason.
 pub(super) fn set(status: &mut Value, mut condition: Value) {
     let mut list = taken(status);
-    if let Some(known) = list.iter().find(|known| known["type"] == condition["type"]) {
-        if known["status"] == condition["status"] {
-            if known["reason"] == condition["reason"] {
-                status["conditions"] = json!(list);
-                return;
-            }
-            condition["lastTransitionTime"] = known["lastTransitionTime"].clone();
-        }
+    let is_same = |known: &&Value, field: &str| known[field] == condition[field];
+    let known = list.iter().find(|known| is_same(known, "type") && is_same(known, "status"));
+    if known.is_some_and(|known| is_same(&known, "reason")) {
+        status["conditions"] = json!(list);
+        return;
+    }
+    if let Some(since) = known.map(|known| known["lastTransitionTime"].clone()) {
+        condition["lastTransitionTime"] = since;
     }
     list.retain(|known| known["type"] != condition["type"]);
     list.push(condition);
@@ -63,11 +63,11 @@ pub(super) fn tell_pause(deployment: &mut Value, now: &Value) {
     match (deployment["spec"]["paused"] == true, is_said) {
         (true, false) => {
             let paused = progressing("Unknown", "DeploymentPaused", "Deployment is paused", now);
-            set(&mut deployment["status"], paused);
+            set(object::within(deployment, "status"), paused);
         }
         (false, true) => {
             let resumed = progressing("Unknown", "DeploymentResumed", "Deployment is resumed", now);
-            set(&mut deployment["status"], resumed);
+            set(object::within(deployment, "status"), resumed);
         }
         _ => {}
     }

@@ -68,7 +68,9 @@ impl Set {
     }
 
     fn annotate(&mut self, key: &str, value: &str) {
-        if pods::annotation(&self.object, key) != value || self.object["metadata"]["annotations"][key].is_null() {
+        if pods::annotation(&self.object, key) != value
+            || self.object["metadata"]["annotations"][key].is_null()
+        {
             set_annotation(&mut self.object, key, value);
         }
     }
@@ -145,7 +147,7 @@ impl Fleet {
         set.annotate(DESIRED, &wanted.to_string());
         set.annotate(MOST, &most.to_string());
         if before != replicas {
-            set.object["spec"]["replicas"] = json!(replicas);
+            object::within(&mut set.object, "spec")["replicas"] = json!(replicas);
             let way = if before < replicas { "up" } else { "down" };
             let name = set.name();
             self.said.push(format!("Scaled {way} replica set {name} from {before} to {replicas}"));
@@ -188,7 +190,7 @@ impl Fleet {
             new.annotate(REVISION, &next.to_string());
         }
         if number(&new.object, "/spec/minReadySeconds") != min_ready_secs {
-            new.object["spec"]["minReadySeconds"] = json!(min_ready_secs);
+            object::within(&mut new.object, "spec")["minReadySeconds"] = json!(min_ready_secs);
         }
         let revision = pods::annotation(&new.object, REVISION).to_owned();
         if pods::annotation(&self.deployment, REVISION) != revision {
@@ -197,7 +199,7 @@ impl Fleet {
         if has_deadline(&self.deployment) && pods::condition(&self.deployment, "Progressing").is_none() {
             let message = format!("Found new replica set {:?}", new.name());
             let found = conditions::progressing("True", "FoundNewReplicaSet", &message, now);
-            conditions::set(&mut self.deployment["status"], found);
+            conditions::set(object::within(&mut self.deployment, "status"), found);
         }
     }
 
@@ -208,11 +210,6 @@ impl Fleet {
         let hash = template_hash(deployment);
         let mut template = deployment["spec"]["template"].clone();
         set_label(&mut template, TEMPLATE_HASH, &hash);
-        let mut selector = deployment["spec"]["selector"].clone();
-        if selector["matchLabels"].is_null() {
-            selector["matchLabels"] = json!({});
-        }
-        selector["matchLabels"][TEMPLATE_HASH] = json!(hash);
         let mut object = json!({
             "apiVersion": "apps/v1", "kind": "ReplicaSet",
             "metadata": {
@@ -220,8 +217,10 @@ impl Fleet {
                 "labels": template["metadata"]["labels"], "annotations": {},
                 "ownerReferences": [owner_reference(deployment)],
             },
-            "spec": { "replicas": 0, "selector": selector, "template": template },
+            "spec": { "replicas": 0, "selector": deployment["spec"]["selector"], "template": template },
         });
+        let selector = object::within(object::within(&mut object, "spec"), "selector");
+        object::within(selector, "matchLabels")[TEMPLATE_HASH] = json!(hash);
         let min_ready_secs = number(deployment, "/spec/minReadySeconds");
         if min_ready_secs > 0 {
             object["spec"]["minReadySeconds"] = json!(min_ready_secs);
@@ -230,7 +229,7 @@ impl Fleet {
         if has_deadline(&self.deployment) {
             let message = format!("Created new replica set {name:?}");
             let made = conditions::progressing("True", "NewReplicaSetCreated", &message, now);
-            conditions::set(&mut self.deployment["status"], made);
+            conditions::set(object::within(&mut self.deployment, "status"), made);
         }
         self.sync_revision(now);
         self.resize(Index::New, self.new_size());
@@ -244,7 +243,7 @@ impl Fleet {
     /// Somebody else has that name: the next one is another.
     pub(super) fn count_collision(&mut self) {
         let collisions = number(&self.deployment, "/status/collisionCount");
-        self.deployment["status"]["collisionCount"] = json!(collisions + 1);
+        object::within(&mut self.deployment, "status")["collisionCount"] = json!(collisions + 1);
     }
 
     /// The sets beyond the limit of revisions, of those that nobody needs.

@@ -265,7 +265,10 @@ mod tests {
         let mut fleet = fleet(4, 0, 0, 4, &[(3, 3), (0, 0), (1, 1), (0, 0)]);
         assert_eq!(stop_old(&mut fleet), Step::Changed);
         assert_eq!(sizes(&fleet), [0, 0, 0, 0]);
-        assert_eq!(fleet.said, ["Scaled down replica set s0 from 3 to 0", "Scaled down replica set s2 from 1 to 0"]);
+        assert_eq!(
+            fleet.said,
+            ["Scaled down replica set s0 from 3 to 0", "Scaled down replica set s2 from 1 to 0"]
+        );
         assert_eq!(stop_old(&mut fleet), Step::Stayed);
     }
 }

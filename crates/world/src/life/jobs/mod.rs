@@ -8,7 +8,7 @@ mod progress;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::owned::{MANAGER, Orphans, Steps, owners_of};
+use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
 use super::pods;
 use super::{Controller, Decision, View};
 use crate::api::{Act, Propagation};
@@ -23,11 +23,12 @@ const COMPONENT: &str = "job-controller";
 #[derive(Debug)]
 pub(crate) struct Jobs {
     orphans: Orphans,
+    pace: Pace,
 }
 
 impl Jobs {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods") }
+        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
     }
 }
 
@@ -61,7 +62,10 @@ impl Controller for Jobs {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(object) = view.get(key) else { return Decision::none() };
+        let Some(object) = view.get(key) else {
+            self.pace.forget(key);
+            return Decision::none();
+        };
         if *key.resource == *"pods" {
             if is_left_behind(&object, view) {
                 return Decision::act(Act::Update("pods", pod::untracked(&object)));
@@ -69,6 +73,9 @@ impl Controller for Jobs {
             return Decision::none();
         }
         let job = object;
+        if let Some(at) = self.pace.hold(key, &job, view) {
+            return Decision::again(at);
+        }
         let mut steps = Steps::of(job.clone(), COMPONENT, view);
         if let Some(at) = end_of_life(&job) {
             if at > view.now() {

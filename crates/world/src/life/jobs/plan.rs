@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::pod;
 use super::progress::Progress;
 use crate::life::Severity;
-use crate::life::owned::set_count;
+use crate::life::owned::{BURST, set_count};
 use crate::life::pods::{self, after_secs, number};
 use crate::object;
 
@@ -86,13 +86,7 @@ pub(super) fn plan(job: &Value, pods: &[Arc<Value>], now: Timestamp) -> Plan {
     plan
 }
 
-fn end(
-    job: &Value,
-    pods: &[Arc<Value>],
-    progress: &Progress,
-    status: &Value,
-    now: Timestamp,
-) -> Option<End> {
+fn end(job: &Value, pods: &[Arc<Value>], progress: &Progress, status: &Value, now: Timestamp) -> Option<End> {
     let words = |condition: &Value| {
         (object::text(condition, &["reason"]).to_owned(), object::text(condition, &["message"]).to_owned())
     };
@@ -161,16 +155,14 @@ fn manage(
     let parallelism = number(job, "/spec/parallelism");
     let wanted = match job["spec"]["completions"].as_i64() {
         Some(completions) => parallelism.min(completions - progress.succeeded()),
-        None if progress.succeeded() > 0 => {
-            parallelism.min(i64::try_from(active.len()).unwrap_or(i64::MAX))
-        }
+        None if progress.succeeded() > 0 => parallelism.min(i64::try_from(active.len()).unwrap_or(i64::MAX)),
         None => parallelism,
     };
     let wanted = usize::try_from(wanted).unwrap_or(0);
     plan.drop = surplus(job, active, wanted, progress, now);
     let kept: Vec<&Arc<Value>> = active.iter().filter(|pod| !plan.drop.contains(pod)).collect();
     let waited_for = if pod::waits_for_end(job) { stopping } else { 0 };
-    let missing = wanted.saturating_sub(kept.len() + waited_for);
+    let missing = wanted.saturating_sub(kept.len() + waited_for).min(BURST);
     if missing == 0 {
         return;
     }
@@ -359,8 +351,15 @@ mod tests {
             (of(2), vec!["0s", "1s", "2r"], vec![], vec![], vec!["2r2"], "SuccessCriteriaMet"),
             // What has failed is tried again, but not at once, and not for ever.
             (of(3), vec!["0f", "1r"], vec![], vec![], vec![], ""),
-            (of(3), vec!["0t", "1r"], vec![None], vec![], vec![], ""),
-            (with(of(3), "podReplacementPolicy", json!("Failed")), vec!["0t", "1r"], vec![], vec![], vec![], ""),
+            (of(3), vec!["0t", "1r"], vec![], vec![], vec![], ""),
+            (
+                with(of(3), "podReplacementPolicy", json!("Failed")),
+                vec!["0t", "1r"],
+                vec![],
+                vec![],
+                vec![],
+                "",
+            ),
             (
                 with(of(3), "backoffLimit", json!(1)),
                 vec!["0f", "1f", "2r"],
@@ -459,7 +458,10 @@ mod tests {
         let at = |secs: i64| Some(after_secs(NOW.parse().unwrap(), secs));
         assert_eq!(planned(&spec, &started(59), &["0r"]).again, at(1));
         let late = planned(&spec, &started(60), &["0r"]);
-        assert_eq!((names(&late.delete), &late.status["conditions"][0]["reason"]), (vec!["0r0"], &json!("DeadlineExceeded")));
+        assert_eq!(
+            (names(&late.delete), &late.status["conditions"][0]["reason"]),
+            (vec!["0r0"], &json!("DeadlineExceeded"))
+        );
         // The pods were made, and so ended, five seconds ago.
         let spec = json!({"completions": 1});
         for (words, again) in [(vec!["0f"], 5), (vec!["0f", "0f"], 15), (vec!["0f", "0f", "0f"], 35)] {

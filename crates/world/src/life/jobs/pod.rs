@@ -23,9 +23,11 @@ pub(super) fn new(job: &Value, index: Option<i64>) -> Value {
     object::set(&mut pod, "generateName", json!(format!("{name}-")));
     set_label(&mut pod, INDEX, &index.to_string());
     set_annotation(&mut pod, INDEX, &index.to_string());
-    pod["spec"]["hostname"] = json!(name);
+    let spec = object::within(&mut pod, "spec");
+    spec["hostname"] = json!(name);
     for list in ["initContainers", "containers"] {
-        for container in pod["spec"].get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+        let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+        for container in containers.filter(|container| container.is_object()) {
             let mut variables = container["env"].as_array().cloned().unwrap_or_default();
             if variables.iter().all(|variable| variable["name"] != INDEX_VARIABLE) {
                 let field = format!("metadata.labels['{INDEX}']");

@@ -98,9 +98,7 @@ impl Progress {
         set_count(status, "succeeded", usize::try_from(succeeded).unwrap_or(0));
         set_count(status, "failed", usize::try_from(self.failed).unwrap_or(0));
         let mut uncounted = json!({});
-        for (field, list) in
-            [("succeeded", &self.uncounted_succeeded), ("failed", &self.uncounted_failed)]
-        {
+        for (field, list) in [("succeeded", &self.uncounted_succeeded), ("failed", &self.uncounted_failed)] {
             if !list.is_empty() {
                 uncounted[field] = json!(list);
             }

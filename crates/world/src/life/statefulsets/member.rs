@@ -48,10 +48,10 @@ impl<'a> Member<'a> {
     pub(super) fn claims(&self) -> impl Iterator<Item = Claim<'a>> + use<'a> {
         let name = self.name();
         let templates = self.set["spec"]["volumeClaimTemplates"].as_array();
-        templates.into_iter().flatten().map(move |template| Claim {
-            name: format!("{}-{name}", object::name(template)),
-            template,
-        })
+        templates
+            .into_iter()
+            .flatten()
+            .map(move |template| Claim { name: format!("{}-{name}", object::name(template)), template })
     }
 
     pub(super) fn pod(&self, template: &Value, revision: &str) -> Value {
@@ -61,10 +61,11 @@ impl<'a> Member<'a> {
         set_label(&mut pod, POD_NAME, &name);
         set_label(&mut pod, POD_INDEX, &self.ordinal.to_string());
         set_label(&mut pod, REVISION, revision);
-        pod["spec"]["hostname"] = json!(name);
+        let spec = object::within(&mut pod, "spec");
+        spec["hostname"] = json!(name);
         let service = object::text(self.set, &["spec", "serviceName"]);
         if !service.is_empty() {
-            pod["spec"]["subdomain"] = json!(service);
+            spec["subdomain"] = json!(service);
         }
         let claims: Vec<Claim<'_>> = self.claims().collect();
         if !claims.is_empty() {
@@ -76,9 +77,9 @@ impl<'a> Member<'a> {
             };
             let is_claimed =
                 |volume: &Value| claims.iter().any(|claim| volume["name"] == object::name(claim.template));
-            let others = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+            let others = spec["volumes"].as_array().cloned().unwrap_or_default();
             let others = others.into_iter().filter(|volume| !is_claimed(volume));
-            pod["spec"]["volumes"] = claims.iter().map(volume).chain(others).collect();
+            spec["volumes"] = claims.iter().map(volume).chain(others).collect();
         }
         pod
     }
@@ -155,9 +156,14 @@ mod tests {
 
     #[test]
     fn members_are_known_by_their_names() {
-        for (name, expected) in
-            [("db-0", Some(0)), ("db-12", Some(12)), ("db-x", None), ("db-01", None), ("db", None), ("d-1", None)]
-        {
+        for (name, expected) in [
+            ("db-0", Some(0)),
+            ("db-12", Some(12)),
+            ("db-x", None),
+            ("db-01", None),
+            ("db", None),
+            ("d-1", None),
+        ] {
             let pod = json!({"metadata": {"name": name}});
             assert_eq!(ordinal(&set("Retain", "Retain"), &pod), expected, "{name}");
         }
@@ -207,9 +213,8 @@ mod tests {
             let owners: Vec<Value> = owned.iter().map(|uid| json!({"uid": uid})).collect();
             let claim = json!({"metadata": {"ownerReferences": owners}});
             let kept = kept_claim(&set(when_deleted, when_scaled), &pod, ordinal, &claim);
-            let uids = kept.map(|kept| {
-                object::owners(&kept).map(|owner| owner.uid.to_owned()).collect::<Vec<String>>()
-            });
+            let uids = kept
+                .map(|kept| object::owners(&kept).map(|owner| owner.uid.to_owned()).collect::<Vec<String>>());
             let expected = expected.map(|uids| uids.into_iter().map(str::to_owned).collect::<Vec<String>>());
             assert_eq!(uids, expected, "{when_deleted} {when_scaled} {ordinal} {owned:?}");
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::history::{self, Book, History};
-use super::owned::{MANAGER, Orphans, Steps, owners_of};
+use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
 use super::pods::number;
 use super::{Controller, Decision, Severity, View};
 use crate::api::Act;
@@ -26,11 +26,12 @@ const BOOK: Book = Book { hash_label: "controller.kubernetes.io/hash" };
 #[derive(Debug)]
 pub(crate) struct StatefulSets {
     orphans: Orphans,
+    pace: Pace,
 }
 
 impl StatefulSets {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods") }
+        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
     }
 }
 
@@ -55,7 +56,13 @@ impl Controller for StatefulSets {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(set) = view.get(key) else { return Decision::none() };
+        let Some(set) = view.get(key) else {
+            self.pace.forget(key);
+            return Decision::none();
+        };
+        if let Some(at) = self.pace.hold(key, &set, view) {
+            return Decision::again(at);
+        }
         let mut steps = Steps::of(set.clone(), COMPONENT, view);
         let pods = self.orphans.claim(&mut steps, |pod| member::ordinal(&set, pod).is_some());
         let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
@@ -125,7 +132,7 @@ fn forget(steps: &mut Steps<'_>, history: &History, status: &Value, pods: &[Arc<
 /// The first ordinal, and how many there are to be.
 fn range(set: &Value) -> std::ops::Range<i64> {
     let start = number(set, "/spec/ordinals/start");
-    start..start + number(set, "/spec/replicas")
+    start..start.saturating_add(number(set, "/spec/replicas"))
 }
 
 fn is_parallel(set: &Value) -> bool {

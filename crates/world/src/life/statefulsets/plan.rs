@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{is_parallel, member, range};
 use crate::life::history::{self, History};
-use crate::life::owned::set_count;
+use crate::life::owned::{BURST, set_count};
 use crate::life::pods::{self, Rounded, number, number_or_percent};
 use crate::object;
 
@@ -71,10 +71,18 @@ pub(super) fn plan(set: &Value, history: &History, pods: &[Arc<Value>], now: Tim
     let by_ordinal: BTreeMap<i64, &Arc<Value>> =
         pods.iter().filter_map(|pod| Some((member::ordinal(set, pod)?, pod))).collect();
     let range = range(set);
-    let members: Vec<(i64, Option<&Arc<Value>>)> =
-        range.clone().map(|ordinal| (ordinal, by_ordinal.get(&ordinal).copied())).collect();
-    let surplus: Vec<&Arc<Value>> =
-        by_ordinal.iter().rev().filter(|(ordinal, _)| !range.contains(ordinal)).map(|(_, pod)| *pod).collect();
+    // No more can be missing than are made at one look, however many are wanted.
+    let members: Vec<(i64, Option<&Arc<Value>>)> = range
+        .clone()
+        .take(pods.len() + BURST)
+        .map(|ordinal| (ordinal, by_ordinal.get(&ordinal).copied()))
+        .collect();
+    let surplus: Vec<&Arc<Value>> = by_ordinal
+        .iter()
+        .rev()
+        .filter(|(ordinal, _)| !range.contains(ordinal))
+        .map(|(_, pod)| *pod)
+        .collect();
     let is_settled = keep(&members, is_parallel(set), &health, &mut plan)
         && shrink(&surplus, &members, is_parallel(set), &health, &mut plan);
     if is_settled && set["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
@@ -84,12 +92,7 @@ pub(super) fn plan(set: &Value, history: &History, pods: &[Arc<Value>], now: Tim
 }
 
 /// Sees that all members are there; whether one may go on to what comes after.
-fn keep(
-    members: &[(i64, Option<&Arc<Value>>)],
-    parallel: bool,
-    health: &Health,
-    plan: &mut Plan,
-) -> bool {
+fn keep(members: &[(i64, Option<&Arc<Value>>)], parallel: bool, health: &Health, plan: &mut Plan) -> bool {
     for (ordinal, pod) in members {
         match pod {
             None => {
@@ -161,8 +164,7 @@ fn update(
     };
     let mut unavailable: i64 = 0;
     if most > 1 {
-        let is_unwell = |pod: &Option<&Arc<Value>>| pod.is_none_or(|pod| !health.is_well(pod));
-        let unwell = members.iter().filter(|(_, pod)| is_unwell(pod)).count();
+        let unwell = members.iter().filter(|(_, pod)| pod.is_none_or(|pod| !health.is_well(pod))).count();
         unavailable = i64::try_from(unwell).unwrap_or(i64::MAX);
     }
     for (_, pod) in members.iter().skip(partition).rev() {
@@ -181,9 +183,7 @@ fn update(
 
 fn status(set: &Value, pods: &[Arc<Value>], current: &str, latest: &str, health: &Health) -> Value {
     let count = |is: &dyn Fn(&Value) -> bool| pods.iter().filter(|pod| is(pod)).count();
-    let of = |revision: &str| {
-        count(&|pod| !object::is_terminating(pod) && member::revision(pod) == revision)
-    };
+    let of = |revision: &str| count(&|pod| !object::is_terminating(pod) && member::revision(pod) == revision);
     let ready = count(&Health::is_ready);
     let (mut now_current, updated) = (current, of(latest));
     let is_rolling = set["spec"]["updateStrategy"]["type"] == "RollingUpdate";

@@ -51,6 +51,7 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
         ("scheduling.k8s.io", "PriorityClass") => {
             unless_set(object, "preemptionPolicy", json!("PreemptLowerPriority"));
         }
+        ("admissionregistration.k8s.io", kind) => each(object, "webhooks", |hook| webhook(kind, hook)),
         ("storage.k8s.io", "StorageClass") => {
             unless_set(object, "reclaimPolicy", json!("Delete"));
             unless_set(object, "volumeBindingMode", json!("Immediate"));
@@ -234,6 +235,21 @@ fn volume(volume: &mut Value) {
         within(volume, kind, |source| unless_set(source, "defaultMode", json!(420)));
     }
     within(volume, "hostPath", |path| unless_set(path, "type", json!("")));
+}
+
+fn webhook(kind: &str, hook: &mut Value) {
+    unless_set(hook, "failurePolicy", json!("Fail"));
+    unless_set(hook, "matchPolicy", json!("Equivalent"));
+    unless_set(hook, "namespaceSelector", json!({}));
+    unless_set(hook, "objectSelector", json!({}));
+    unless_set(hook, "timeoutSeconds", json!(10));
+    if kind == "MutatingWebhookConfiguration" {
+        unless_set(hook, "reinvocationPolicy", json!("Never"));
+    }
+    each(hook, "rules", |rule| unless_set(rule, "scope", json!("*")));
+    within(hook, "clientConfig", |config| {
+        within(config, "service", |service| unless_set(service, "port", json!(443)));
+    });
 }
 
 fn claim(spec: &mut Value) {

@@ -30,6 +30,7 @@ pub enum Subresource {
     Scale,
     Eviction,
     Binding,
+    Finalize,
 }
 
 impl Subresource {
@@ -39,6 +40,7 @@ impl Subresource {
             Self::Scale => "scale",
             Self::Eviction => "eviction",
             Self::Binding => "binding",
+            Self::Finalize => "finalize",
         }
     }
 }
@@ -152,6 +154,7 @@ impl Row {
 
 const STATUS: &[Subresource] = &[Subresource::Status];
 const STATUS_AND_SCALE: &[Subresource] = &[Subresource::Status, Subresource::Scale];
+const OF_NAMESPACES: &[Subresource] = &[Subresource::Finalize, Subresource::Status];
 const OF_PODS: &[Subresource] = &[Subresource::Status, Subresource::Eviction, Subresource::Binding];
 
 macro_rules! rows {
@@ -168,7 +171,7 @@ const BUILT_IN: &[Row] = rows! {
     "" "v1" "Endpoints" "endpoints" ["ep"], Namespaced, &[];
     "" "v1" "Event" "events" ["ev"], Namespaced, &[];
     "" "v1" "LimitRange" "limitranges" ["limits"], Namespaced, &[];
-    "" "v1" "Namespace" "namespaces" ["ns"], Cluster, STATUS;
+    "" "v1" "Namespace" "namespaces" ["ns"], Cluster, OF_NAMESPACES;
     "" "v1" "Node" "nodes" ["no"], Cluster, STATUS;
     "" "v1" "PersistentVolume" "persistentvolumes" ["pv"], Cluster, STATUS;
     "" "v1" "PersistentVolumeClaim" "persistentvolumeclaims" ["pvc"], Namespaced, STATUS;

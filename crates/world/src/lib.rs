@@ -14,6 +14,7 @@ pub mod schema;
 pub mod selector;
 pub mod table;
 
+mod admission;
 mod api;
 mod clock;
 mod defaults;
@@ -23,12 +24,16 @@ mod request;
 mod serve;
 mod store;
 mod strategy;
+mod webhook;
+
+use std::net::SocketAddr;
 
 use axum::Router;
 use jiff::Timestamp;
 
 use api::Api;
 use life::Life;
+use webhook::Service;
 
 /// A cluster of its own.
 #[derive(Clone, Debug)]
@@ -40,6 +45,21 @@ impl World {
     /// The same seed and time give the same world. Must be called where tokio runs: its clock is the world's.
     pub fn new(seed: u64, now: Timestamp) -> Self {
         Self { api: Api::new(seed, now) }
+    }
+
+    /// Answers in this process for a service that webhooks are configured with: `namespace/name:port`, or the
+    /// `host:port` of a URL. Needs no socket, so it works on virtual time.
+    #[must_use]
+    pub fn with_webhook_service(self, name: &str, service: Router) -> Self {
+        self.api.state().services.insert(name.to_owned(), Service::Here(service));
+        self
+    }
+
+    /// Where a service is that webhooks are configured with, under the same names.
+    #[must_use]
+    pub fn with_service(self, name: &str, address: SocketAddr) -> Self {
+        self.api.state().services.insert(name.to_owned(), Service::At(address));
+        self
     }
 
     /// The API as a service, which a `kube::Client` takes as it is.

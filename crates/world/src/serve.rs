@@ -7,7 +7,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{Router, any};
 use futures::stream;
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use serde_json::Value;
 
 use crate::api::{Answer, Api, Call, Events, user};
@@ -21,11 +21,11 @@ pub(crate) fn router(api: Api) -> Router {
 }
 
 async fn answer(State(api): State<Api>, request: Request) -> Response {
-    let called = match read(request).await {
-        Ok(call) => api.call(&call),
-        Err(failure) => Err(failure),
+    let (called, warnings) = match read(request).await {
+        Ok(call) => api.call(&call).await,
+        Err(failure) => (Err(failure), Vec::new()),
     };
-    match called {
+    let mut response = match called {
         Ok(Answer::Object(code, object)) => json(code, &object),
         Ok(Answer::As(form, object)) => response(200, form, Body::from(object.to_string())),
         Ok(Answer::Bytes(form, bytes)) => response(200, form, Body::from(bytes)),
@@ -39,7 +39,19 @@ async fn answer(State(api): State<Api>, request: Request) -> Response {
             }
             response
         }
+    };
+    for warning in warnings {
+        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", quoted(&warning))) {
+            response.headers_mut().append(WARNING, value);
+        }
     }
+    response
+}
+
+/// In quotes, without what a header cannot hold.
+fn quoted(text: &str) -> String {
+    let plain: String = text.chars().filter(|letter| !letter.is_control()).collect();
+    format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 async fn read(request: Request) -> Result<Call, Failure> {

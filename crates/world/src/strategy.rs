@@ -114,6 +114,12 @@ pub(crate) fn prepare_for_update(
             object::set(new, "managedFields", managed.unwrap_or_default());
             object::set(new, "resourceVersion", json!(revision));
         }
+        Some(Subresource::Finalize) => kept(new, "status"),
+        _ if resource.group.is_empty() && resource.kind == "Namespace" => {
+            kept(new, "status");
+            // What keeps a namespace is the matter of its finalizers' own part.
+            kept(new, "spec");
+        }
         _ if resource.has(Subresource::Status) => kept(new, "status"),
         _ => {}
     }

@@ -29,6 +29,22 @@ pub(crate) fn user(headers: &HeaderMap) -> User {
     }
 }
 
+/// Who a controller of the world's own is to others.
+pub(super) fn controller(manager: &str) -> User {
+    let groups = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect();
+    if let "kube-scheduler" | "kubelet" = manager {
+        return User { name: format!("system:{manager}"), groups: groups(&["system:authenticated"]) };
+    }
+    User {
+        name: format!("system:serviceaccount:kube-system:{manager}"),
+        groups: groups(&[
+            "system:serviceaccounts",
+            "system:serviceaccounts:kube-system",
+            "system:authenticated",
+        ]),
+    }
+}
+
 /// The rules, as read from what was stored at a revision: they are asked for far more often than they change.
 #[derive(Debug, Default)]
 pub(super) struct Access(Mutex<(u64, Arc<Rules>)>);

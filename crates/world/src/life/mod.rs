@@ -4,7 +4,13 @@
 //! what to write. The loop is one task that takes one object at a time, controllers in their order and objects in
 //! the order in which they came up, so that the same world lives the same life.
 
+mod accounts;
+mod expiry;
+mod garbage;
+mod namespaces;
+mod protection;
 mod report;
+mod roles;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -60,7 +66,15 @@ impl Decision {
 
 /// Every controller of a cluster, in the order in which they get to work.
 pub(crate) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+    vec![
+        Box::new(namespaces::Namespaces),
+        Box::new(accounts::Accounts),
+        Box::new(accounts::Certificates),
+        Box::new(roles::Roles),
+        Box::new(protection::Protection),
+        Box::new(garbage::Garbage),
+        Box::new(expiry::Expiry),
+    ]
 }
 
 /// How long to wait before trying again what failed; twice as long each time, up to the most.

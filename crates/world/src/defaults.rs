@@ -21,6 +21,20 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "replicas", json!(1));
             at(spec, "template", template);
         }),
+        ("", "LimitRange") => at(object, "spec", |spec| each(spec, "limits", limit)),
+        ("", "Namespace") => at(object, "metadata", |metadata| {
+            let name = metadata
+                .get("name")
+                .cloned()
+                .filter(|name| name.as_str().is_some_and(|name| !name.is_empty()));
+            if let Some(name) = name {
+                at(metadata, "labels", |labels| {
+                    if let Some(labels) = labels.as_object_mut() {
+                        labels.insert("kubernetes.io/metadata.name".to_owned(), name);
+                    }
+                });
+            }
+        }),
         ("", "Secret") => unless_set(object, "type", json!("Opaque")),
         ("", "PersistentVolumeClaim") => at(object, "spec", claim),
         ("", "PersistentVolume") => at(object, "spec", |spec| {
@@ -87,6 +101,21 @@ fn unless_set(object: &mut Value, field: &str, value: Value) {
         let known = fields.entry(field).or_insert(Value::Null);
         if known.is_null() {
             *known = value;
+        }
+    }
+}
+
+/// What a container may have at most it has by default, and asks for; at least what it must.
+fn limit(limit: &mut Value) {
+    if limit["type"] != "Container" {
+        return;
+    }
+    for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+        let amounts: Map<String, Value> = limit[from].as_object().cloned().unwrap_or_default();
+        if !amounts.is_empty() {
+            at(limit, to, |into| {
+                amounts.into_iter().for_each(|(name, amount)| unless_set(into, &name, amount));
+            });
         }
     }
 }

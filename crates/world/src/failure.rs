@@ -94,6 +94,7 @@ pub enum CauseReason {
     FieldValueTypeInvalid,
     FieldManagerConflict,
     DisruptionBudget,
+    NamespaceTerminating,
     /// There is a message and nothing more.
     Unsaid,
 }
@@ -166,8 +167,7 @@ impl Failure {
 
     /// What went wrong on the server's side.
     pub fn internal(why: &str) -> Self {
-        let cause =
-            Cause { reason: CauseReason::Unsaid, field: String::new(), message: why.to_owned() };
+        let cause = Cause { reason: CauseReason::Unsaid, field: String::new(), message: why.to_owned() };
         let details = Details { causes: vec![cause], ..Details::default() };
         let message = format!("Internal error occurred: {why}");
         Self { details: Box::new(details), ..Self::new(Reason::InternalError, message) }

@@ -47,8 +47,6 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         "Namespace" => {
             object["status"] = json!({ "phase": "Active" });
             object["spec"]["finalizers"] = json!(["kubernetes"]);
-            let name = object::name(object).to_owned();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
         }
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),

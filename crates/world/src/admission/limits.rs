@@ -158,8 +158,7 @@ fn total(pod: &Value, field: &str) -> Amounts {
     };
     let amount = |(name, nanos): (String, i128)| {
         let quantity = Quantity::from_nanos(nanos);
-        let text =
-            if is_binary(&name) { format_binary(quantity.units_ceil()) } else { quantity.to_string() };
+        let text = if is_binary(&name) { format_binary(quantity.units_ceil()) } else { quantity.to_string() };
         (name, Amount { quantity, text })
     };
     sum.into_iter().map(amount).collect()

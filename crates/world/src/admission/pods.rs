@@ -16,7 +16,9 @@ const TOLERATED_SECS: i64 = 300;
 
 pub(super) fn tolerate(pod: &mut Value) {
     for key in [NOT_READY, UNREACHABLE] {
-        let Some(tolerations) = pod.get_mut("spec").and_then(|spec| list_mut(spec, "tolerations")) else { return };
+        let Some(tolerations) = pod.get_mut("spec").and_then(|spec| list_mut(spec, "tolerations")) else {
+            return;
+        };
         let is_or_any = |toleration: &Value, field: &str, word: &str| {
             let said = object::text(toleration, &[field]);
             said.is_empty() || said == word
@@ -62,7 +64,8 @@ pub(super) fn runtime_class(store: &Store, matter: &Matter<'_>, pod: &mut Value)
         }
         object::put(pod, &["spec", "overhead"], overhead.clone());
     }
-    for (key, value) in class.pointer("/scheduling/nodeSelector").and_then(Value::as_object).into_iter().flatten()
+    for (key, value) in
+        class.pointer("/scheduling/nodeSelector").and_then(Value::as_object).into_iter().flatten()
     {
         let given = object::text(pod, &["spec", "nodeSelector", key]);
         let value = value.as_str().unwrap_or_default();

@@ -18,7 +18,8 @@ pub(super) fn choose_class(store: &Store, claim: &mut Value) {
     if is_chosen || claim["metadata"]["annotations"].get(OLD_CLASS).is_some() {
         return;
     }
-    let is_default = |class: &Value| IS_DEFAULT.iter().any(|key| class["metadata"]["annotations"][key] == "true");
+    let is_default =
+        |class: &Value| IS_DEFAULT.iter().any(|key| class["metadata"]["annotations"][key] == "true");
     let classes = store.list("storageclasses.storage.k8s.io", None).map(|(_, class)| class);
     // The youngest; among those, the first by name.
     let youngest = classes.filter(|class| is_default(class)).reduce(|first, class| {

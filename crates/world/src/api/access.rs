@@ -32,7 +32,7 @@ pub(crate) fn user(headers: &HeaderMap) -> User {
 /// Who a controller of the world's own is to others.
 pub(super) fn controller(manager: &str) -> User {
     let groups = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect();
-    if let "kube-scheduler" | "kubelet" = manager {
+    if manager.starts_with("kube") {
         return User { name: format!("system:{manager}"), groups: groups(&["system:authenticated"]) };
     }
     User {

@@ -126,12 +126,14 @@ impl State {
         old: Option<&Value>,
         object: &mut Value,
     ) -> Result<Option<bool>, Failure> {
-        let Some((resource, response)) = self.consult(hook, Phase::Mutating, matter, old, Some(object))? else {
+        let Some((resource, response)) = self.consult(hook, Phase::Mutating, matter, old, Some(object))?
+        else {
             return Ok(None);
         };
         self.hearing.warnings.extend(response.warnings);
         let Some(patch) = response.decision? else { return Ok(Some(false)) };
-        let seen = if matter.kind.is_some() { object.clone() } else { webhook::in_version(&resource, object) };
+        let seen =
+            if matter.kind.is_some() { object.clone() } else { webhook::in_version(&resource, object) };
         let patched =
             patch::json_patch(&seen, &patch).map_err(|failure| Failure::internal(&failure.message))?;
         let before = std::mem::replace(object, patched);
@@ -224,7 +226,7 @@ impl State {
             return fallen_through(hook, why);
         }
         let Some(said) = self.hearing.said(&hook.id(), &review) else {
-            let target = Target::resolve(&self.store, &self.services, &hook.client_config);
+            let target = Target::resolve(&self.store, &self.services, hook);
             let timeout_secs = hook.timeout_seconds;
             self.hearing.ask(Question { hook: hook.id(), review, target, timeout_secs });
             return Err(Failure::new(Reason::InternalError, "a webhook is yet to be asked"));

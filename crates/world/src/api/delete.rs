@@ -184,9 +184,10 @@ impl State {
         }
         let at = self.now().checked_add(SignedDuration::from_secs(grace)).unwrap_or_else(|_| self.now());
         object::set(next, "deletionTimestamp", object::time(at));
-        object::set(next, "deletionGracePeriodSeconds", json!(grace));
         if is_namespace(resource) {
-            next["status"]["phase"] = json!("Terminating");
+            object::put(next, &["status", "phase"], json!("Terminating"));
+        } else {
+            object::set(next, "deletionGracePeriodSeconds", json!(grace));
         }
         if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
             object::set(next, "generation", json!(generation + 1));

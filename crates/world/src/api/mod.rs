@@ -202,7 +202,9 @@ impl State {
             None | Some(Subresource::Status) => self.perform_whole(verb, place, query, call),
             Some(part) => self.perform_part(part, verb, place, query, call),
         };
-        if performed.is_ok() && place.resource.qualified() == DEFINITIONS && !matches!(verb, Verb::Get | Verb::List)
+        if performed.is_ok()
+            && place.resource.qualified() == DEFINITIONS
+            && !matches!(verb, Verb::Get | Verb::List)
         {
             self.serve_definitions();
         }

@@ -100,8 +100,7 @@ impl State {
         query: &Query,
         mut binding: Value,
     ) -> Result<(u16, Value), Failure> {
-        let matter =
-            Matter { kind: Some(["", "v1", "Binding"]), ..matter(place, query, Operation::Create) };
+        let matter = Matter { kind: Some(["", "v1", "Binding"]), ..matter(place, query, Operation::Create) };
         self.admit_part(&matter, &mut binding)?;
         let node = object::text(&binding, &["target", "name"]);
         let (key, pod) = self.existing(place)?;

@@ -75,7 +75,7 @@ impl State {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Failure::new(Reason::Unknown, message));
         }
-        self.check_namespace(place)?;
+        self.check_namespace(place, &object)?;
         self.complete_new(&place.resource, &mut object);
         // What admission adds is nobody's.
         let mut sent = object.clone();
@@ -203,7 +203,7 @@ impl State {
             Err(_) => {
                 let mut object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
                 expect_namespace(place, &mut object)?;
-                self.check_namespace(place)?;
+                self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
                 let key = self.admit_new(place, query, &mut object)?;
                 Ok((201, self.store_or_show(query, &place.resource, key, object)))
@@ -334,15 +334,23 @@ impl State {
     }
 
     /// Objects are made only in namespaces that are there to stay.
-    fn check_namespace(&self, place: &Place) -> Result<(), Failure> {
+    fn check_namespace(&self, place: &Place, object: &Value) -> Result<(), Failure> {
         let Some(name) = &place.namespace else { return Ok(()) };
         let Some(resource) = self.kinds.find("", "v1", "namespaces") else { return Ok(()) };
         match self.store.get(&Key::new("namespaces", "", name)) {
             None => Err(Failure::not_found(resource, name)),
-            Some(namespace) if object::is_terminating(&namespace) => Err(Failure::new(
-                Reason::Forbidden,
-                format!("unable to create new content in namespace {name} because it is being terminated"),
-            )),
+            Some(namespace) if object::is_terminating(&namespace) => {
+                let why = format!(
+                    "unable to create new content in namespace {name} because it is being terminated"
+                );
+                let mut failure = matter(place, &Query::default(), Operation::Create).refuse(object, &why);
+                failure.details.causes.push(Cause {
+                    reason: CauseReason::NamespaceTerminating,
+                    field: "metadata.namespace".to_owned(),
+                    message: format!("namespace {name} is being terminated"),
+                });
+                Err(failure)
+            }
             Some(_) => Ok(()),
         }
     }
@@ -355,7 +363,9 @@ impl State {
             crd::default(object);
         }
         self.fill_in(resource, object);
-        for field in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"] {
+        for field in
+            ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"]
+        {
             object::set(object, field, Value::Null);
         }
     }

@@ -40,7 +40,7 @@ fn lacks(namespace: &Key, resource: &str, name: &str, view: View<'_>) -> bool {
 
 impl Controller for Accounts {
     fn name(&self) -> &'static str {
-        "service-account-controller"
+        "kube-controller-manager"
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
@@ -58,7 +58,7 @@ impl Controller for Accounts {
 
 impl Controller for Certificates {
     fn name(&self) -> &'static str {
-        "root-ca-cert-publisher"
+        "kube-controller-manager"
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {

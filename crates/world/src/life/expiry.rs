@@ -15,7 +15,7 @@ pub(super) struct Expiry;
 
 impl Controller for Expiry {
     fn name(&self) -> &'static str {
-        "event-expiry"
+        "kube-apiserver"
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {

@@ -25,7 +25,7 @@ pub(super) struct Garbage;
 
 impl Controller for Garbage {
     fn name(&self) -> &'static str {
-        "generic-garbage-collector"
+        "kube-controller-manager"
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
@@ -70,7 +70,10 @@ impl Controller for Garbage {
         }
         let owners = Owners::of(key, &object, view);
         if owners.are_unknown {
-            return view.now().checked_add(UNKNOWN_KIND_AGAIN).map_or_else(|_| Decision::none(), Decision::again);
+            return view
+                .now()
+                .checked_add(UNKNOWN_KIND_AGAIN)
+                .map_or_else(|_| Decision::none(), Decision::again);
         }
         let is_owned = owners.solid + owners.gone.len() + owners.waiting.len() > 0;
         if !is_owned || (owners.solid > 0 && owners.gone.is_empty() && owners.waiting.is_empty()) {
@@ -79,7 +82,10 @@ impl Controller for Garbage {
         let reports = owners.elsewhere.iter().map(|why| report(&object, why.clone())).collect();
         let acts = if owners.solid > 0 {
             let lost: BTreeSet<&String> = owners.gone.iter().chain(&owners.waiting).collect();
-            vec![Act::UpdateAny(key.resource.clone(), without_owners(&object, |uid| lost.iter().any(|lost| *lost == uid)))]
+            vec![Act::UpdateAny(
+                key.resource.clone(),
+                without_owners(&object, |uid| lost.iter().any(|lost| *lost == uid)),
+            )]
         } else {
             let has_dependents = view.dependents(object::uid(&object)).next().is_some();
             let propagation = match (owners.waiting.is_empty(), has_dependents) {
@@ -150,7 +156,9 @@ impl Owners {
                 Ok(Some(at)) => at,
             };
             match view.get(&at).filter(|found| object::uid(found) == owner.uid) {
-                Some(found) if object::is_terminating(&found) && object::finalizers(&found).contains(&FOREGROUND) => {
+                Some(found)
+                    if object::is_terminating(&found) && object::finalizers(&found).contains(&FOREGROUND) =>
+                {
                     owners.waiting.push(owner.uid.to_owned());
                 }
                 Some(_) => owners.solid += 1,
@@ -210,7 +218,8 @@ fn without_owners(object: &Value, is_lost: impl Fn(&str) -> bool) -> Value {
 
 pub(super) fn without_finalizer(object: &Value, finalizer: &str) -> Value {
     let mut next = object.clone();
-    let kept: Vec<&str> = object::finalizers(object).into_iter().filter(|known| *known != finalizer).collect();
+    let kept: Vec<&str> =
+        object::finalizers(object).into_iter().filter(|known| *known != finalizer).collect();
     let kept = if kept.is_empty() { Value::Null } else { json!(kept) };
     object::set(&mut next, "finalizers", kept);
     next

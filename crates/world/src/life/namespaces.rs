@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::{Controller, Decision, View};
@@ -17,9 +17,12 @@ pub(super) struct Namespaces;
 /// What keeps a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
 
+/// So long everybody gets to learn that the namespace goes, and to make nothing more in it.
+const GRACE: SignedDuration = SignedDuration::from_secs(5);
+
 impl Controller for Namespaces {
     fn name(&self) -> &'static str {
-        "namespace-controller"
+        "kube-controller-manager"
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
@@ -36,6 +39,11 @@ impl Controller for Namespaces {
         let Some(namespace) = view.get(key).filter(|namespace| is_kept(namespace)) else {
             return Decision::none();
         };
+        let deleted = object::text(&namespace, &["metadata", "deletionTimestamp"]).parse::<Timestamp>();
+        let begin = deleted.ok().and_then(|deleted| deleted.checked_add(GRACE).ok());
+        if let Some(begin) = begin.filter(|begin| view.now() < *begin) {
+            return Decision::again(begin);
+        }
         let content = Content::of(&key.name, view);
         if !content.deletable.is_empty() {
             let acts = content.deletable.iter().map(|(key, object)| Act::delete(&key.resource, object));
@@ -92,11 +100,7 @@ impl Content {
         Self::of_resources(namespace, resources, view)
     }
 
-    fn of_resources(
-        namespace: &str,
-        resources: impl IntoIterator<Item = String>,
-        view: View<'_>,
-    ) -> Self {
+    fn of_resources(namespace: &str, resources: impl IntoIterator<Item = String>, view: View<'_>) -> Self {
         let mut content = Self::default();
         for resource in resources {
             let keys: Vec<Key> = view.keys(&resource, Some(namespace)).cloned().collect();
@@ -131,11 +135,7 @@ const CONDITIONS: [(&str, &str, &str); 5] = [
         "All content successfully deleted, may be waiting on finalization",
     ),
     ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
-    (
-        "NamespaceFinalizersRemaining",
-        "ContentHasNoFinalizers",
-        "All content-preserving finalizers finished",
-    ),
+    ("NamespaceFinalizersRemaining", "ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 ];
 
 fn update_conditions(namespace: &mut Value, content: &Content, now: Timestamp) {
@@ -145,7 +145,8 @@ fn update_conditions(namespace: &mut Value, content: &Content, now: Timestamp) {
         words.sort();
         words.join(", ")
     };
-    let known: Vec<Value> = namespace.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let known: Vec<Value> =
+        namespace.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = known.clone();
     for (kind, reason, message) in CONDITIONS {
         let (status, reason, message) = match kind {

@@ -18,7 +18,7 @@ pub(super) struct Protection;
 
 impl Controller for Protection {
     fn name(&self) -> &'static str {
-        "pvc-protection-controller"
+        "kube-controller-manager"
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {

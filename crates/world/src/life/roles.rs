@@ -15,7 +15,7 @@ pub(super) struct Roles;
 
 impl Controller for Roles {
     fn name(&self) -> &'static str {
-        "clusterrole-aggregation-controller"
+        "kube-controller-manager"
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
@@ -23,7 +23,9 @@ impl Controller for Roles {
             return Vec::new();
         }
         let keys = view.keys(ROLES, None);
-        keys.filter(|key| view.get(key).is_some_and(|role| selectors(&role).next().is_some())).cloned().collect()
+        keys.filter(|key| view.get(key).is_some_and(|role| selectors(&role).next().is_some()))
+            .cloned()
+            .collect()
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {

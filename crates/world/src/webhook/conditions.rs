@@ -9,19 +9,18 @@ use kube_cel::cel::{Context, Program, Value as Cel};
 use serde_json::Value;
 
 use super::review::Review;
+use crate::schema::rules::in_go;
 
 /// Whether all hold. One that does not decides; only where none does, an error counts.
-pub(super) fn hold<'a>(
-    expressions: impl Iterator<Item = &'a str>,
-    review: &Review,
-) -> Result<bool, String> {
+pub(super) fn hold<'a>(expressions: impl Iterator<Item = &'a str>, review: &Review) -> Result<bool, String> {
     let mut expressions = expressions.peekable();
     if expressions.peek().is_none() {
         return Ok(true);
     }
     let mut context = Context::default().with_all();
     let request = &review.request;
-    for (name, value) in [("request", request), ("object", &request["object"]), ("oldObject", &request["oldObject"])]
+    for (name, value) in
+        [("request", request), ("object", &request["object"]), ("oldObject", &request["oldObject"])]
     {
         context.add_variable_from_value(name, to_cel(value));
     }
@@ -29,7 +28,7 @@ pub(super) fn hold<'a>(
     for expression in expressions {
         let said = Program::compile(expression)
             .map_err(|error| format!("compilation error: {error}"))
-            .and_then(|program| program.execute(&context).map_err(|error| error.to_string()));
+            .and_then(|program| program.execute(&context).map_err(|error| in_go(&error)));
         match said {
             Ok(Cel::Bool(true)) => {}
             Ok(Cel::Bool(false)) => return Ok(false),
@@ -55,7 +54,8 @@ fn to_cel(value: &Value) -> Cel {
         Value::String(text) => Cel::String(Arc::new(text.clone())),
         Value::Array(items) => Cel::List(Arc::new(items.iter().map(to_cel).collect())),
         Value::Object(fields) => {
-            let fields = fields.iter().map(|(key, value)| (Key::String(Arc::new(key.clone())), to_cel(value)));
+            let fields =
+                fields.iter().map(|(key, value)| (Key::String(Arc::new(key.clone())), to_cel(value)));
             Cel::Map(Map { map: Arc::new(fields.collect::<HashMap<_, _>>()) })
         }
     }

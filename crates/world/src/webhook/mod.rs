@@ -45,7 +45,7 @@ pub(crate) struct Hook {
     #[serde(skip)]
     configuration: String,
     pub(crate) name: String,
-    pub(crate) client_config: ClientConfig,
+    client_config: ClientConfig,
     rules: Vec<Rule>,
     failure_policy: String,
     match_policy: String,
@@ -81,21 +81,21 @@ impl Default for Hook {
 /// Where a webhook is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClientConfig {
-    pub(crate) url: Option<String>,
-    pub(crate) service: Option<ServiceReference>,
+struct ClientConfig {
+    url: Option<String>,
+    service: Option<ServiceReference>,
     /// In base64.
-    pub(crate) ca_bundle: String,
+    ca_bundle: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
-pub(crate) struct ServiceReference {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
+struct ServiceReference {
+    namespace: String,
+    name: String,
     #[serde(default)]
-    pub(crate) path: String,
+    path: String,
     #[serde(default = "https")]
-    pub(crate) port: u16,
+    port: u16,
 }
 
 fn https() -> u16 {
@@ -201,9 +201,8 @@ impl Hook {
         if (matter.place.namespace.is_none() && !is_namespace) || is_empty(&selector) {
             return Ok(true);
         }
-        let is_written = is_namespace
-            && matter.place.subresource.is_none()
-            && matter.operation != Operation::Delete;
+        let is_written =
+            is_namespace && matter.place.subresource.is_none() && matter.operation != Operation::Delete;
         if let Some(object) = object.filter(|_| is_written) {
             return Ok(selector.matches(&object["metadata"]["labels"]));
         }
@@ -211,10 +210,9 @@ impl Hook {
         let name = name.as_deref().unwrap_or_default();
         match store.get(&Key::new("namespaces", "", name)) {
             Some(namespace) => Ok(selector.matches(&namespace["metadata"]["labels"])),
-            None => Err(Failure::new(
-                crate::failure::Reason::NotFound,
-                format!("namespaces {name:?} not found"),
-            )),
+            None => {
+                Err(Failure::new(crate::failure::Reason::NotFound, format!("namespaces {name:?} not found")))
+            }
         }
     }
 
@@ -238,7 +236,10 @@ impl Hook {
             .filter(|other| other.qualified() == own.qualified() && other.version != own.version)
             .collect();
         let rules = self.rules.iter();
-        rules.flat_map(|rule| same.iter().filter(|other| rule.covers(matter, other))).next().map(|other| (*other).clone())
+        rules
+            .flat_map(|rule| same.iter().filter(|other| rule.covers(matter, other)))
+            .next()
+            .map(|other| (*other).clone())
     }
 }
 

@@ -34,9 +34,7 @@ impl Review {
                 json!({ "group": resource.group, "version": resource.version, "kind": resource.kind })
             }
         };
-        let plural = |resource: &Resource| {
-            json!({ "group": resource.group, "version": resource.version, "resource": resource.plural })
-        };
+        let plural = |resource: &Resource| json!({ "group": resource.group, "version": resource.version, "resource": resource.plural });
         let shown = |object: Option<&Value>| match (object, matter.kind) {
             (None, _) => Value::Null,
             (Some(object), Some(_)) => object.clone(),
@@ -53,7 +51,8 @@ impl Review {
             "dryRun": matter.dry_run, "options": matter.options,
         });
         let is_namespace = own.group.is_empty() && own.plural == "namespaces";
-        let namespace = if is_namespace { name } else { matter.place.namespace.as_deref().unwrap_or_default() };
+        let namespace =
+            if is_namespace { name } else { matter.place.namespace.as_deref().unwrap_or_default() };
         for (field, text) in [("name", name), ("namespace", namespace)] {
             if !text.is_empty() {
                 object::put(&mut request, &[field], json!(text));
@@ -89,12 +88,11 @@ pub(crate) struct Response {
 }
 
 /// Reads what came back. What cannot be read is a failed call, told as that.
-pub(crate) fn judge(
-    phase: Phase,
-    hook: &str,
-    review: &Review,
-    said: &Value,
-) -> Result<Response, String> {
+pub(crate) fn judge(phase: Phase, hook: &str, review: &Review, said: &Value) -> Result<Response, String> {
+    if said["apiVersion"] == "admission.k8s.io/v1beta1" {
+        let why = "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion";
+        return Err(format!("failed to call webhook: {why}"));
+    }
     let invalid = |why: String| format!("received invalid webhook response: {why}");
     let response = match said.get("response") {
         Some(response) if response.is_object() => response,

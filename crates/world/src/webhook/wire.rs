@@ -9,7 +9,7 @@ use axum::Router;
 use axum::body::{Body, to_bytes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST};
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::service::Service as _;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::{ClientConfig, Question};
+use super::{Hook, Question};
 use crate::object;
 use crate::store::{Key, Store};
 
@@ -52,7 +52,8 @@ pub(crate) struct Target {
 
 impl Target {
     /// Where a webhook is, by its URL or by its service. `Err` says why that cannot be told.
-    pub(crate) fn resolve(store: &Store, services: &Services, config: &ClientConfig) -> Result<Self, String> {
+    pub(crate) fn resolve(store: &Store, services: &Services, hook: &Hook) -> Result<Self, String> {
+        let config = &hook.client_config;
         let ca_bundle = config.ca_bundle.clone();
         if let Some(service) = &config.service {
             let (namespace, name, port) = (&service.namespace, &service.name, service.port);
@@ -70,7 +71,7 @@ impl Target {
             };
             return match found {
                 Ok(service) => Ok(Self { service: Some(service), ..target }),
-                Err(why) => Err(target.failed(&why, None)),
+                Err(why) => Err(target.failed(&why, hook.timeout_seconds)),
             };
         }
         let Some(url) = &config.url else {
@@ -87,11 +88,15 @@ impl Target {
     }
 
     /// As an API server says that it could not ask.
-    fn failed(&self, why: &str, timeout_secs: Option<u64>) -> String {
-        let Self { host, port, path, .. } = self;
-        let mark = if path.contains('?') { '&' } else { '?' };
-        let query = timeout_secs.map(|secs| format!("{mark}timeout={secs}s")).unwrap_or_default();
-        format!("failed to call webhook: Post \"https://{host}:{port}{path}{query}\": {why}")
+    fn failed(&self, why: &str, timeout_secs: u64) -> String {
+        let (host, port, path) = (&self.host, self.port, self.path_within(timeout_secs));
+        format!("failed to call webhook: Post \"https://{host}:{port}{path}\": {why}")
+    }
+
+    /// The path, and how long the answer may take.
+    fn path_within(&self, timeout_secs: u64) -> String {
+        let mark = if self.path.contains('?') { '&' } else { '?' };
+        format!("{}{mark}timeout={timeout_secs}s", self.path)
     }
 }
 
@@ -127,43 +132,54 @@ pub(crate) async fn ask(question: &Question) -> Said {
     let secs = question.timeout_secs;
     let body = question.review.to_value().to_string();
     let sent = tokio::time::timeout(Duration::from_secs(secs), send(target, secs, body));
-    let failed = |why: &str| target.failed(why, Some(secs));
-    let (code, body) = match sent.await {
+    let failed = |why: &str| target.failed(why, secs);
+    let answer = match sent.await {
         Err(_) => return Err(failed("context deadline exceeded")),
         Ok(Err(why)) => return Err(failed(&why)),
         Ok(Ok(answer)) => answer,
     };
     let refused = |why: String| Err(format!("failed to call webhook: {why}"));
-    match code {
+    match answer.code {
         200..=299 => {}
         404 => return refused("the server could not find the requested resource".to_owned()),
         500.. => {
-            let said = String::from_utf8_lossy(&body);
-            let said = said.trim();
-            let said = if said.is_empty() { "unknown".to_owned() } else { format!("{said:?}") };
-            return refused(format!("an error on the server ({said}) has prevented the request from succeeding"));
+            let text = String::from_utf8_lossy(&answer.body);
+            let said = if answer.is_text { text.trim() } else { "unknown" };
+            return refused(format!(
+                "an error on the server ({said:?}) has prevented the request from succeeding"
+            ));
         }
         _ => return refused("the server rejected our request for an unknown reason".to_owned()),
     }
-    match serde_json::from_slice(&body) {
-        Ok(review) => Ok(review),
-        Err(error) => refused(format!("couldn't get version/kind; json parse error: {error}")),
+    match serde_json::from_slice::<Value>(&answer.body) {
+        Ok(review) if review.is_object() => Ok(review),
+        _ => refused(NO_OBJECT.to_owned()),
     }
 }
 
-async fn send(target: &Target, secs: u64, body: String) -> Result<(u16, Vec<u8>), String> {
-    let mark = if target.path.contains('?') { '&' } else { '?' };
-    let request = http::Request::post(format!("{}{mark}timeout={secs}s", target.path))
+/// What Go says of something that is no object.
+const NO_OBJECT: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct \
+    { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
+
+struct Answer {
+    code: u16,
+    is_text: bool,
+    body: Vec<u8>,
+}
+
+async fn send(target: &Target, secs: u64, body: String) -> Result<Answer, String> {
+    let request = http::Request::post(target.path_within(secs))
         .header(HOST, format!("{}:{}", target.host, target.port))
         .header(CONTENT_TYPE, "application/json")
         .header(ACCEPT, "application/json, */*")
+        .header(USER_AGENT, "kube-apiserver-admission")
         .body(Body::from(body))
         .map_err(|error| error.to_string())?;
-    let (code, body) = match &target.service {
+    let answer = match &target.service {
         Some(Service::Here(router)) => {
             let answer = TowerToHyperService::new(router.clone()).call(request).await;
             let Ok(answer) = answer;
-            (answer.status(), answer.into_body())
+            answer
         }
         Some(Service::At(address)) => send_over(TcpStream::connect(address).await, target, request).await?,
         None => {
@@ -171,29 +187,36 @@ async fn send(target: &Target, secs: u64, body: String) -> Result<(u16, Vec<u8>)
             send_over(TcpStream::connect((host, target.port)).await, target, request).await?
         }
     };
-    let bytes = to_bytes(body, BYTES_MAX).await.map_err(|error| error.to_string())?;
-    Ok((code.as_u16(), bytes.to_vec()))
+    let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let is_text = content_type.is_some_and(|form| form.starts_with("text/"));
+    let code = answer.status().as_u16();
+    let bytes = to_bytes(answer.into_body(), BYTES_MAX).await.map_err(|error| error.to_string())?;
+    Ok(Answer { code, is_text, body: bytes.to_vec() })
 }
 
 async fn send_over(
     connected: std::io::Result<TcpStream>,
     target: &Target,
     request: http::Request<Body>,
-) -> Result<(http::StatusCode, Body), String> {
+) -> Result<http::Response<Body>, String> {
     let (host, port) = (&target.host, target.port);
     let stream = connected.map_err(|error| match error.kind() {
-        std::io::ErrorKind::ConnectionRefused => format!("dial tcp {host}:{port}: connect: connection refused"),
+        std::io::ErrorKind::ConnectionRefused => {
+            format!("dial tcp {host}:{port}: connect: connection refused")
+        }
         _ => format!("dial tcp {host}:{port}: {error}"),
     })?;
-    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| error.to_string())?;
+    let name =
+        ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|error| error.to_string())?;
     let connector = TlsConnector::from(Arc::new(trust(&target.ca_bundle)?));
     let stream = connector.connect(name, stream).await.map_err(|error| as_go_says(&error))?;
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| error.to_string())?;
     // It ends with the answer's body.
     tokio::spawn(connection);
     let answer = sender.send_request(request).await.map_err(|error| error.to_string())?;
-    Ok((answer.status(), Body::new(answer.into_body())))
+    Ok(answer.map(Body::new))
 }
 
 /// Only whoever the bundle speaks for is believed.

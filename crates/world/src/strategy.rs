@@ -48,6 +48,7 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             object["status"] = json!({ "phase": "Active" });
             object["spec"]["finalizers"] = json!(["kubernetes"]);
         }
+        "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
         _ if is_custom(resource) => {

@@ -8,10 +8,19 @@ use crate::failure::Failure;
 use crate::object;
 use crate::store::{Key, Store};
 
+const DEFAULT: &str = "default";
 const VOLUME: &str = "kube-api-access-";
 const MOUNT_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 /// A pod that a kubelet made of a file of its own.
 const MIRROR: &str = "kubernetes.io/config.mirror";
+
+/// Whether a new pod wants the account that every namespace has, and this one has not yet.
+pub(crate) fn lacks(store: &Store, matter: &Matter<'_>, pod: &Value) -> bool {
+    matter.is_new("pods")
+        && pod["metadata"]["annotations"].get(MIRROR).is_none()
+        && matches!(object::text(pod, &["spec", "serviceAccountName"]), "" | DEFAULT)
+        && store.get(&Key::new("serviceaccounts", matter.namespace(), DEFAULT)).is_none()
+}
 
 pub(super) fn admit(
     store: &Store,
@@ -27,7 +36,7 @@ pub(super) fn admit(
             _ => Err(matter.refuse(pod, "a mirror pod may not reference service accounts")),
         };
     }
-    let name = if given.is_empty() { "default".to_owned() } else { given };
+    let name = if given.is_empty() { DEFAULT.to_owned() } else { given };
     let Some(account) = store.get(&Key::new("serviceaccounts", namespace, &name)) else {
         let why = format!(
             "error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found"

@@ -17,6 +17,7 @@ use crate::object;
 use crate::request::Place;
 use crate::store::Store;
 
+pub(crate) use accounts::lacks as lacks_account;
 pub(crate) use pods::topology;
 
 /// What is done to an object, as admission calls it.

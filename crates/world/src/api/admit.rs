@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{Api, State};
 use crate::admission::{self, Matter, Operation};
@@ -13,10 +15,13 @@ use crate::kinds::Resource;
 use crate::patch;
 use crate::rbac::User;
 use crate::request::{Place, Query};
-use crate::webhook::{self, Hearing, Hook, Phase, Question, Response, Review, Target};
+use crate::webhook::{self, Hearing, Hook, Inquiry, Phase, Question, Response, Review, Target};
 
 /// What came of a request, and what people should know.
 pub(crate) type Told<T> = (Result<T, Failure>, Vec<String>);
+
+/// How long a request waits for an account before it looks again.
+const ACCOUNT_AGAIN: Duration = Duration::from_millis(150);
 
 impl Api {
     /// Performs something under the lock, and asks webhooks without it, for as long as there is something to ask.
@@ -29,9 +34,14 @@ impl Api {
         loop {
             let (result, question);
             (result, question, hearing) = self.state().under(hearing, &mut perform);
-            let Some(question) = question else { return (result, hearing.warnings) };
-            let said = webhook::ask(&question).await;
-            hearing.hear(question, said);
+            match question {
+                None => return (result, hearing.warnings),
+                Some(Question::Account) => sleep(ACCOUNT_AGAIN).await,
+                Some(Question::Webhook(inquiry)) => {
+                    let said = webhook::ask(&inquiry).await;
+                    hearing.hear(inquiry, said);
+                }
+            }
         }
     }
 }
@@ -75,6 +85,9 @@ impl State {
     ) -> Result<bool, Failure> {
         if self.hearing.is_settled {
             return Ok(false);
+        }
+        if admission::lacks_account(&self.store, matter, object) && self.hearing.waits() {
+            return Err(waiting());
         }
         let before = object.clone();
         admission::admit(&self.store, &mut self.lots, matter, old, object)?;
@@ -228,8 +241,8 @@ impl State {
         let Some(said) = self.hearing.said(&hook.id(), &review) else {
             let target = Target::resolve(&self.store, &self.services, hook);
             let timeout_secs = hook.timeout_seconds;
-            self.hearing.ask(Question { hook: hook.id(), review, target, timeout_secs });
-            return Err(Failure::new(Reason::InternalError, "a webhook is yet to be asked"));
+            self.hearing.ask(Question::Webhook(Inquiry { hook: hook.id(), review, target, timeout_secs }));
+            return Err(waiting());
         };
         let judged = match said {
             Ok(said) => webhook::judge(phase, &hook.name, &review, said),
@@ -240,6 +253,11 @@ impl State {
             Err(why) => fallen_through(hook, &why),
         }
     }
+}
+
+/// Ends a try. Nobody gets to see it: whoever performs the request finds the question and tries again.
+fn waiting() -> Failure {
+    Failure::new(Reason::InternalError, "the request is waiting")
 }
 
 /// A webhook that cannot be asked, or makes no sense, refuses; or does not count.

@@ -3,11 +3,14 @@
 mod access;
 mod act;
 mod admit;
+mod apply;
 mod custom;
 mod delete;
 mod parts;
 mod paths;
+mod reach;
 mod read;
+mod services;
 mod watch;
 mod write;
 
@@ -29,7 +32,7 @@ use crate::webhook::{Hearing, Services};
 use access::Access;
 use custom::{DEFINITIONS, Definitions};
 
-pub(crate) use access::user;
+pub(crate) use access::Peer;
 pub(crate) use act::{Act, Propagation};
 pub(crate) use admit::Told;
 pub(crate) use watch::Events;
@@ -75,6 +78,8 @@ pub(crate) enum Answer {
     As(&'static str, Value),
     Bytes(&'static str, Vec<u8>),
     Text(&'static str),
+    /// There is nothing to say.
+    Nothing,
     /// Nothing is served there.
     NoPage,
     Events(Events),
@@ -114,7 +119,9 @@ impl Api {
             Ok(Begun::Resource(verb, place, query)) => {
                 let perform = |state: &mut State| state.perform(verb, &place, &query, call);
                 let (performed, warnings) = self.hear(call.user.clone(), perform).await;
-                (performed.map(|(code, object)| Answer::Object(code, object)), warnings)
+                let answer =
+                    |(code, object)| if code == 204 { Answer::Nothing } else { Answer::Object(code, object) };
+                (performed.map(answer), warnings)
             }
         }
     }

@@ -270,6 +270,7 @@ impl State {
         strategy::prepare_for_update(resource, place.subresource, old, new);
         defaults::complete(resource, new);
         self.fill_in(resource, new);
+        self.allocate(resource, new, Some(old));
         self.define(resource, new)?;
         keep_what_is_the_servers(old, new);
         if strategy::has_generation(resource) {
@@ -381,6 +382,7 @@ impl State {
     /// From here on it is that object and no other.
     fn identify(&mut self, resource: &Resource, object: &mut Value) {
         say_kind(resource, object);
+        self.allocate(resource, object, None);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));

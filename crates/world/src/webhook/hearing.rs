@@ -12,9 +12,17 @@ use super::wire::{Said, Target};
 use crate::clock::Lots;
 use crate::rbac::User;
 
+/// What a request waits for.
+#[derive(Clone, Debug)]
+pub(crate) enum Question {
+    Webhook(Inquiry),
+    /// For the account of a new namespace, which is made for it.
+    Account,
+}
+
 /// What a webhook is to be asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct Inquiry {
     pub(crate) hook: String,
     pub(crate) review: Review,
     /// Whom to ask, or why nobody can be.
@@ -34,7 +42,12 @@ pub(crate) struct Hearing {
     pub(crate) warnings: Vec<String>,
     question: Option<Question>,
     heard: Vec<(String, Value, Said)>,
+    /// How often it has waited for an account.
+    waits: u32,
 }
+
+/// How often a request waits for an account before it is refused.
+const WAITS_MAX: u32 = 9;
 
 impl Hearing {
     pub(crate) fn of(user: User) -> Self {
@@ -46,6 +59,7 @@ impl Hearing {
             warnings: Vec::new(),
             question: None,
             heard: Vec::new(),
+            waits: 0,
         }
     }
 
@@ -68,8 +82,18 @@ impl Hearing {
         self.question.take()
     }
 
-    pub(crate) fn hear(&mut self, question: Question, said: Said) {
-        self.heard.push((question.hook, question.review.request, said));
+    pub(crate) fn hear(&mut self, inquiry: Inquiry, said: Said) {
+        self.heard.push((inquiry.hook, inquiry.review.request, said));
+    }
+
+    /// Whether it is worth while to wait for an account; then it does.
+    pub(crate) fn waits(&mut self) -> bool {
+        if self.waits == WAITS_MAX {
+            return false;
+        }
+        self.waits += 1;
+        self.question = Some(Question::Account);
+        true
     }
 
     /// Begins again from the beginning.

@@ -18,7 +18,7 @@ use crate::object;
 use crate::selector::LabelSelector;
 use crate::store::{Key, Store};
 
-pub(crate) use hearing::{Hearing, Question};
+pub(crate) use hearing::{Hearing, Inquiry, Question};
 pub(crate) use review::{Response, Review, judge};
 pub(crate) use wire::{Service, Services, Target, ask};
 

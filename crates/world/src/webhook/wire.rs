@@ -10,16 +10,15 @@ use axum::body::{Body, to_bytes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, USER_AGENT};
-use hyper::service::Service as _;
 use hyper_util::rt::TokioIo;
-use hyper_util::service::TowerToHyperService;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tower_service::Service as _;
 
-use super::{Hook, Question};
+use super::{Hook, Inquiry};
 use crate::object;
 use crate::store::{Key, Store};
 
@@ -127,10 +126,10 @@ fn endpoint(store: &Store, namespace: &str, name: &str, port: u16) -> Result<Soc
 }
 
 /// Asks, and waits no longer than the webhook is given.
-pub(crate) async fn ask(question: &Question) -> Said {
-    let target = question.target.as_ref().map_err(Clone::clone)?;
-    let secs = question.timeout_secs;
-    let body = question.review.to_value().to_string();
+pub(crate) async fn ask(inquiry: &Inquiry) -> Said {
+    let target = inquiry.target.as_ref().map_err(Clone::clone)?;
+    let secs = inquiry.timeout_secs;
+    let body = inquiry.review.to_value().to_string();
     let sent = tokio::time::timeout(Duration::from_secs(secs), send(target, secs, body));
     let failed = |why: &str| target.failed(why, secs);
     let answer = match sent.await {
@@ -177,8 +176,7 @@ async fn send(target: &Target, secs: u64, body: String) -> Result<Answer, String
         .map_err(|error| error.to_string())?;
     let answer = match &target.service {
         Some(Service::Here(router)) => {
-            let answer = TowerToHyperService::new(router.clone()).call(request).await;
-            let Ok(answer) = answer;
+            let Ok(answer) = router.clone().call(request).await;
             answer
         }
         Some(Service::At(address)) => send_over(TcpStream::connect(address).await, target, request).await?,

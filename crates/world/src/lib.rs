@@ -16,6 +16,7 @@ pub mod schema;
 pub mod selector;
 pub mod table;
 
+mod admission;
 mod api;
 mod clock;
 mod defaults;
@@ -26,6 +27,7 @@ mod serve;
 mod socket;
 mod store;
 mod strategy;
+mod webhook;
 
 use std::net::SocketAddr;
 
@@ -37,6 +39,7 @@ use api::Api;
 use failure::Failure;
 use faults::{FaultPlan, Faults, Seat};
 use life::Life;
+use webhook::Service;
 
 pub use socket::{ServeError, Served};
 
@@ -51,6 +54,21 @@ impl World {
     /// The same seed and time give the same world. Must be called where tokio runs: its clock is the world's.
     pub fn new(seed: u64, now: Timestamp) -> Self {
         Self { api: Api::new(seed, now), faults: Faults::none() }
+    }
+
+    /// Answers in this process for a service that webhooks are configured with: `namespace/name:port`, or the
+    /// `host:port` of a URL. Needs no socket, so it works on virtual time.
+    #[must_use]
+    pub fn with_webhook_service(self, name: &str, service: Router) -> Self {
+        self.api.state().services.insert(name.to_owned(), Service::Here(service));
+        self
+    }
+
+    /// Where a service is that webhooks are configured with, under the same names.
+    #[must_use]
+    pub fn with_service(self, name: &str, address: SocketAddr) -> Self {
+        self.api.state().services.insert(name.to_owned(), Service::At(address));
+        self
     }
 
     fn served(&self) -> faults::Served {
@@ -99,8 +117,8 @@ impl World {
     }
 
     /// Server-side apply of an object as somebody who may do everything; what it is then.
-    pub fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
-        self.api.apply(manager, object)
+    pub async fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
+        self.api.apply(manager, object).await
     }
 
     /// Lets the world's controllers work, for as long as this is awaited.

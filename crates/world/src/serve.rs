@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{Router, any};
 use futures::{StreamExt, stream};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use serde_json::Value;
 
 use crate::api::{Answer, Api, Call, Events, Peer};
@@ -52,6 +52,21 @@ pub(crate) fn respond(
         }
         Err(failure) => refuse(&failure),
     }
+}
+
+/// Tells a client what it should know beside the answer.
+pub(crate) fn warn(response: &mut Response, warnings: &[String]) {
+    for warning in warnings {
+        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", quoted(warning))) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+}
+
+/// In quotes, without what a header cannot hold.
+fn quoted(text: &str) -> String {
+    let plain: String = text.chars().filter(|letter| !letter.is_control()).collect();
+    format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 pub(crate) fn refuse(failure: &Failure) -> Response {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::read::Selection;
 use super::{Call, State, shown};
+use crate::admission::{Matter, Operation};
 use crate::failure::Failure;
 use crate::kinds::Resource;
 use crate::object;
@@ -22,6 +23,8 @@ pub(super) struct Options {
     pub(super) propagation_policy: Option<String>,
     pub(super) preconditions: Preconditions,
     pub(super) dry_run: Vec<String>,
+    /// The old way to say whether what an object owns stays.
+    pub(super) orphan_dependents: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -49,14 +52,53 @@ impl Options {
         Ok(options)
     }
 
-    /// The finalizer that lets the garbage collector see to what the object owns.
-    fn finalizer(&self) -> Option<&'static str> {
-        match self.propagation_policy.as_deref() {
-            Some("Foreground") => Some("foregroundDeletion"),
-            Some("Orphan") => Some("orphan"),
-            _ => None,
-        }
+    /// The finalizers with which the garbage collector sees to what the object owns.
+    fn finalizers(&self, resource: &Resource, object: &Value) -> Vec<String> {
+        let known = object::finalizers(object);
+        let (orphan, foreground) = match (self.orphan_dependents, self.propagation_policy.as_deref()) {
+            (Some(orphan), _) => (orphan, false),
+            (None, Some(policy)) => (policy == "Orphan", policy == "Foreground"),
+            (None, None) => (known.contains(&ORPHAN) || orphans(resource), known.contains(&FOREGROUND)),
+        };
+        let kept = known.into_iter().filter(|known| ![ORPHAN, FOREGROUND].contains(known));
+        let added = [(ORPHAN, orphan), (FOREGROUND, foreground)];
+        let added = added.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(finalizer, _)| finalizer);
+        kept.chain(added).map(str::to_owned).collect()
     }
+
+    /// As an object, the way admission sees it.
+    fn to_value(&self) -> Value {
+        let mut value = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
+        let mut preconditions = json!({});
+        if let Some(uid) = &self.preconditions.uid {
+            preconditions["uid"] = json!(uid);
+        }
+        if let Some(revision) = &self.preconditions.resource_version {
+            preconditions["resourceVersion"] = json!(revision);
+        }
+        let fields = [
+            ("gracePeriodSeconds", self.grace_period_seconds.map(|secs| json!(secs))),
+            ("preconditions", Some(preconditions).filter(|given| *given != json!({}))),
+            ("orphanDependents", self.orphan_dependents.map(|orphan| json!(orphan))),
+            ("propagationPolicy", self.propagation_policy.as_ref().map(|policy| json!(policy))),
+            ("dryRun", Some(json!(self.dry_run)).filter(|_| !self.dry_run.is_empty())),
+        ];
+        for (field, given) in fields {
+            if let Some(given) = given {
+                value[field] = given;
+            }
+        }
+        value
+    }
+}
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
+/// What some objects own stays by default, as it did before there was a choice.
+fn orphans(resource: &Resource) -> bool {
+    let kind = (&*resource.group, &*resource.kind);
+    matches!(kind, ("", "ReplicationController") | ("batch", "Job"))
 }
 
 impl State {
@@ -75,6 +117,7 @@ impl State {
         options: &Options,
     ) -> Result<(u16, Value), Failure> {
         let (key, object) = self.existing(place)?;
+        self.admit_deletion(&of_deletion(place, options), &object)?;
         self.delete_one(&place.resource, &key, &object, options).map(|answer| (200, answer))
     }
 
@@ -94,6 +137,10 @@ impl State {
             .filter(|(_, object)| selection.matches(object))
             .map(|(key, object)| (key.clone(), object))
             .collect();
+        // All are asked for before any is gone.
+        for (_, object) in &meant {
+            self.admit_deletion(&of_deletion(place, &options), object)?;
+        }
         for (key, object) in meant {
             self.delete_one(&place.resource, &key, &object, &options)?;
         }
@@ -110,16 +157,13 @@ impl State {
         check(resource, key, object, &options.preconditions)?;
         let dry_run = !options.dry_run.is_empty();
         let mut next = (**object).clone();
-        if let Some(finalizer) = options.finalizer() {
-            let mut finalizers: Vec<String> =
-                object::finalizers(object).into_iter().map(str::to_owned).collect();
-            if !finalizers.iter().any(|known| known == finalizer) {
-                finalizers.push(finalizer.to_owned());
-            }
-            object::set(&mut next, "finalizers", json!(finalizers));
+        let finalizers = options.finalizers(resource, object);
+        if finalizers != object::finalizers(object) {
+            let finalizers = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
+            object::set(&mut next, "finalizers", finalizers);
         }
         let grace = grace_of(resource, object, options);
-        if grace == 0 && object::finalizers(&next).is_empty() && !is_namespace(resource) {
+        if grace == 0 && object::finalizers(&next).is_empty() && !is_kept(resource, object) {
             if !dry_run {
                 self.store.remove(key);
             }
@@ -140,9 +184,10 @@ impl State {
         }
         let at = self.now().checked_add(SignedDuration::from_secs(grace)).unwrap_or_else(|_| self.now());
         object::set(next, "deletionTimestamp", object::time(at));
-        object::set(next, "deletionGracePeriodSeconds", json!(grace));
         if is_namespace(resource) {
-            next["status"]["phase"] = json!("Terminating");
+            object::put(next, &["status", "phase"], json!("Terminating"));
+        } else {
+            object::set(next, "deletionGracePeriodSeconds", json!(grace));
         }
         if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
             object::set(next, "generation", json!(generation + 1));
@@ -150,7 +195,28 @@ impl State {
     }
 }
 
-fn is_namespace(resource: &Resource) -> bool {
+/// How admission is told of a deletion.
+fn of_deletion<'a>(place: &'a Place, options: &Options) -> Matter<'a> {
+    Matter {
+        place,
+        operation: Operation::Delete,
+        kind: None,
+        options: options.to_value(),
+        dry_run: !options.dry_run.is_empty(),
+    }
+}
+
+/// A namespace is marked first, and gone when all that keeps it has let go.
+fn is_kept(resource: &Resource, object: &Value) -> bool {
+    is_namespace(resource) && !(object::is_terminating(object) && is_finalized(object))
+}
+
+/// Nothing keeps a namespace any more.
+pub(super) fn is_finalized(namespace: &Value) -> bool {
+    namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
+
+pub(super) fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.kind == "Namespace"
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admit::matter;
 use super::{Call, State};
+use crate::admission::{self, Matter, Operation};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::Subresource;
 use crate::object;
@@ -26,6 +28,7 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         match (part, verb) {
+            (Subresource::Finalize, Verb::Update) => self.update(place, query, call),
             (Subresource::Binding, Verb::Create) => self.bind(place, query, call),
             (Subresource::Eviction, Verb::Create) => self.evict(place, query, call),
             (Subresource::Log, Verb::Get)
@@ -75,6 +78,14 @@ impl State {
             "Scale".clone_into(&mut failure.details.kind);
             return Err(failure);
         }
+        let old_scale = scale_of(&old);
+        let mut scale = wanted.clone();
+        let matter =
+            Matter { kind: Some(["autoscaling", "v1", "Scale"]), ..matter(place, query, Operation::Update) };
+        self.admit(&matter, Some(&old_scale), &mut scale)?;
+        self.check_admission(&matter, Some(&old_scale), Some(&scale))?;
+        self.hearing.is_settled = true;
+        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(replicas);
         let mut new = (*old).clone();
         new["spec"]["replicas"] = json!(replicas);
         object::set(&mut new, "resourceVersion", json!(object::revision(wanted)));
@@ -85,16 +96,18 @@ impl State {
     }
 
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let binding = decode(call)?;
-        self.bind_to(place, query, object::text(&binding, &["target", "name"]))
+        self.bind_to(place, query, decode(call)?)
     }
 
     pub(super) fn bind_to(
         &mut self,
         place: &Place,
         query: &Query,
-        node: &str,
+        mut binding: Value,
     ) -> Result<(u16, Value), Failure> {
+        let matter = Matter { kind: Some(["", "v1", "Binding"]), ..matter(place, query, Operation::Create) };
+        self.admit_part(&matter, &mut binding)?;
+        let node = object::text(&binding, &["target", "name"]);
         let (key, pod) = self.existing(place)?;
         let assigned = object::text(&pod, &["spec", "nodeName"]);
         if !assigned.is_empty() {
@@ -110,6 +123,7 @@ impl State {
         }
         let mut new = (*pod).clone();
         new["spec"]["nodeName"] = json!(node);
+        admission::topology(&self.store, &mut new);
         let scheduled = json!({
             "type": "PodScheduled", "status": "True",
             "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
@@ -122,7 +136,10 @@ impl State {
     }
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let eviction = decode(call)?;
+        let mut eviction = decode(call)?;
+        let matter =
+            Matter { kind: Some(["policy", "v1", "Eviction"]), ..matter(place, query, Operation::Create) };
+        self.admit_part(&matter, &mut eviction)?;
         let (key, pod) = self.existing(place)?;
         let phase = object::text(&pod, &["status", "phase"]);
         // What does not run, or goes already, is nothing that a budget protects.

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admit::matter;
+use super::custom::DEFINITIONS;
+use super::delete::{is_finalized, is_namespace};
 use super::{Call, State, shown};
+use crate::admission::Operation;
+use crate::crd;
 use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::{Resource, Subresource};
@@ -70,17 +75,32 @@ impl State {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Failure::new(Reason::Unknown, message));
         }
-        self.name(&mut object);
-        self.check_namespace(place)?;
-        self.finish_new(&place.resource, &mut object);
-        self.check_new(&place.resource, &mut object)?;
+        self.check_namespace(place, &object)?;
+        self.complete_new(&place.resource, &mut object);
+        // What admission adds is nobody's.
+        let mut sent = object.clone();
+        self.prepare_new(&place.resource, &mut sent);
         let shape = self.shape(&place.resource);
-        patch::record_update(None, &mut object, manager, self.now(), None, &shape);
-        let key = Self::key(place, object::name(&object));
+        patch::record_update(None, &mut sent, manager, self.now(), None, &shape);
+        let managed = sent.pointer("/metadata/managedFields").cloned().unwrap_or_default();
+        object::set(&mut object, "managedFields", managed);
+        let key = self.admit_new(place, query, &mut object)?;
         if self.store.get(&key).is_some() {
             return Err(Failure::already_exists(&place.resource, &key.name));
         }
         Ok((201, self.store_or_show(query, &place.resource, key, object)))
+    }
+
+    /// Has everybody look at a new object who may have something to add or something against it.
+    fn admit_new(&mut self, place: &Place, query: &Query, object: &mut Value) -> Result<Key, Failure> {
+        let matter = matter(place, query, Operation::Create);
+        self.admit(&matter, None, object)?;
+        self.name(object);
+        self.prepare_new(&place.resource, object);
+        self.identify(&place.resource, object);
+        self.check_new(&place.resource, object)?;
+        self.check_admission(&matter, None, Some(object))?;
+        Ok(Self::key(place, object::name(object)))
     }
 
     /// What is wrong with a new object, and the last that the server adds to it.
@@ -96,7 +116,9 @@ impl State {
 
     /// Puts an object of the world's own into it.
     pub(super) fn insert(&mut self, resource: &Resource, mut object: Value) -> Arc<Value> {
-        self.finish_new(resource, &mut object);
+        self.complete_new(resource, &mut object);
+        self.prepare_new(resource, &mut object);
+        self.identify(resource, &mut object);
         let key = Key::new(&resource.qualified(), object::namespace(&object), object::name(&object));
         self.store.put(key, object)
     }
@@ -181,10 +203,9 @@ impl State {
             Err(_) => {
                 let mut object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
                 expect_namespace(place, &mut object)?;
-                self.check_namespace(place)?;
-                self.finish_new(&place.resource, &mut object);
-                self.check_new(&place.resource, &mut object)?;
-                let key = Self::key(place, object::name(&object));
+                self.check_namespace(place, &object)?;
+                self.complete_new(&place.resource, &mut object);
+                let key = self.admit_new(place, query, &mut object)?;
                 Ok((201, self.store_or_show(query, &place.resource, key, object)))
             }
         }
@@ -216,38 +237,50 @@ impl State {
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
         }
-        strategy::prepare_for_update(resource, place.subresource, old, &mut new);
-        defaults::complete(resource, &mut new);
-        self.fill_in(resource, &mut new);
-        self.allocate(resource, &mut new, Some(old));
-        self.define(resource, &mut new)?;
-        keep_what_is_the_servers(old, &mut new);
-        if strategy::has_generation(resource) {
-            let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-            let changed = i64::from(strategy::changes_spec(old, &new));
-            object::set(&mut new, "generation", json!(generation + changed));
+        self.finish_changed(place, old, &mut new)?;
+        if let Writer::Update(manager) = writer {
+            let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
+            patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
         }
-        object::set(&mut new, "resourceVersion", json!(object::revision(old)));
-        say_kind(resource, &mut new);
+        let matter = matter(place, query, Operation::Update);
+        if self.admit(&matter, Some(old), &mut new)? {
+            self.finish_changed(place, old, &mut new)?;
+        }
         let mut causes = names::validate_update(resource, &new, old);
         causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
         if !causes.is_empty() {
             return Err(Failure::invalid(resource, &key.name, causes));
         }
-        if let Writer::Update(manager) = writer {
-            let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
-            patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
-        }
+        self.check_admission(&matter, Some(old), Some(&new))?;
         if new == **old {
             return Ok((200, shown(resource, old)));
         }
-        if is_over(&new) && !query.dry_run {
+        if is_over(resource, &new) && !query.dry_run {
             let last = self.store.remove(key).unwrap_or_else(|| old.clone());
             let revision = object::revision(&last).to_owned();
             object::set(&mut new, "resourceVersion", json!(revision));
             return Ok((200, shown(resource, &new)));
         }
         Ok((200, self.store_or_show(query, resource, key.clone(), new)))
+    }
+
+    /// What the server makes of a changed object.
+    fn finish_changed(&self, place: &Place, old: &Value, new: &mut Value) -> Result<(), Failure> {
+        let resource = &place.resource;
+        strategy::prepare_for_update(resource, place.subresource, old, new);
+        defaults::complete(resource, new);
+        self.fill_in(resource, new);
+        self.allocate(resource, new, Some(old));
+        self.define(resource, new)?;
+        keep_what_is_the_servers(old, new);
+        if strategy::has_generation(resource) {
+            let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+            let changed = i64::from(strategy::changes_spec(old, new));
+            object::set(new, "generation", json!(generation + changed));
+        }
+        object::set(new, "resourceVersion", json!(object::revision(old)));
+        say_kind(resource, new);
+        Ok(())
     }
 
     fn store_or_show(&mut self, query: &Query, resource: &Resource, key: Key, object: Value) -> Value {
@@ -302,40 +335,66 @@ impl State {
     }
 
     /// Objects are made only in namespaces that are there to stay.
-    fn check_namespace(&self, place: &Place) -> Result<(), Failure> {
+    fn check_namespace(&self, place: &Place, object: &Value) -> Result<(), Failure> {
         let Some(name) = &place.namespace else { return Ok(()) };
         let Some(resource) = self.kinds.find("", "v1", "namespaces") else { return Ok(()) };
         match self.store.get(&Key::new("namespaces", "", name)) {
             None => Err(Failure::not_found(resource, name)),
-            Some(namespace) if object::is_terminating(&namespace) => Err(Failure::new(
-                Reason::Forbidden,
-                format!("unable to create new content in namespace {name} because it is being terminated"),
-            )),
+            Some(namespace) if object::is_terminating(&namespace) => {
+                let why = format!(
+                    "unable to create new content in namespace {name} because it is being terminated"
+                );
+                let mut failure = matter(place, &Query::default(), Operation::Create).refuse(object, &why);
+                failure.details.causes.push(Cause {
+                    reason: CauseReason::NamespaceTerminating,
+                    field: "metadata.namespace".to_owned(),
+                    message: format!("namespace {name} is being terminated"),
+                });
+                Err(failure)
+            }
             Some(_) => Ok(()),
         }
     }
 
-    /// What the server adds to every new object.
-    fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
+    /// What is read into every new object, as it comes in.
+    fn complete_new(&self, resource: &Resource, object: &mut Value) {
         say_kind(resource, object);
         defaults::complete(resource, object);
+        if resource.qualified() == DEFINITIONS {
+            crd::default(object);
+        }
+        self.fill_in(resource, object);
+        for field in
+            ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"]
+        {
+            object::set(object, field, Value::Null);
+        }
+    }
+
+    /// What the server makes of a new object.
+    fn prepare_new(&self, resource: &Resource, object: &mut Value) {
         strategy::prepare_for_create(resource, object);
         self.fill_in(resource, object);
+        let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
+        object::set(object, "generation", generation);
+    }
+
+    /// From here on it is that object and no other.
+    fn identify(&mut self, resource: &Resource, object: &mut Value) {
+        say_kind(resource, object);
         self.allocate(resource, object, None);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));
         strategy::finish_new(resource, object);
-        let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
-        object::set(object, "generation", generation);
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-            object::set(object, field, Value::Null);
-        }
     }
 }
 
 /// What was only waiting for its last finalizer.
-fn is_over(object: &Value) -> bool {
+fn is_over(resource: &Resource, object: &Value) -> bool {
+    if is_namespace(resource) && !is_finalized(object) {
+        return false;
+    }
     let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     object::is_terminating(object) && object::finalizers(object).is_empty() && grace.unwrap_or(0) == 0
 }

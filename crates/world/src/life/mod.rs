@@ -4,15 +4,21 @@
 //! what to write. The loop is one task that takes one object at a time, controllers in their order and objects in
 //! the order in which they came up, so that the same world lives the same life.
 
+mod accounts;
 mod cronjobs;
 mod daemonsets;
 mod deployments;
+mod expiry;
+mod garbage;
 mod history;
 mod jobs;
+mod namespaces;
 mod owned;
 mod pods;
+mod protection;
 mod replicasets;
 mod report;
+mod roles;
 mod statefulsets;
 mod view;
 
@@ -70,7 +76,20 @@ impl Decision {
 /// Every controller of a cluster, in the order in which they get to work: those that others wait for come first, so
 /// that the others look once at all that has come of it.
 pub(crate) fn controllers() -> Vec<Box<dyn Controller>> {
-    workloads()
+    [housekeeping(), workloads()].into_iter().flatten().collect()
+}
+
+/// Those that tidy up.
+fn housekeeping() -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(namespaces::Namespaces),
+        Box::new(accounts::Accounts),
+        Box::new(accounts::Certificates),
+        Box::new(roles::Roles),
+        Box::new(protection::Protection),
+        Box::new(garbage::Garbage),
+        Box::new(expiry::Expiry),
+    ]
 }
 
 /// Those that make pods.

@@ -13,7 +13,6 @@ use crate::defaults;
 use crate::failure::{Failure, Reason};
 use crate::kinds::Resource;
 use crate::patch;
-use crate::rbac::User;
 use crate::request::{Place, Query};
 use crate::webhook::{self, Hearing, Hook, Inquiry, Phase, Question, Response, Review, Target};
 
@@ -27,10 +26,9 @@ impl Api {
     /// Performs something under the lock, and asks webhooks without it, for as long as there is something to ask.
     pub(super) async fn hear<T>(
         &self,
-        user: User,
+        mut hearing: Hearing,
         mut perform: impl FnMut(&mut State) -> Result<T, Failure>,
     ) -> Told<T> {
-        let mut hearing = Hearing::of(user);
         loop {
             let (result, question);
             (result, question, hearing) = self.state().under(hearing, &mut perform);

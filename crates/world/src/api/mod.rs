@@ -108,8 +108,8 @@ impl Api {
 
     /// Writes in the name of a controller of the world's own.
     pub(crate) async fn act(&self, manager: &str, act: Act) -> Result<Value, Failure> {
-        let user = access::controller(manager);
-        self.hear(user, |state| state.act(manager, act.clone())).await.0
+        let hearing = Hearing::hurried(access::controller(manager));
+        self.hear(hearing, |state| state.act(manager, act.clone())).await.0
     }
 
     pub(crate) async fn call(&self, call: &Call) -> Told<Answer> {
@@ -118,7 +118,7 @@ impl Api {
             Err(failure) => (Err(failure), Vec::new()),
             Ok(Begun::Resource(verb, place, query)) => {
                 let perform = |state: &mut State| state.perform(verb, &place, &query, call);
-                let (performed, warnings) = self.hear(call.user.clone(), perform).await;
+                let (performed, warnings) = self.hear(Hearing::of(call.user.clone()), perform).await;
                 let answer =
                     |(code, object)| if code == 204 { Answer::Nothing } else { Answer::Object(code, object) };
                 (performed.map(answer), warnings)

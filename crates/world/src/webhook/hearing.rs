@@ -63,6 +63,11 @@ impl Hearing {
         }
     }
 
+    /// Of one who makes accounts, too: they do not wait for each other, but look again.
+    pub(crate) fn hurried(user: User) -> Self {
+        Self { waits: WAITS_MAX, ..Self::of(user) }
+    }
+
     /// In the name of nobody: what the world does to itself.
     pub(crate) fn none() -> Self {
         Self::of(User { name: String::new(), groups: Vec::new() })

@@ -1,15 +1,21 @@
 //! All objects, each change under a revision of its own, and the changes of late.
 //!
 //! The log is what watches read and what lets a list be made as of a revision that has passed. Revisions that
-//! the log no longer reaches are gone, as after a compaction of etcd.
+//! the log no longer reaches are gone, as after a compaction of etcd. What was written long ago is packed: see
+//! [`slot`].
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
 use tokio::sync::watch;
 
+mod slot;
+mod trace;
+
 use crate::object;
+use slot::{Slot, Slots};
+use trace::Trace;
 
 /// Where an object is kept. The order is that of lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,17 +48,47 @@ pub(crate) struct Change {
     pub(crate) after: Option<Arc<Value>>,
 }
 
+/// A change as the log keeps it.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    pub(crate) revision: u64,
+    pub(crate) key: Key,
+    before: Option<Slot>,
+    after: Option<Slot>,
+}
+
+impl Logged {
+    pub(crate) fn change(&self) -> Change {
+        Change {
+            revision: self.revision,
+            key: self.key.clone(),
+            before: self.before.as_ref().map(Slot::open),
+            after: self.after.as_ref().map(Slot::open),
+        }
+    }
+}
+
 /// So many changes are kept for watches and lists of the past.
 const CHANGES_MAX: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
-    objects: BTreeMap<Key, Arc<Value>>,
-    changes: VecDeque<Change>,
+    objects: BTreeMap<Key, Slot>,
+    slots: Slots,
+    changes: VecDeque<Logged>,
     /// The last revision of which the log knows nothing any more.
     compacted: u64,
     latest: watch::Sender<u64>,
+    /// Who has an owner of this uid.
+    owned: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    /// The pods that are bound to a node.
+    bound: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    /// When a resource changed last.
+    touched: BTreeMap<Arc<str>, u64>,
+    /// What the world's own controllers have not been told yet. `None` where there are none.
+    untold: Option<Vec<Change>>,
+    trace: Option<Trace>,
 }
 
 /// The revision asked for is no longer known.
@@ -66,10 +102,25 @@ impl Store {
         Self {
             revision: 1,
             objects: BTreeMap::new(),
+            slots: Slots::default(),
             changes: VecDeque::new(),
             compacted: 0,
             latest: watch::Sender::new(1),
+            owned: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            untold: None,
+            trace: None,
         }
+    }
+
+    /// Takes down every change from now on.
+    pub(crate) fn begin_trace(&mut self) {
+        self.trace.get_or_insert_default();
+    }
+
+    pub(crate) fn trace(&self) -> &str {
+        self.trace.as_ref().map_or("", Trace::text)
     }
 
     pub(crate) fn revision(&self) -> u64 {
@@ -81,8 +132,43 @@ impl Store {
         self.latest.subscribe()
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
-        self.objects.get(key)
+    /// Wakes whoever waits for changes, though there is none.
+    pub(crate) fn nudge(&self) {
+        self.latest.send_replace(self.revision);
+    }
+
+    /// The revision under which a resource changed last; 0 for never.
+    pub(crate) fn touched(&self, resource: &str) -> u64 {
+        self.touched.get(resource).copied().unwrap_or(0)
+    }
+
+    /// What has happened since this was asked last: the first time, all that is there.
+    pub(crate) fn take_untold(&mut self) -> Vec<Change> {
+        if let Some(untold) = &mut self.untold {
+            return std::mem::take(untold);
+        }
+        self.untold = Some(Vec::new());
+        let there = self.objects.iter().map(|(key, object)| Change {
+            revision: self.revision,
+            key: key.clone(),
+            before: None,
+            after: Some(object.open()),
+        });
+        there.collect()
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Value>> {
+        self.objects.get(key).map(Slot::open)
+    }
+
+    /// Those that name this uid among their owners.
+    pub(crate) fn owned_by(&self, uid: &str) -> impl Iterator<Item = &Key> {
+        self.owned.get(uid).into_iter().flatten()
+    }
+
+    /// The pods that are bound to a node.
+    pub(crate) fn bound_to(&self, node: &str) -> impl Iterator<Item = &Key> {
+        self.bound.get(node).into_iter().flatten()
     }
 
     /// In the order of namespace and name.
@@ -90,9 +176,21 @@ impl Store {
         &'a self,
         resource: &'a str,
         namespace: Option<&'a str>,
-    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> {
+    ) -> impl Iterator<Item = (&'a Key, Arc<Value>)> {
         let first = Key::new(resource, namespace.unwrap_or_default(), "");
-        self.objects.range(first..).take_while(move |(key, _)| key.is_in(resource, namespace))
+        let all = self.objects.range(first..).take_while(move |(key, _)| key.is_in(resource, namespace));
+        all.map(|(key, object)| (key, object.open()))
+    }
+
+    /// The same without a look at the objects.
+    pub(crate) fn keys<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Key> {
+        let first = Key::new(resource, namespace.unwrap_or_default(), "");
+        let from = self.objects.range(first..).map(|(key, _)| key);
+        from.take_while(move |key| key.is_in(resource, namespace))
     }
 
     /// The same as it was at a revision.
@@ -105,20 +203,20 @@ impl Store {
         if revision < self.compacted {
             return Err(TooOld { oldest: self.compacted });
         }
-        let mut then: BTreeMap<Key, Arc<Value>> =
-            self.list(resource, namespace).map(|(key, object)| (key.clone(), object.clone())).collect();
+        let mut then: BTreeMap<&Key, &Slot> =
+            self.keys(resource, namespace).filter_map(|key| Some((key, self.objects.get(key)?))).collect();
         let undone = self.changes.iter().rev().take_while(|change| change.revision > revision);
         for change in undone.filter(|change| change.key.is_in(resource, namespace)) {
             match &change.before {
-                Some(before) => then.insert(change.key.clone(), before.clone()),
+                Some(before) => then.insert(&change.key, before),
                 None => then.remove(&change.key),
             };
         }
-        Ok(then)
+        Ok(then.into_iter().map(|(key, object)| (key.clone(), object.open())).collect())
     }
 
     /// All changes after a revision, the oldest first.
-    pub(crate) fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Change>, TooOld> {
+    pub(crate) fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Logged>, TooOld> {
         if revision < self.compacted {
             return Err(TooOld { oldest: self.compacted });
         }
@@ -131,30 +229,43 @@ impl Store {
         self.revision += 1;
         object::set_revision(&mut object, self.revision);
         let after = Arc::new(object);
-        let before = self.objects.insert(key.clone(), after.clone());
-        self.log(Change { revision: self.revision, key, before, after: Some(after.clone()) });
+        let slot = self.slots.keep(after.clone());
+        let before = self.objects.insert(key.clone(), slot.clone());
+        let change = Change {
+            revision: self.revision,
+            key,
+            before: before.as_ref().map(Slot::open),
+            after: Some(after.clone()),
+        };
+        self.log(change, before, Some(slot));
         after
     }
 
     /// Removes an object; what it was, under the revision of its end.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
-        let before = self.objects.remove(key)?;
+        let before = self.objects.remove(key)?.open();
         self.revision += 1;
         let mut last = (*before).clone();
         object::set_revision(&mut last, self.revision);
         let last = Arc::new(last);
         // A watch shows the object as it was last, under the revision of its end.
-        self.log(Change {
-            revision: self.revision,
-            key: key.clone(),
-            before: Some(last.clone()),
-            after: None,
-        });
+        let slot = self.slots.keep(last.clone());
+        let change =
+            Change { revision: self.revision, key: key.clone(), before: Some(last.clone()), after: None };
+        self.log(change, Some(slot), None);
         Some(last)
     }
 
-    fn log(&mut self, change: Change) {
-        self.changes.push_back(change);
+    fn log(&mut self, change: Change, before: Option<Slot>, after: Option<Slot>) {
+        self.index(&change);
+        self.touched.insert(change.key.resource.clone(), change.revision);
+        if let Some(trace) = &mut self.trace {
+            trace.write(&change);
+        }
+        self.changes.push_back(Logged { revision: change.revision, key: change.key.clone(), before, after });
+        if let Some(untold) = &mut self.untold {
+            untold.push(change);
+        }
         while self.changes.len() > CHANGES_MAX {
             if let Some(gone) = self.changes.pop_front() {
                 self.compacted = gone.revision;
@@ -163,11 +274,49 @@ impl Store {
         self.latest.send_replace(self.revision);
     }
 
+    fn index(&mut self, change: &Change) {
+        let Change { key, before, after, .. } = change;
+        let owners = |object: &Option<Arc<Value>>| -> BTreeSet<Arc<str>> {
+            object
+                .iter()
+                .flat_map(|object| object::owners(object))
+                .map(|owner| Arc::from(owner.uid))
+                .collect()
+        };
+        let node = |object: &Option<Arc<Value>>| -> BTreeSet<Arc<str>> {
+            let object = object.as_ref().filter(|_| *key.resource == *"pods");
+            let name = object.map(|object| object::text(object, &["spec", "nodeName"]));
+            name.filter(|name| !name.is_empty()).map(Arc::from).into_iter().collect()
+        };
+        reindex(&mut self.owned, key, &owners(before), owners(after));
+        reindex(&mut self.bound, key, &node(before), node(after));
+    }
+
     /// Forgets all that happened up to now.
     pub(crate) fn compact(&mut self) {
         self.changes.clear();
         self.compacted = self.revision;
         self.latest.send_replace(self.revision);
+    }
+}
+
+/// Files a key under the words it has now, and no longer under those it had.
+fn reindex(
+    index: &mut BTreeMap<Arc<str>, BTreeSet<Key>>,
+    key: &Key,
+    before: &BTreeSet<Arc<str>>,
+    after: BTreeSet<Arc<str>>,
+) {
+    for word in before.difference(&after) {
+        if let Some(keys) = index.get_mut(word) {
+            keys.remove(key);
+            if keys.is_empty() {
+                index.remove(word);
+            }
+        }
+    }
+    for word in after {
+        index.entry(word).or_default().insert(key.clone());
     }
 }
 

@@ -57,7 +57,7 @@ impl Events {
             let there = state.store.list(&resource, place.namespace.as_deref());
             let seen = there.filter(|(_, object)| selection.matches(object));
             let form = Form::new(&state, &place, tables);
-            ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(object))));
+            ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(&object))));
             if query.initial_events {
                 let mut end = bookmark(&place, current);
                 end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
@@ -82,6 +82,10 @@ impl Events {
             ends: now + query.timeout_secs.map_or(LASTS, Duration::from_secs),
             has_ended: false,
         })
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
     }
 
     /// The next event, or nothing once the watch is over.
@@ -127,7 +131,7 @@ impl Events {
                 for change in changes {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
-                        self.ready.extend(told(&form, &self.selection, change));
+                        self.ready.extend(told(&form, &self.selection, &change.change()));
                     }
                 }
             }

@@ -16,10 +16,12 @@ pub mod selector;
 pub mod table;
 
 mod api;
+mod body;
 mod clock;
 mod defaults;
 mod life;
 mod object;
+mod proto;
 mod request;
 mod serve;
 mod store;

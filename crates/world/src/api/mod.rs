@@ -2,6 +2,7 @@
 
 mod access;
 mod act;
+mod bodies;
 mod custom;
 mod delete;
 mod parts;
@@ -59,6 +60,29 @@ pub(crate) struct Call {
     pub(crate) agent: String,
     pub(crate) user: User,
     pub(crate) body: Vec<u8>,
+    pub(crate) warnings: Warnings,
+}
+
+/// What is said to whoever asks beside the answer, whatever that is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// In order, each once.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Call {
+    fn warn<'a>(&self, texts: impl Iterator<Item = &'a str>) {
+        let mut said = self.warnings.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for text in texts {
+            if !said.iter().any(|known| known == text) {
+                said.push(text.to_owned());
+            }
+        }
+    }
 }
 
 /// What the API says.
@@ -101,7 +125,7 @@ impl Api {
     pub(crate) fn call(&self, call: &Call) -> Result<Answer, Failure> {
         let query = Query::parse(&call.query)?;
         if let Some(kind) = review_of(&call.path).filter(|_| call.method == Method::POST) {
-            let review = self.state().review(kind, call)?;
+            let review = self.state().review(kind, &query, call)?;
             return Ok(review.map_or(Answer::NoPage, |review| Answer::Object(201, review)));
         }
         let target = Target::parse(&call.path, &self.state().kinds)?;

@@ -13,7 +13,12 @@ use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 use crate::store::Key;
 
-use super::write::{PatchKind, Writer, decode, decode_patch, manager};
+use super::bodies::{patch_of, resource_of};
+use super::delete::Options;
+use super::write::{PatchKind, Writer, manager};
+
+/// A scale is the same for all that have one.
+const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -32,16 +37,17 @@ impl State {
                 self.existing(place).map(|(_, object)| (200, scale_of(&object)))
             }
             (Subresource::Scale, Verb::Update) => {
-                let wanted = decode(call)?;
+                let wanted = self.part_of(SCALE.0, SCALE.1, query, call)?;
                 self.rescale(place, query, call, &wanted)
             }
             (Subresource::Scale, Verb::Patch) => {
-                let (kind, body) = (PatchKind::parse(&call.content_type)?, decode_patch(call)?);
+                let given = patch_of(query, call)?;
                 let scale = scale_of(&self.existing(place)?.1);
-                let wanted = match kind {
-                    PatchKind::Json => patch::json_patch(&scale, &body)?,
-                    _ => patch::merge_patch(&scale, &body)?,
+                let wanted = match given.kind {
+                    PatchKind::Json => patch::json_patch(&scale, &given.body)?,
+                    _ => patch::merge_patch(&scale, &given.body)?,
                 };
+                let wanted = self.patched(&resource_of(SCALE.0, SCALE.1), given, wanted, call)?;
                 self.rescale(place, query, call, &wanted)
             }
             _ => Err(Failure::new(
@@ -80,7 +86,7 @@ impl State {
     }
 
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let binding = decode(call)?;
+        let binding = self.part_of("v1", "Binding", query, call)?;
         self.bind_to(place, query, object::text(&binding, &["target", "name"]))
     }
 
@@ -117,7 +123,7 @@ impl State {
     }
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let eviction = decode(call)?;
+        let eviction = self.part_of("policy/v1", "Eviction", query, call)?;
         let (key, pod) = self.existing(place)?;
         let phase = object::text(&pod, &["status", "phase"]);
         // What does not run, or goes already, is nothing that a budget protects.
@@ -126,10 +132,12 @@ impl State {
         if let Some((budget_key, budget)) = budget {
             self.draw(&budget_key, &budget, &key, query)?;
         }
-        let options = eviction.get("deleteOptions").map(Value::to_string).unwrap_or_default();
-        let call = Call { body: options.into_bytes(), ..call.clone() };
+        let mut options = eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), Options::read)?;
+        if query.dry_run {
+            options.dry_run = vec!["All".to_owned()];
+        }
         let whole = Place { subresource: None, ..place.clone() };
-        self.delete(&whole, query, &call)?;
+        self.delete_object(&whole, &options)?;
         Ok((201, success(201)))
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::bodies::patch_of;
 use super::{Call, State, shown};
 use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
@@ -34,7 +35,7 @@ impl PatchKind {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
-            "application/apply-patch+yaml" | "application/apply-patch+json" => Ok(Self::Apply),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
             _ => Err(Failure::unhandled(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
         }
     }
@@ -54,7 +55,8 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        self.create_object(place, query, manager(query, call), decode(call)?)
+        let object = self.object_of(&place.resource, query, call)?;
+        self.create_object(place, query, manager(query, call), object)
     }
 
     pub(super) fn create_object(
@@ -107,7 +109,8 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        self.update_object(place, query, manager(query, call), decode(call)?)
+        let object = self.object_of(&place.resource, query, call)?;
+        self.update_object(place, query, manager(query, call), object)
     }
 
     pub(super) fn update_object(
@@ -138,23 +141,25 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        let kind = PatchKind::parse(&call.content_type)?;
-        let body = decode_patch(call)?;
-        if kind == PatchKind::Apply {
-            return self.apply(place, query, &body);
+        let given = patch_of(query, call)?;
+        if given.kind == PatchKind::Apply {
+            given.check_applied(call)?;
+            return self.apply(place, query, &given.body);
         }
+        let body = &given.body;
         let (key, old) = self.existing(place)?;
         let shown_old = shown(&place.resource, &old);
-        let new = match kind {
-            PatchKind::Json => patch::json_patch(&shown_old, &body)?,
+        let new = match given.kind {
+            PatchKind::Json => patch::json_patch(&shown_old, body)?,
             PatchKind::Strategic if strategy::is_custom(&place.resource) => {
                 return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
             }
             PatchKind::Strategic => {
-                patch::strategic_merge_patch(&shown_old, &body, &Shape::built_in(&place.resource))?
+                patch::strategic_merge_patch(&shown_old, body, &Shape::built_in(&place.resource))?
             }
-            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, &body)?,
+            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, body)?,
         };
+        let new = self.patched(&place.resource, given, new, call)?;
         self.replace(place, query, Writer::Update(manager(query, call)), &key, &old, new)
     }
 
@@ -266,7 +271,7 @@ impl State {
     }
 
     /// An object that says what it is must be what is asked for.
-    fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+    pub(super) fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
         let expected = resource.api_version();
         let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
         let (api_version, kind) =
@@ -357,31 +362,6 @@ fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
         let kept = old.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
         object::set(new, field, kept.unwrap_or_default());
     }
-}
-
-pub(super) fn decode(call: &Call) -> Result<Value, Failure> {
-    match call.content_type.split(';').next().unwrap_or_default().trim() {
-        "" | "application/json" => {}
-        _ => {
-            return Err(Failure::new(
-                Reason::UnsupportedMediaType,
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
-    }
-    let object: Value = serde_json::from_slice(&call.body).map_err(|error| {
-        Failure::bad_request(format!("the object provided is unrecognized (must be of type Object): {error}"))
-    })?;
-    if object.is_object() {
-        return Ok(object);
-    }
-    Err(Failure::bad_request("the object provided is unrecognized (must be of type Object)"))
-}
-
-pub(super) fn decode_patch(call: &Call) -> Result<Value, Failure> {
-    serde_json::from_slice(&call.body)
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
 }
 
 /// An object is kept with what it is, whether or not its author said so.

@@ -1,5 +1,7 @@
 //! JSON read into Go's types: with what they do not know told and dropped, and Go's words for what does not fit.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -86,24 +88,22 @@ impl Reader {
             Json::Object(fields) => fields,
             Json::Null => return Ok(()),
             other => {
-                let short = message.short_name();
-                self.misfit(other.go_kind(), &format!("v1.{short}"));
+                self.misfit(other.go_kind(), &message.go_text());
                 return Ok(());
             }
         };
         if !slot.is_object() {
             *slot = json!({});
         }
-        let mut seen: Vec<&str> = Vec::new();
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
         for (key, json) in fields {
             let Some((way, field)) = message.find(&TABLE, key) else {
                 self.mind("unknown", key);
                 continue;
             };
-            if seen.contains(&key.as_str()) {
+            if !seen.insert(key) {
                 self.mind("duplicate", key);
             }
-            seen.push(key);
             let Some(slots) = slot.as_object_mut() else { return Ok(()) };
             let slot = slots.entry(key.clone()).or_insert(Value::Null);
             let within = std::mem::replace(&mut self.within, message.short_name().to_owned());
@@ -159,12 +159,11 @@ impl Reader {
                 if !slot.is_object() {
                     *slot = json!({});
                 }
-                let mut seen: Vec<&str> = Vec::new();
+                let mut seen: BTreeSet<&str> = BTreeSet::new();
                 for (key, json) in fields {
-                    if seen.contains(&key.as_str()) {
+                    if !seen.insert(key) {
                         self.mind("duplicate", key);
                     }
-                    seen.push(key);
                     let mut value = Value::Null;
                     self.at(&format!(".{key}"), |reader| reader.value(of, json, &mut value))?;
                     if value.is_null() && matches!(**of, Type::Bytes) {
@@ -317,7 +316,7 @@ fn schema(json: &Json) -> Result<Value, String> {
 
 fn illegal_base64(text: &str, error: &base64::DecodeError) -> String {
     let at = match error {
-        base64::DecodeError::InvalidByte(at, _) | base64::DecodeError::InvalidLastSymbol(at, _) => *at,
+        base64::DecodeError::InvalidByte(at, _) => *at,
         _ => text.len(),
     };
     format!("illegal base64 data at input byte {at}")

@@ -13,10 +13,12 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::body::quantity;
+use table::Field;
 use wire::{Reader, Wire};
 
 pub(crate) use form::complete;
-pub(crate) use table::{Field, Message, TABLE, Table, Type};
+pub(crate) use table::{Message, TABLE, Type};
+
 
 const MAGIC: &[u8] = b"k8s\0";
 

@@ -193,7 +193,7 @@ impl Message {
     }
 
     /// `v1.Pod`.
-    fn go_text(&self) -> String {
+    pub(crate) fn go_text(&self) -> String {
         self.name.split_once('.').map(|(_, rest)| rest.to_owned()).unwrap_or_default()
     }
 

@@ -92,6 +92,11 @@ impl World {
         Life::new(self.api.clone(), life::controllers()).live().await;
     }
 
+    /// The revision of the last change.
+    pub fn revision(&self) -> u64 {
+        self.api.state().store.revision()
+    }
+
     /// Takes down every change from now on, for [`World::trace`].
     pub fn begin_trace(&self) {
         self.api.state().store.begin_trace();

@@ -93,9 +93,9 @@ pub(crate) fn fetch(folder: &str, modules: &[&str]) -> Result<Fetched, StepError
             None => Err(StepError::Output { command, message: said }),
         };
     }
-    let read: Result<Vec<Module>, _> = serde_json::Deserializer::from_slice(&fetched.stdout).into_iter().collect();
-    read.map(Fetched::Modules)
-        .map_err(|error| StepError::Output { command, message: error.to_string() })
+    let read: Result<Vec<Module>, _> =
+        serde_json::Deserializer::from_slice(&fetched.stdout).into_iter().collect();
+    read.map(Fetched::Modules).map_err(|error| StepError::Output { command, message: error.to_string() })
 }
 
 const NO_GO: &str = "Go is not installed; get it from https://go.dev/dl or with your package manager";

@@ -152,9 +152,10 @@ mod tests {
              \tSkip string `json:\"-\"`\n}\n\n// +protobuf.nullable=true\n\ntype Flat []string\n\n\
              // +protobuf.nullable=true\ntype Crew []string\n\ntype Old = Crew // of old\n",
         );
-        let imports: BTreeMap<String, String> = [("intstr", "k8s.io/a/intstr"), ("metav1", "k8s.io/m/meta/v1")]
-            .map(|(alias, path)| (alias.to_owned(), path.to_owned()))
-            .into();
+        let imports: BTreeMap<String, String> =
+            [("intstr", "k8s.io/a/intstr"), ("metav1", "k8s.io/m/meta/v1")]
+                .map(|(alias, path)| (alias.to_owned(), path.to_owned()))
+                .into();
         let field = |number, name: &str, type_: &str| Field {
             number,
             name: name.to_owned(),

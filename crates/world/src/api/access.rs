@@ -86,12 +86,7 @@ impl State {
     }
 
     /// Answers questions about access, which are asked as objects that nobody keeps.
-    pub(super) fn review(
-        &self,
-        plural: &str,
-        query: &Query,
-        call: &Call,
-    ) -> Result<Option<Value>, Failure> {
+    pub(super) fn review(&self, plural: &str, query: &Query, call: &Call) -> Result<Option<Value>, Failure> {
         let Some((_, api_version, kind)) = REVIEWS.iter().find(|(of, _, _)| *of == plural) else {
             return Ok(None);
         };

@@ -76,8 +76,8 @@ impl State {
                  application/yaml",
             ));
         }
-        let mut read = body::custom(format, bytes)
-            .map_err(|unreadable| unreadable.as_a(&resource.kind, bytes))?;
+        let mut read =
+            body::custom(format, bytes).map_err(|unreadable| unreadable.as_a(&resource.kind, bytes))?;
         let (said, expected) = (object::text(&read.value, &["apiVersion"]), resource.api_version());
         if said != expected {
             return Err(Failure::bad_request(format!(
@@ -135,6 +135,44 @@ impl State {
         Ok(read.value)
     }
 
+    /// What is applied must be what the kind's type knows.
+    pub(super) fn check_declared(&self, resource: &Resource, applied: &Value) -> Result<(), Failure> {
+        let is_said = |field, expected: &str| object::text(applied, &[field]) == expected;
+        let is_meant = is_said("apiVersion", &resource.api_version()) && is_said("kind", &resource.kind);
+        if strategy::is_custom(resource) || !is_meant {
+            return Ok(());
+        }
+        let complaints = match self.retyped(resource, applied.clone()) {
+            Err(why) => vec![why],
+            Ok(read) => {
+                let unknown = read.strict.iter().filter_map(|told| told.strip_prefix("unknown field \""));
+                let unknown: Vec<String> =
+                    unknown.map(|path| format!(".{}", path.trim_end_matches('"'))).collect();
+                let told = first_of_each(&unknown).into_iter();
+                told.map(|path| format!("{path}: field not declared in schema")).collect()
+            }
+        };
+        let said = match &complaints[..] {
+            [] => return Ok(()),
+            [one] => one.clone(),
+            several => format!("errors:\n  {}", several.join("\n  ")),
+        };
+        let (namespace, name) = (object::namespace(applied), object::name(applied));
+        let Resource { group, version, kind, .. } = resource;
+        let kind = format!("{group}/{version}, Kind={kind}");
+        let message = format!("failed to create typed patch object ({namespace}/{name}; {kind}): {said}");
+        Err(Failure::new(Reason::Unknown, message))
+    }
+
+    /// What an apply made of an object, as its kind's type holds it.
+    pub(super) fn settled(&self, resource: &Resource, object: Value) -> Value {
+        match self.retyped(resource, object.clone()) {
+            Ok(read) => read.value,
+            // Whatever does not fit was there before, and has been let be.
+            Err(_) => object,
+        }
+    }
+
     /// An object as its kind's type holds it.
     pub(super) fn retyped(&self, resource: &Resource, mut object: Value) -> Result<Read, String> {
         if strategy::is_custom(resource) {
@@ -148,6 +186,23 @@ impl State {
             None => Ok(Read { value: object, strict: Vec::new() }),
         }
     }
+}
+
+/// The server looks no further in an object once it has found a field that is not declared. It goes through fields in
+/// no order; here it is that of their names.
+fn first_of_each(paths: &[String]) -> Vec<&str> {
+    let parent = |path: &str| path.rsplit_once('.').map_or_else(String::new, |(parent, _)| parent.to_owned());
+    let mut told: Vec<&str> = Vec::new();
+    for path in paths {
+        let within = parent(path);
+        let is_passed = told.iter().map(|told| parent(told)).any(|left| {
+            within.strip_prefix(&*left).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        });
+        if !is_passed {
+            told.push(path);
+        }
+    }
+    told
 }
 
 /// What stands for a kind that is no resource of its own.

@@ -9,6 +9,7 @@ use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::Subresource;
 use crate::object;
 use crate::patch;
+use crate::proto::put_in_form;
 use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 use crate::store::Key;
@@ -132,7 +133,8 @@ impl State {
         if let Some((budget_key, budget)) = budget {
             self.draw(&budget_key, &budget, &key, query)?;
         }
-        let mut options = eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), Options::read)?;
+        let mut options =
+            eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), Options::read)?;
         if query.dry_run {
             options.dry_run = vec!["All".to_owned()];
         }
@@ -209,11 +211,13 @@ fn scale_of(object: &Value) -> Value {
     if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(&object["spec"]["selector"]) {
         status["selector"] = json!(selector.to_string());
     }
-    json!({
+    let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
         "spec": { "replicas": object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0) },
         "status": status,
-    })
+    });
+    put_in_form(SCALE.0, SCALE.1, &mut scale);
+    scale
 }
 
 /// Sets a condition by its type.

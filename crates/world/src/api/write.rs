@@ -12,6 +12,7 @@ use crate::kinds::{Resource, Subresource};
 use crate::names;
 use crate::object;
 use crate::patch::{self, Shape};
+use crate::proto::put_in_form;
 use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
@@ -173,6 +174,7 @@ impl State {
             };
             return Err(Failure::invalid_options("PatchOptions", cause));
         }
+        self.check_declared(&place.resource, body)?;
         let shape = self.shape(&place.resource);
         let part = place.subresource.map(Subresource::name);
         let (now, manager) = (self.now(), &query.field_manager);
@@ -180,11 +182,13 @@ impl State {
             Ok((key, old)) => {
                 let live = shown(&place.resource, &old);
                 let new = patch::apply(Some(&live), body, manager, query.force, part, now, &shape)?;
+                let new = self.settled(&place.resource, new);
                 self.replace(place, query, Writer::Apply, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
-                let mut object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                let object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                let mut object = self.settled(&place.resource, object);
                 expect_namespace(place, &mut object)?;
                 self.check_namespace(place)?;
                 self.finish_new(&place.resource, &mut object);
@@ -233,6 +237,7 @@ impl State {
         }
         object::set(&mut new, "resourceVersion", json!(object::revision(old)));
         say_kind(resource, &mut new);
+        put_in_form(&resource.api_version(), &resource.kind, &mut new);
         let mut causes = names::validate_update(resource, &new, old);
         causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
         if !causes.is_empty() {
@@ -333,6 +338,7 @@ impl State {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             object::set(object, field, Value::Null);
         }
+        put_in_form(&resource.api_version(), &resource.kind, object);
     }
 }
 

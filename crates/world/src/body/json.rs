@@ -48,9 +48,11 @@ impl Json {
             Self::Number(digits) => number(digits),
             Self::Text(text) => Value::String(text.clone()),
             Self::List(items) => items.iter().map(Self::to_value).collect(),
-            Self::Object(fields) => {
-                fields.iter().map(|(key, value)| (key.clone(), value.to_value())).collect::<Map<_, _>>().into()
-            }
+            Self::Object(fields) => fields
+                .iter()
+                .map(|(key, value)| (key.clone(), value.to_value()))
+                .collect::<Map<_, _>>()
+                .into(),
         }
     }
 }

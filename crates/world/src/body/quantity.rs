@@ -10,10 +10,13 @@ const NANOS: i128 = 1_000_000_000;
 /// `1000m` is `1`, `1024Ki` is `1Mi`; or what the server has against it.
 pub(crate) fn canonical(text: &str) -> Result<String, String> {
     let quantity: Quantity = text.parse().map_err(|error| match error {
-        QuantityError::UnknownSuffix(_, suffix) if has_letters_of_a_suffix(&suffix) => WRONG_SUFFIX.to_owned(),
+        QuantityError::UnknownSuffix(_, suffix) if has_letters_of_a_suffix(&suffix) => {
+            WRONG_SUFFIX.to_owned()
+        }
         _ => WRONG_FORM.to_owned(),
     })?;
-    let suffix = text.trim_start_matches(['+', '-']).trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let suffix =
+        text.trim_start_matches(['+', '-']).trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let nanos = quantity.nanos();
     let is_whole = nanos % NANOS == 0;
     Ok(match suffix {

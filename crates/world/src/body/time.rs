@@ -12,8 +12,19 @@ pub(super) fn parse(text: &str, layout: &str) -> Result<Timestamp, String> {
 
 /// Where a text stops being a time, and what should be there.
 fn first_mismatch(text: &str) -> Option<(&str, &'static str)> {
-    let elements =
-        [("2006", 4), ("-", 0), ("01", 2), ("-", 0), ("02", 2), ("T", 0), ("15", 2), (":", 0), ("04", 2), (":", 0), ("05", 2)];
+    let elements = [
+        ("2006", 4),
+        ("-", 0),
+        ("01", 2),
+        ("-", 0),
+        ("02", 2),
+        ("T", 0),
+        ("15", 2),
+        (":", 0),
+        ("04", 2),
+        (":", 0),
+        ("05", 2),
+    ];
     let mut rest = text;
     for (element, digits) in elements {
         let taken = if digits == 0 {
@@ -49,7 +60,8 @@ mod tests {
             ("2026-01-01T00:00:00", "", "Z07:00"),
             ("2026-01-01 00:00:00Z", " 00:00:00Z", "T"),
         ] {
-            let expected = format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}");
+            let expected =
+                format!("parsing time {text:?} as {layout:?}: cannot parse {rest:?} as {element:?}");
             assert_eq!(parse(text, layout), Err(expected));
         }
         for text in ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00.5Z"] {

@@ -73,7 +73,11 @@ struct Reader {
 }
 
 impl Reader {
-    fn finish(self, mut value: Value, complete: impl FnOnce(&mut Map<String, Value>)) -> Result<Read, String> {
+    fn finish(
+        self,
+        mut value: Value,
+        complete: impl FnOnce(&mut Map<String, Value>),
+    ) -> Result<Read, String> {
         if let Some(misfit) = self.misfit {
             return Err(misfit);
         }
@@ -131,7 +135,9 @@ impl Reader {
                 }
                 self.value(of, json, slot)?;
             }
-            (Type::Map { .. } | Type::List(_), json) => self.many(type_, json, slot, &TABLE.go_text(type_))?,
+            (Type::Map { .. } | Type::List(_), json) => {
+                self.many(type_, json, slot, &TABLE.go_text(type_))?
+            }
             (Type::Message(index), Json::Object(_) | Json::Null) => {
                 if let Some(message) = TABLE.message(*index) {
                     self.message(message, json, slot)?;

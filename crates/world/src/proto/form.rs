@@ -23,6 +23,13 @@ pub(crate) fn complete(message: &Message, fields: &mut Map<String, Value>) {
     }
 }
 
+/// Brings an object of a built-in kind into Go's form.
+pub(crate) fn put_in_form(api_version: &str, kind: &str, object: &mut Value) {
+    if let (Some(message), Some(fields)) = (TABLE.of_kind(api_version, kind), object.as_object_mut()) {
+        complete(message, fields);
+    }
+}
+
 fn shape(type_: &Type, value: &mut Value) {
     match type_ {
         Type::Named { of, .. } => shape(of, value),

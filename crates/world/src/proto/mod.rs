@@ -16,9 +16,8 @@ use crate::body::quantity;
 use table::Field;
 use wire::{Reader, Wire};
 
-pub(crate) use form::complete;
+pub(crate) use form::{complete, put_in_form};
 pub(crate) use table::{Message, TABLE, Type};
-
 
 const MAGIC: &[u8] = b"k8s\0";
 
@@ -120,8 +119,8 @@ impl Wrong {
     fn said(self, field: &Field) -> String {
         match self {
             Self::Form(form) => {
-                // Go's fields are called as in JSON, but for the first letter.
-                let mut name = field.name.clone();
+                // Go's fields are called as in JSON, but for the first letter, and this one.
+                let mut name = field.name.replace("metadata", "ObjectMeta");
                 if let Some(first) = name.get_mut(..1) {
                     first.make_ascii_uppercase();
                 }

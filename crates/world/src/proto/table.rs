@@ -8,7 +8,8 @@ pub(crate) static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(&[MESSA
 const MESSAGES: &str = include_str!("messages.txt");
 
 /// What the server reads JSON patches as: it is never on the wire, so Kubernetes has no message for it.
-const PATCHES: &str = "message patch.handlers.jsonPatchOp\n0 op string\n0 path string\n0 from string\n0 value JSON\n";
+const PATCHES: &str =
+    "message patch.handlers.jsonPatchOp\n0 op string\n0 path string\n0 from string\n0 value JSON\n";
 
 #[derive(Debug)]
 pub(crate) struct Table {

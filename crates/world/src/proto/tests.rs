@@ -5,8 +5,9 @@ const KUBECTL: &str = include_str!("kubectl.txt");
 
 fn decode(bytes: &[u8]) -> Result<Value, String> {
     let envelope = Envelope::read(bytes)?;
-    let message =
-        TABLE.of_kind(&envelope.api_version, &envelope.kind).ok_or_else(|| format!("no {}", envelope.kind))?;
+    let message = TABLE
+        .of_kind(&envelope.api_version, &envelope.kind)
+        .ok_or_else(|| format!("no {}", envelope.kind))?;
     let mut fields = envelope.open(message)?;
     fields.insert("apiVersion".to_owned(), json!(envelope.api_version));
     fields.insert("kind".to_owned(), json!(envelope.kind));
@@ -44,7 +45,10 @@ fn what_is_wrong_is_said_in_the_servers_words() {
     let deep = [&[0x0a][..], &[0x7f; 9], &[0x01]].concat();
     for (bytes, expected) in [
         (Vec::new(), "empty data"),
-        (b"k8s".to_vec(), "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
+        (
+            b"k8s".to_vec(),
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]",
+        ),
         (b"k8s\0".to_vec(), "empty body"),
         (b"k8s\0\x0a".to_vec(), "unexpected EOF"),
         (b"k8s\0\x0a\x05\x0a".to_vec(), "unexpected EOF"),
@@ -53,8 +57,11 @@ fn what_is_wrong_is_said_in_the_servers_words() {
         (b"k8s\0\x02".to_vec(), "proto: Unknown: illegal tag 0 (wire type 2)"),
         (b"k8s\0\x0f".to_vec(), "proto: illegal wireType 7"),
         ([b"k8s\0", &[0xff; 11][..]].concat(), "proto: integer overflow"),
-        ([b"k8s\0\x0a", &[0xff; 9][..], b"\x01"].concat(), "proto: negative length found during unmarshaling"),
-        (config_map(b"\x08\x01"), "proto: wrong wireType = 0 for field Metadata"),
+        (
+            [b"k8s\0\x0a", &[0xff; 9][..], b"\x01"].concat(),
+            "proto: negative length found during unmarshaling",
+        ),
+        (config_map(b"\x08\x01"), "proto: wrong wireType = 0 for field ObjectMeta"),
         (config_map(b"\x0a\x02\x0a\x09"), "unexpected EOF"),
         (config_map(&deep), "unexpected EOF"),
     ] {

@@ -2,12 +2,15 @@
 
 mod access;
 mod act;
+mod apply;
 mod bodies;
 mod custom;
 mod delete;
 mod parts;
 mod paths;
+mod reach;
 mod read;
+mod services;
 mod watch;
 mod write;
 
@@ -28,7 +31,7 @@ use crate::store::{Key, Store};
 use access::Access;
 use custom::{DEFINITIONS, Definitions};
 
-pub(crate) use access::user;
+pub(crate) use access::Peer;
 pub(crate) use act::{Act, Propagation};
 pub(crate) use watch::Events;
 
@@ -93,6 +96,8 @@ pub(crate) enum Answer {
     As(&'static str, Value),
     Bytes(&'static str, Vec<u8>),
     Text(&'static str),
+    /// There is nothing to say.
+    Nothing,
     /// Nothing is served there.
     NoPage,
     Events(Events),
@@ -147,7 +152,7 @@ impl Api {
         if place.resource.qualified() == DEFINITIONS && !matches!(verb, Verb::Get | Verb::List) {
             state.serve_definitions();
         }
-        Ok(Answer::Object(code, object))
+        Ok(if code == 204 { Answer::Nothing } else { Answer::Object(code, object) })
     }
 }
 

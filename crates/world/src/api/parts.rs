@@ -34,6 +34,11 @@ impl State {
         match (part, verb) {
             (Subresource::Binding, Verb::Create) => self.bind(place, query, call),
             (Subresource::Eviction, Verb::Create) => self.evict(place, query, call),
+            (Subresource::Log, Verb::Get)
+            | (
+                Subresource::Exec | Subresource::Attach | Subresource::PortForward,
+                Verb::Get | Verb::Create,
+            ) => self.reach(part, place, call),
             (Subresource::Scale, Verb::Get) => {
                 self.existing(place).map(|(_, object)| (200, scale_of(&object)))
             }

@@ -18,10 +18,12 @@ pub mod table;
 
 mod admission;
 mod api;
+mod body;
 mod clock;
 mod defaults;
 mod life;
 mod object;
+mod proto;
 mod request;
 mod serve;
 mod socket;

@@ -11,11 +11,17 @@ use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::Subresource;
 use crate::object;
 use crate::patch;
+use crate::proto::put_in_form;
 use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 use crate::store::Key;
 
-use super::write::{PatchKind, Writer, decode, decode_patch, manager};
+use super::bodies::{patch_of, resource_of};
+use super::delete::Options;
+use super::write::{PatchKind, Writer, manager};
+
+/// A scale is the same for all that have one.
+const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -40,16 +46,17 @@ impl State {
                 self.existing(place).map(|(_, object)| (200, scale_of(&object)))
             }
             (Subresource::Scale, Verb::Update) => {
-                let wanted = decode(call)?;
+                let wanted = self.part_of(SCALE.0, SCALE.1, query, call)?;
                 self.rescale(place, query, call, &wanted)
             }
             (Subresource::Scale, Verb::Patch) => {
-                let (kind, body) = (PatchKind::parse(&call.content_type)?, decode_patch(call)?);
+                let given = patch_of(query, call)?;
                 let scale = scale_of(&self.existing(place)?.1);
-                let wanted = match kind {
-                    PatchKind::Json => patch::json_patch(&scale, &body)?,
-                    _ => patch::merge_patch(&scale, &body)?,
+                let wanted = match given.kind {
+                    PatchKind::Json => patch::json_patch(&scale, &given.body)?,
+                    _ => patch::merge_patch(&scale, &given.body)?,
                 };
+                let wanted = self.patched(&resource_of(SCALE.0, SCALE.1), given, wanted, call)?;
                 self.rescale(place, query, call, &wanted)
             }
             _ => Err(Failure::new(
@@ -96,7 +103,8 @@ impl State {
     }
 
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        self.bind_to(place, query, decode(call)?)
+        let binding = self.part_of("v1", "Binding", query, call)?;
+        self.bind_to(place, query, binding)
     }
 
     pub(super) fn bind_to(
@@ -136,7 +144,7 @@ impl State {
     }
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let mut eviction = decode(call)?;
+        let mut eviction = self.part_of("policy/v1", "Eviction", query, call)?;
         let matter =
             Matter { kind: Some(["policy", "v1", "Eviction"]), ..matter(place, query, Operation::Create) };
         self.admit_part(&matter, &mut eviction)?;
@@ -148,10 +156,13 @@ impl State {
         if let Some((budget_key, budget)) = budget {
             self.draw(&budget_key, &budget, &key, query)?;
         }
-        let options = eviction.get("deleteOptions").map(Value::to_string).unwrap_or_default();
-        let call = Call { body: options.into_bytes(), ..call.clone() };
+        let mut options =
+            eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), Options::read)?;
+        if query.dry_run {
+            options.dry_run = vec!["All".to_owned()];
+        }
         let whole = Place { subresource: None, ..place.clone() };
-        self.delete(&whole, query, &call)?;
+        self.delete_object(&whole, &options)?;
         Ok((201, success(201)))
     }
 
@@ -223,11 +234,13 @@ fn scale_of(object: &Value) -> Value {
     if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(&object["spec"]["selector"]) {
         status["selector"] = json!(selector.to_string());
     }
-    json!({
+    let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
         "spec": { "replicas": object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0) },
         "status": status,
-    })
+    });
+    put_in_form(SCALE.0, SCALE.1, &mut scale);
+    scale
 }
 
 /// Sets a condition by its type.

@@ -58,6 +58,21 @@ impl Options {
         Ok(options)
     }
 
+    pub(super) fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
+    /// Whether an object is the one that is meant.
+    pub(super) fn expect(&self, resource: &Resource, key: &Key, object: &Value) -> Result<(), Failure> {
+        check(resource, key, object, &self.preconditions)
+    }
+
+    /// The same of whatever the object has become since it was checked.
+    pub(super) fn without_revision(self) -> Self {
+        let preconditions = Preconditions { resource_version: None, ..self.preconditions };
+        Self { preconditions, ..self }
+    }
+
     fn check(&self) -> Result<(), Failure> {
         const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
         let refused = |field: &str, message| {

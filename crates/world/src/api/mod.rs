@@ -24,6 +24,7 @@ use serde_json::{Value, json};
 use crate::clock::{Clock, Lots};
 use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
+use crate::metrics;
 use crate::object;
 use crate::rbac::{self, User};
 use crate::request::{Place, Query, Target, Verb};
@@ -167,6 +168,12 @@ impl Api {
         };
         let verb = place.verb(&call.method, query.watch)?;
         self.state().check_access(verb, &place, call)?;
+        if metrics::are(&place.resource) {
+            return self
+                .state()
+                .measure(verb, &place, &query, call)
+                .map(|object| Answer::Object(200, object));
+        }
         if verb == Verb::Watch {
             return Events::start(self, &place, &query, call).map(Answer::Events).map(Begun::Answered);
         }

@@ -136,7 +136,7 @@ impl State {
             "type": "PodScheduled", "status": "True",
             "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
         });
-        set_condition(&mut new, scheduled);
+        object::set_condition(&mut new, scheduled);
         if !query.dry_run {
             self.store.put(key, new);
         }
@@ -151,9 +151,10 @@ impl State {
         let (key, pod) = self.existing(place)?;
         let phase = object::text(&pod, &["status", "phase"]);
         // What does not run, or goes already, is nothing that a budget protects.
-        let is_protected = phase == "Running" && !object::is_terminating(&pod);
+        let is_protected =
+            !matches!(phase, "Pending" | "Succeeded" | "Failed") && !object::is_terminating(&pod);
         let budget = if is_protected { self.budget_of(&key, &pod)? } else { None };
-        if let Some((budget_key, budget)) = budget {
+        if let Some((budget_key, budget)) = budget.filter(|(_, budget)| !spares(budget, &pod)) {
             self.draw(&budget_key, &budget, &key, query)?;
         }
         let mut options =
@@ -162,7 +163,22 @@ impl State {
             options.dry_run = vec!["All".to_owned()];
         }
         let whole = Place { subresource: None, ..place.clone() };
-        self.delete_object(&whole, &options)?;
+        if options.is_dry_run() {
+            self.delete_object(&whole, &options)?;
+            return Ok((201, success(201)));
+        }
+        options.expect(&place.resource, &key, &pod)?;
+        let mut marked = (*pod).clone();
+        let evicted = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
+        });
+        object::set_condition(&mut marked, evicted);
+        if marked != *pod {
+            self.store.put(key, marked);
+        }
+        self.delete_object(&whole, &options.without_revision())?;
         Ok((201, success(201)))
     }
 
@@ -203,22 +219,54 @@ impl State {
         }
         let allowed = number("/status/disruptionsAllowed");
         if allowed <= 0 {
-            let (needed, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));
-            return refuse(
-                format!(
-                    "The disruption budget {} needs {needed} healthy pods and has {healthy} currently",
-                    key.name
-                ),
-                None,
-            );
+            return refuse(refusal(&key.name, budget), None);
         }
         if !query.dry_run {
             let mut next = budget.clone();
             next["status"]["disruptionsAllowed"] = json!(allowed - 1);
             next["status"]["disruptedPods"][&*pod.name] = object::time(self.now());
+            if allowed == 1 {
+                let observed = next["status"]["observedGeneration"].clone();
+                let used_up = json!({
+                    "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+                    "observedGeneration": observed, "lastTransitionTime": object::time(self.now()),
+                });
+                object::set_condition(&mut next, used_up);
+            }
             self.store.put(key.clone(), next);
         }
         Ok(())
+    }
+}
+
+/// Whether a budget lets a pod go that is not healthy, and so counts for nothing: always, if it says so, else while
+/// there is as much health as it wants.
+fn spares(budget: &Value, pod: &Value) -> bool {
+    let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+    let (healthy, needed) = (number("/status/currentHealthy"), number("/status/desiredHealthy"));
+    let always = object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
+    object::condition_status(pod, "Ready") != "True" && (always || healthy >= needed && needed > 0)
+}
+
+/// Why a budget allows nothing, in the server's words.
+fn refusal(name: &str, budget: &Value) -> String {
+    let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+    let (needed, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));
+    let told = object::condition(budget, "DisruptionAllowed")
+        .filter(|condition| condition["status"] == "False")
+        .map(|condition| (object::text(condition, &["reason"]), object::text(condition, &["message"])))
+        .filter(|(_, message)| !message.is_empty());
+    match told {
+        Some(("SyncFailed", why)) => format!(
+            "The disruption budget {name} does not allow evicting pods currently because it failed sync: {why}"
+        ),
+        _ if healthy <= needed => {
+            format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently")
+        }
+        Some((reason, why)) => {
+            format!("The disruption budget {name} does not allow evicting pods currently ({reason}): {why}")
+        }
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
     }
 }
 
@@ -241,20 +289,6 @@ fn scale_of(object: &Value) -> Value {
     });
     put_in_form(SCALE.0, SCALE.1, &mut scale);
     scale
-}
-
-/// Sets a condition by its type.
-fn set_condition(object: &mut Value, condition: Value) {
-    let conditions = &mut object["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    if let Some(list) = conditions.as_array_mut() {
-        match list.iter_mut().find(|known| known["type"] == condition["type"]) {
-            Some(known) => *known = condition,
-            None => list.push(condition),
-        }
-    }
 }
 
 fn success(code: u16) -> Value {

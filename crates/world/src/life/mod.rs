@@ -5,6 +5,7 @@
 //! the order in which they came up, so that the same world lives the same life.
 
 mod accounts;
+mod budgets;
 mod cronjobs;
 mod daemonsets;
 mod deployments;
@@ -12,14 +13,19 @@ mod expiry;
 mod garbage;
 mod history;
 mod jobs;
+mod kubelet;
+mod machines;
 mod namespaces;
+mod nodes;
 mod owned;
+mod podgc;
 mod pods;
 mod protection;
 mod replicasets;
 mod report;
 mod roles;
 mod statefulsets;
+mod taints;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -31,6 +37,8 @@ use tokio::time::sleep_until;
 use crate::api::{Act, Api};
 use crate::store::{Change, Key};
 
+pub use kubelet::Kubelets;
+pub(crate) use kubelet::amounts;
 pub(crate) use report::{Report, Severity};
 pub(crate) use view::View;
 
@@ -43,6 +51,11 @@ pub(crate) trait Controller: fmt::Debug + Send {
 
     /// Which objects a change gives reason to look at.
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key>;
+
+    /// Which objects something outside of the cluster gives reason to look at.
+    fn stir(&mut self, _: View<'_>) -> Vec<Key> {
+        Vec::new()
+    }
 
     /// What to do about one object, which may be gone by now. Decides by what is there, not by what has happened.
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision;
@@ -75,8 +88,20 @@ impl Decision {
 
 /// Every controller of a cluster, in the order in which they get to work: those that others wait for come first, so
 /// that the others look once at all that has come of it.
-pub(crate) fn controllers() -> Vec<Box<dyn Controller>> {
-    [housekeeping(), workloads()].into_iter().flatten().collect()
+pub(crate) fn controllers(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
+    [on_nodes(kubelets), housekeeping(), workloads()].into_iter().flatten().collect()
+}
+
+/// Those that see to nodes and to what runs on them.
+fn on_nodes(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(kubelet::Kubelet::new(kubelets)),
+        Box::new(nodes::NodeLifecycle::default()),
+        Box::new(machines::MachineLifecycle::new(kubelets)),
+        Box::new(taints::TaintEviction::default()),
+        Box::new(podgc::PodCollector::default()),
+        Box::new(budgets::Budgets::default()),
+    ]
 }
 
 /// Those that tidy up.
@@ -198,6 +223,11 @@ impl Life {
                 }
             }
         }
+        for worker in &mut self.workers {
+            for key in worker.controller.stir(view) {
+                worker.push(key);
+            }
+        }
         for (worker, key) in self.alarms.take_due(view.now()) {
             if let Some(worker) = self.workers.get_mut(worker) {
                 worker.push(key);
@@ -269,6 +299,8 @@ impl Alarms {
     }
 }
 
+#[cfg(test)]
+mod lab;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -52,6 +52,13 @@ impl World {
         Life::new(self.api.clone(), life::controllers()).live().await;
     }
 
+    /// Lets only these of them work: whoever tests one wants no other.
+    pub async fn live_only(&self, names: &[&str]) {
+        let mut controllers = life::controllers();
+        controllers.retain(|controller| names.contains(&controller.name()));
+        Life::new(self.api.clone(), controllers).live().await;
+    }
+
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.
     pub fn compact(&self) {
         self.api.state().store.compact();

@@ -5,6 +5,7 @@
 //! the order in which they came up, so that the same world lives the same life.
 
 mod report;
+mod scheduler;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -60,7 +61,7 @@ impl Decision {
 
 /// Every controller of a cluster, in the order in which they get to work.
 pub(crate) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+    vec![Box::new(scheduler::Scheduler::new())]
 }
 
 /// How long to wait before trying again what failed; twice as long each time, up to the most.

@@ -75,7 +75,7 @@ pub(super) fn decide(
                 summary(cache.nodes(), unhelpful)
             };
             return Some(Verdict::NoPlace(NoPlace {
-                message: format!("{nowhere} preemption: {after}"),
+                message: format!("{nowhere} {AFTER} {after}"),
                 concerns: Concerns::STORAGE,
                 nomination: Nomination::Ends,
                 victims: Vec::new(),
@@ -104,6 +104,9 @@ pub(super) fn decide(
         None => Verdict::NoPlace(no_place(seeker, outlook, &refusals, circumstances)),
     })
 }
+
+/// What begins the account of what was tried beyond the filters: first resource claims, of which there are none.
+const AFTER: &str = "no new claims to deallocate, preemption:";
 
 const NEVER: &str = "not eligible due to preemptionPolicy=Never.";
 
@@ -151,7 +154,7 @@ fn no_place(
     let concerns =
         if seeker.volumes.is_some() { concerns.and(Concerns::STORAGE) } else { concerns };
     let with = |after: &str, nomination, victims| NoPlace {
-        message: if after.is_empty() { nowhere.clone() } else { format!("{nowhere} preemption: {after}") },
+        message: if after.is_empty() { nowhere.clone() } else { format!("{nowhere} {AFTER} {after}") },
         concerns,
         nomination,
         victims,

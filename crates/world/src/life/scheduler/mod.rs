@@ -41,10 +41,17 @@ pub(crate) struct Scheduler {
     cache: Cache,
     outlooks: Outlooks,
     queue: Queue,
-    /// What was done last is about this pod: if it has no node by the next look, it was not done.
-    tried: Option<Key>,
+    /// What was to be done last: whether it was done is seen at the next look.
+    tried: Option<Tried>,
     /// What is looked at whenever somebody's turn has come.
     turn: Key,
+}
+
+#[derive(Debug)]
+enum Tried {
+    Bind(Key),
+    /// To tell the pod why it waits.
+    Tell(Key, String),
 }
 
 impl Scheduler {
@@ -128,7 +135,7 @@ impl Scheduler {
         match decision::decide(&self.cache, &mut self.outlooks, id, &circumstances)? {
             Verdict::Bind(slot) => {
                 let node = self.node_name(slot)?;
-                self.tried = Some(key.clone());
+                self.tried = Some(Tried::Bind(key.clone()));
                 let message =
                     format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);
                 let report = report(&pod, Severity::Normal, "Scheduled", message);
@@ -137,6 +144,7 @@ impl Scheduler {
             }
             Verdict::NoPlace(no_place) => {
                 self.queue.park(key, no_place.concerns, view.now());
+                self.tried = Some(Tried::Tell(key.clone(), no_place.message.clone()));
                 Some(self.left_waiting(&pod, id, no_place, view))
             }
         }
@@ -206,15 +214,19 @@ impl Controller for Scheduler {
             return Vec::new();
         }
         // Whoever rests is to be woken in time, which only a look can see to.
-        let due = self.queue.next(view.now());
-        due.is_some().then(|| self.turn.clone()).into_iter().collect()
+        self.queue.take_news().then(|| self.turn.clone()).into_iter().collect()
     }
 
     fn decide(&mut self, _: &Key, view: View<'_>) -> Decision {
-        if let Some(tried) = self.tried.take() {
-            self.queue.rest(&tried, view.now());
+        match self.tried.take() {
+            Some(Tried::Bind(key)) => self.queue.rest(&key, view.now()),
+            Some(Tried::Tell(key, message)) if view.get(&key).is_some_and(|pod| is_told(&pod) != message) => {
+                self.queue.ready(&key, view.now());
+            }
+            _ => {}
         }
         let decision = self.queue.pop(view.now()).and_then(|key| self.try_one(&key, view));
+        self.queue.take_news();
         Decision { again: self.queue.next(view.now()), ..decision.unwrap_or_default() }
     }
 }
@@ -225,6 +237,13 @@ const GATED: &str = "Scheduling is blocked due to non-empty scheduling gates";
 fn is_ours(pod: &Value) -> bool {
     let name = object::text(pod, &["spec", "schedulerName"]);
     (name.is_empty() || name == NAME) && !object::is_terminating(pod)
+}
+
+/// Why the pod waits, as it was told last.
+fn is_told(pod: &Value) -> &str {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let scheduled = conditions.into_iter().flatten().find(|condition| condition["type"] == "PodScheduled");
+    scheduled.map_or("", |condition| object::text(condition, &["message"]))
 }
 
 fn report(pod: &Value, severity: Severity, reason: &'static str, message: String) -> Report {

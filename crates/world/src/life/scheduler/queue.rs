@@ -24,6 +24,8 @@ pub(super) struct Queue {
     /// Since when which has had no prospect.
     parked: BTreeSet<(Timestamp, Key)>,
     entered: u64,
+    /// Somebody's turn may come earlier than was thought.
+    has_news: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -153,7 +155,8 @@ impl Queue {
         }
     }
 
-    fn ready(&mut self, key: &Key, now: Timestamp) {
+    /// It is tried again as soon as it has rested.
+    pub(super) fn ready(&mut self, key: &Key, now: Timestamp) {
         let Some(ready) = self.waiting.get(key).map(ready_at) else { return };
         self.unlist(key);
         self.list(key, if ready <= now { State::Active } else { State::Resting { until: ready } });
@@ -169,13 +172,15 @@ impl Queue {
         rested.into_iter().chain(patient).min()
     }
 
-    pub(super) fn has_turn(&self) -> bool {
-        !self.active.is_empty()
+    /// Whether there is more to do, or sooner, than when this was asked last.
+    pub(super) fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.has_news)
     }
 
     fn list(&mut self, key: &Key, state: State) {
         let Some(waiting) = self.waiting.get_mut(key) else { return };
         waiting.state = state;
+        self.has_news |= !matches!(state, State::Tried | State::Held);
         match state {
             State::Active => {
                 let place = (Reverse(waiting.priority), waiting.since, waiting.number, key.clone());

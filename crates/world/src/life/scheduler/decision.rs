@@ -1,7 +1,5 @@
 //! Where one pod goes: a pure function of what is known.
 
-use std::borrow::Cow;
-
 use berth_core::selector::Selector;
 
 use super::cache::{Cache, PodId, Slot};
@@ -64,20 +62,11 @@ pub(super) fn decide(
     let volumes = match Volumes::of(cache, pod) {
         Ok(volumes) => volumes,
         Err(why) => {
-            let nowhere = format!("0/{} nodes are available: {why}.", cache.nodes());
-            let unhelpful = std::iter::repeat_n(
-                Cow::Borrowed("Preemption is not helpful for scheduling"),
-                cache.nodes(),
-            );
-            let after = if circumstances.never_preempts {
-                NEVER.to_owned()
-            } else {
-                summary(cache.nodes(), unhelpful)
-            };
             return Some(Verdict::NoPlace(NoPlace {
-                message: format!("{nowhere} {AFTER} {after}"),
+                // The end is what kube-scheduler finds of resource claims, for which it has not looked yet.
+                message: format!("0/{} nodes are available: {why}. not found", cache.nodes()),
                 concerns: Concerns::STORAGE,
-                nomination: Nomination::Ends,
+                nomination: Nomination::Stays,
                 victims: Vec::new(),
             }));
         }

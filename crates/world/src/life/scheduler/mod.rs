@@ -122,8 +122,8 @@ impl Scheduler {
         }
         if self.cache.class_of(id).is_some_and(|class| !class.spec.scheduling_gates.is_empty()) {
             self.queue.hold(key);
-            let gated = condition(&pod, "SchedulingGated", GATED, view);
-            let next = with_status(&pod, gated, Nomination::Stays, None);
+            let gated = condition("SchedulingGated", GATED, view);
+            let next = with_status(&pod, Some(gated), Nomination::Stays, None);
             return next.map(|next| Decision::act(Act::UpdateStatus("pods", next)));
         }
         let circumstances = Circumstances {
@@ -162,8 +162,8 @@ impl Scheduler {
             Nomination::Is(slot) => self.node_name(slot),
             _ => None,
         };
-        let unschedulable = condition(pod, "Unschedulable", &message, view);
-        let next = with_status(pod, unschedulable, nomination, meant.as_deref());
+        let unschedulable = observed(pod, condition("Unschedulable", &message, view));
+        let next = with_status(pod, Some(unschedulable), nomination, meant.as_deref());
         decision.acts.extend(next.map(|next| Act::UpdateStatus("pods", next)));
         let told: String = if message.chars().count() > REPORT_CHARS_MAX {
             message.chars().take(REPORT_CHARS_MAX - 4).chain(" ...".chars()).collect()
@@ -181,7 +181,7 @@ impl Scheduler {
             if object::is_terminating(&victim) {
                 continue;
             }
-            let next = with_status(&victim, Some(disruption(&victim, view)), Nomination::Stays, None);
+            let next = with_status(&victim, Some(observed(&victim, disruption(view))), Nomination::Stays, None);
             decision.acts.extend(next.map(|next| Act::UpdateStatus("pods", next)));
             decision.acts.push(Act::delete("pods", &victim));
             let node = meant.as_deref().unwrap_or_default();
@@ -258,29 +258,27 @@ fn report(pod: &Value, severity: Severity, reason: &'static str, message: String
 }
 
 /// That the pod is not scheduled, and why.
-fn condition(pod: &Value, reason: &str, message: &str, view: View<'_>) -> Option<Value> {
-    let mut condition = json!({
+fn condition(reason: &str, message: &str, view: View<'_>) -> Value {
+    json!({
         "type": "PodScheduled", "status": "False", "reason": reason, "message": message,
         "lastProbeTime": null, "lastTransitionTime": object::time(view.now()),
-    });
-    observe_generation(pod, &mut condition);
-    Some(condition)
+    })
 }
 
-fn disruption(pod: &Value, view: View<'_>) -> Value {
-    let mut condition = json!({
+fn disruption(view: View<'_>) -> Value {
+    json!({
         "type": DISRUPTION_TARGET, "status": "True", "reason": PREEMPTED,
         "message": format!("{NAME}: preempting to accommodate a higher priority pod"),
         "lastProbeTime": null, "lastTransitionTime": object::time(view.now()),
-    });
-    observe_generation(pod, &mut condition);
-    condition
+    })
 }
 
-fn observe_generation(pod: &Value, condition: &mut Value) {
+/// What was made of the pod as it is now.
+fn observed(pod: &Value, mut condition: Value) -> Value {
     if let Some(generation) = pod.pointer("/metadata/generation") {
         condition["observedGeneration"] = generation.clone();
     }
+    condition
 }
 
 /// The pod with another condition and another node meant for it; nothing if it is so already.

@@ -181,7 +181,10 @@ mod tests {
         for (spec, expected) in [
             (json!({}), "0 | pods 1 | cpu 100m, memory 200Mi, pods 1"),
             // A class that nobody has is what admission would have refused.
-            (json!({"priorityClassName": "high", "priority": 7}), "7 | pods 1 | cpu 100m, memory 200Mi, pods 1"),
+            (
+                json!({"priorityClassName": "high", "priority": 7}),
+                "7 | pods 1 | cpu 100m, memory 200Mi, pods 1",
+            ),
             (
                 json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}, {"name": "d"}]}),
                 "0 | cpu 1, pods 1 | cpu 1100m, memory 400Mi, pods 1",

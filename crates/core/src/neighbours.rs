@@ -127,12 +127,8 @@ impl Neighbours {
             0,
             |_, _| None,
         );
-        let mut this = Self {
-            topology,
-            rules: PodRules::default(),
-            own: Appearance::default(),
-            groups: Vec::new(),
-        };
+        let mut this =
+            Self { topology, rules: PodRules::default(), own: Appearance::default(), groups: Vec::new() };
         for spread in spreads {
             this.add_spread(pod, demand, spread, nodes);
         }
@@ -148,13 +144,7 @@ impl Neighbours {
         this
     }
 
-    fn add_spread(
-        &mut self,
-        pod: Seen<'_>,
-        demand: &NodeDemand,
-        spread: &Spread,
-        nodes: &[Option<&Node>],
-    ) {
+    fn add_spread(&mut self, pod: Seen<'_>, demand: &NodeDemand, spread: &Spread, nodes: &[Option<&Node>]) {
         let keys = spread_keys(pod.spec, true);
         let counts = |node: &Option<&Node>| {
             node.is_some_and(|node| {
@@ -203,7 +193,8 @@ impl Neighbours {
         for (group, counted) in self.groups.iter().enumerate() {
             match counted {
                 Counted::BySpread(selector) => {
-                    if other.namespace == pod.namespace && spread_counts(selector.as_ref(), &other.spec.labels)
+                    if other.namespace == pod.namespace
+                        && spread_counts(selector.as_ref(), &other.spec.labels)
                     {
                         presence.counted_by.push(group);
                     }
@@ -331,8 +322,10 @@ mod tests {
             let demand = NodeDemand::required(pod, &[]);
             let mut neighbours = Neighbours::new(seen(pod), &demand, &nodes, keys);
             let empty: Vec<_> = (0..4).map(|node| neighbours.refusal(node)).collect();
-            let presences: Vec<_> =
-                others.iter().map(|(spec, node)| (neighbours.presence(seen(pod), seen(spec)), *node)).collect();
+            let presences: Vec<_> = others
+                .iter()
+                .map(|(spec, node)| (neighbours.presence(seen(pod), seen(spec)), *node))
+                .collect();
             for (presence, node) in &presences {
                 neighbours.add(presence, *node, false);
             }

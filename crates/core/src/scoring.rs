@@ -178,14 +178,18 @@ mod tests {
             let requests = [100, 100];
             assert!(score(&requests, &better, &total) > score(&requests, &worse, &total), "{why}");
         }
-        assert!(score(&[300, 0], &[900, 400], &total) > score(&[300, 0], &[400, 900], &total), "the more even");
+        assert!(
+            score(&[300, 0], &[900, 400], &total) > score(&[300, 0], &[400, 900], &total),
+            "the more even"
+        );
         assert_eq!(score(&[0, 0], &[1000, 1000], &total), 175);
         assert_eq!(score(&[1000, 1000], &[1000, 1000], &total), 75);
     }
 
     #[test]
     fn scores_are_kube_schedulers() {
-        let shares = |used: [i64; 2], total: [i64; 2]| [0, 1].map(|d| Share { used: used[d], total: total[d] });
+        let shares =
+            |used: [i64; 2], total: [i64; 2]| [0, 1].map(|d| Share { used: used[d], total: total[d] });
         for (before, after, total, least, even) in [
             ([0, 0], [500, 500], [1000, 1000], 50, 75),
             ([0, 0], [500, 0], [1000, 1000], 75, 62),

@@ -1,5 +1,7 @@
 //! What the server writes into built-in objects where their authors said nothing.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Resource;
@@ -21,7 +23,7 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "replicas", json!(1));
             at(spec, "template", template);
         }),
-        ("", "Secret") => unless_set(object, "type", json!("Opaque")),
+        ("", "Secret") => secret(object),
         ("", "PersistentVolumeClaim") => at(object, "spec", claim),
         ("", "PersistentVolume") => at(object, "spec", |spec| {
             unless_set(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
@@ -240,6 +242,17 @@ fn claim(spec: &mut Value) {
     unless_set(spec, "volumeMode", json!("Filesystem"));
 }
 
+/// What is written as text is kept as bytes.
+fn secret(object: &mut Value) {
+    unless_set(object, "type", json!("Opaque"));
+    let text = object.as_object_mut().and_then(|fields| fields.remove("stringData"));
+    for (key, value) in text.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        if let Some(text) = value.as_str() {
+            at(object, "data", |data| data[key] = json!(STANDARD.encode(text)));
+        }
+    }
+}
+
 fn service(spec: &mut Value) {
     unless_set(spec, "type", json!("ClusterIP"));
     unless_set(spec, "sessionAffinity", json!("None"));
@@ -250,6 +263,12 @@ fn service(spec: &mut Value) {
     });
     if spec["type"] != "ExternalName" {
         unless_set(spec, "internalTrafficPolicy", json!("Cluster"));
+    }
+    if spec["type"] == "NodePort" || spec["type"] == "LoadBalancer" {
+        unless_set(spec, "externalTrafficPolicy", json!("Cluster"));
+    }
+    if spec["type"] == "LoadBalancer" {
+        unless_set(spec, "allocateLoadBalancerNodePorts", json!(true));
     }
 }
 

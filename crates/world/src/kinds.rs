@@ -30,6 +30,10 @@ pub enum Subresource {
     Scale,
     Eviction,
     Binding,
+    Log,
+    Exec,
+    Attach,
+    PortForward,
 }
 
 impl Subresource {
@@ -39,6 +43,10 @@ impl Subresource {
             Self::Scale => "scale",
             Self::Eviction => "eviction",
             Self::Binding => "binding",
+            Self::Log => "log",
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portforward",
         }
     }
 }
@@ -152,7 +160,15 @@ impl Row {
 
 const STATUS: &[Subresource] = &[Subresource::Status];
 const STATUS_AND_SCALE: &[Subresource] = &[Subresource::Status, Subresource::Scale];
-const OF_PODS: &[Subresource] = &[Subresource::Status, Subresource::Eviction, Subresource::Binding];
+const OF_PODS: &[Subresource] = &[
+    Subresource::Status,
+    Subresource::Eviction,
+    Subresource::Binding,
+    Subresource::Log,
+    Subresource::Exec,
+    Subresource::Attach,
+    Subresource::PortForward,
+];
 
 macro_rules! rows {
     ($($group:literal $version:literal $kind:literal $plural:literal $short:expr, $scope:ident, $sub:expr;)*) => {

@@ -215,7 +215,16 @@ impl Place {
     }
 
     fn creates_a_part(&self) -> bool {
-        matches!(self.subresource, Some(Subresource::Eviction | Subresource::Binding))
+        matches!(
+            self.subresource,
+            Some(
+                Subresource::Eviction
+                    | Subresource::Binding
+                    | Subresource::Exec
+                    | Subresource::Attach
+                    | Subresource::PortForward
+            )
+        )
     }
 }
 

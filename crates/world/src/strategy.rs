@@ -50,6 +50,7 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             let name = object::name(object).to_owned();
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
         }
+        "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
         _ if is_custom(resource) => {

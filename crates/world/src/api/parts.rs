@@ -28,6 +28,11 @@ impl State {
         match (part, verb) {
             (Subresource::Binding, Verb::Create) => self.bind(place, query, call),
             (Subresource::Eviction, Verb::Create) => self.evict(place, query, call),
+            (Subresource::Log, Verb::Get)
+            | (
+                Subresource::Exec | Subresource::Attach | Subresource::PortForward,
+                Verb::Get | Verb::Create,
+            ) => self.reach(part, place, call),
             (Subresource::Scale, Verb::Get) => {
                 self.existing(place).map(|(_, object)| (200, scale_of(&object)))
             }
@@ -110,6 +115,10 @@ impl State {
             "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
         });
         set_condition(&mut new, scheduled);
+        // The node that was meant for it is no longer of interest.
+        if let Some(status) = new["status"].as_object_mut() {
+            status.remove("nominatedNodeName");
+        }
         if !query.dry_run {
             self.store.put(key, new);
         }

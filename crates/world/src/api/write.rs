@@ -219,6 +219,7 @@ impl State {
         strategy::prepare_for_update(resource, place.subresource, old, &mut new);
         defaults::complete(resource, &mut new);
         self.fill_in(resource, &mut new);
+        self.allocate(resource, &mut new, Some(old));
         self.define(resource, &mut new)?;
         keep_what_is_the_servers(old, &mut new);
         if strategy::has_generation(resource) {
@@ -320,6 +321,7 @@ impl State {
         defaults::complete(resource, object);
         strategy::prepare_for_create(resource, object);
         self.fill_in(resource, object);
+        self.allocate(resource, object, None);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));

@@ -445,7 +445,8 @@ impl Cache {
         let scored = [CPU, MEMORY].map(|name| held.requests_scored.get(name));
         let identity = (held.pod.namespace.clone(), held.pod.spec.clone(), scored);
         if let Some(id) = self.class_ids.get(&identity).copied() {
-            if let Some(class) = usize::try_from(id).ok().and_then(|index| self.classes.get_mut(index)?.as_mut())
+            if let Some(class) =
+                usize::try_from(id).ok().and_then(|index| self.classes.get_mut(index)?.as_mut())
             {
                 class.pods += 1;
             }
@@ -478,7 +479,9 @@ impl Cache {
     }
 
     fn release(&mut self, id: ClassId) {
-        let Some(place) = usize::try_from(id).ok().and_then(|index| self.classes.get_mut(index)) else { return };
+        let Some(place) = usize::try_from(id).ok().and_then(|index| self.classes.get_mut(index)) else {
+            return;
+        };
         let Some(class) = place.as_mut() else { return };
         class.pods = class.pods.saturating_sub(1);
         if class.pods == 0
@@ -516,12 +519,8 @@ impl Cache {
         let nothing = vec![0; self.dimensions.len()];
         let name = Text::from(name);
         if let Some(host) = self.hosts.get_mut(slot) {
-            *host = Host {
-                name: Some(name.clone()),
-                total: nothing.clone(),
-                left: nothing,
-                ..Host::default()
-            };
+            *host =
+                Host { name: Some(name.clone()), total: nothing.clone(), left: nothing, ..Host::default() };
         }
         self.slots.insert(name, slot);
         slot
@@ -545,7 +544,8 @@ impl Cache {
 
     /// Takes in a node as it is now; whether it matters to any rule.
     pub(super) fn put_node(&mut self, key: &Key, before: Option<&Value>, after: &Value) -> bool {
-        let known = self.slot(&key.name).filter(|slot| self.host(*slot).is_some_and(|host| host.node.is_some()));
+        let known =
+            self.slot(&key.name).filter(|slot| self.host(*slot).is_some_and(|host| host.node.is_some()));
         let same = |path: &str| before.is_some_and(|before| before.pointer(path) == after.pointer(path));
         let parts = ["/spec", "/metadata/labels", "/status/allocatable", "/status/capacity"];
         if known.is_some() && parts.iter().all(|path| same(path)) {

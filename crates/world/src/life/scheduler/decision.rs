@@ -136,12 +136,9 @@ fn no_place(
     circumstances: &Circumstances<'_>,
 ) -> NoPlace {
     let cache = seeker.cache;
-    let nowhere =
-        summary(cache.nodes(), refusals.iter().flat_map(|(_, refusal)| refusal.reasons(cache)));
-    let concerns =
-        refusals.iter().fold(Concerns::NODES, |all, (_, refusal)| all.and(refusal.concerns()));
-    let concerns =
-        if seeker.volumes.is_some() { concerns.and(Concerns::STORAGE) } else { concerns };
+    let nowhere = summary(cache.nodes(), refusals.iter().flat_map(|(_, refusal)| refusal.reasons(cache)));
+    let concerns = refusals.iter().fold(Concerns::NODES, |all, (_, refusal)| all.and(refusal.concerns()));
+    let concerns = if seeker.volumes.is_some() { concerns.and(Concerns::STORAGE) } else { concerns };
     let with = |after: &str, nomination, victims| NoPlace {
         message: if after.is_empty() { nowhere.clone() } else { format!("{nowhere} {AFTER} {after}") },
         concerns,

@@ -150,8 +150,7 @@ impl Volumes {
         if pod.volumes.is_empty() {
             return Ok(None);
         }
-        let demands =
-            cache.storage.demands(&cache.as_core(pod)).map_err(|_| unusable_volume(cache, pod))?;
+        let demands = cache.storage.demands(&cache.as_core(pod)).map_err(|_| unusable_volume(cache, pod))?;
         let claim_of = |demand: &VolumeDemand| {
             let name = demand.claim.split_once('/').map_or("", |(_, name)| name);
             cache.storage.claims.get(&(pod.key.namespace.clone(), Text::from(name)))

@@ -136,8 +136,7 @@ impl Scheduler {
             Verdict::Bind(slot) => {
                 let node = self.node_name(slot)?;
                 self.tried = Some(Tried::Bind(key.clone()));
-                let message =
-                    format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);
+                let message = format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);
                 let report = report(&pod, Severity::Normal, "Scheduled", message);
                 let act = Act::Bind { pod, node: node.to_string() };
                 Some(Decision { acts: vec![act], reports: vec![report], again: None })
@@ -181,7 +180,8 @@ impl Scheduler {
             if object::is_terminating(&victim) {
                 continue;
             }
-            let next = with_status(&victim, Some(observed(&victim, disruption(view))), Nomination::Stays, None);
+            let next =
+                with_status(&victim, Some(observed(&victim, disruption(view))), Nomination::Stays, None);
             decision.acts.extend(next.map(|next| Act::UpdateStatus("pods", next)));
             decision.acts.push(Act::delete("pods", &victim));
             let node = meant.as_deref().unwrap_or_default();

@@ -181,8 +181,7 @@ impl Outlook {
         };
         for (slot, host) in cache.hosts().iter().enumerate() {
             for pod in host.pods.iter().filter_map(|id| cache.pod(*id)) {
-                let there =
-                    Move { class: pod.class, slot, terminating: pod.terminating, arrives: true };
+                let there = Move { class: pod.class, slot, terminating: pod.terminating, arrives: true };
                 this.apply(cache, class, there);
             }
         }
@@ -243,8 +242,7 @@ impl Outlook {
 
     fn effect(&self, pod: Seen<'_>, other: Seen<'_>) -> Effect {
         let counts = |spread: &SoftSpread| {
-            pod.namespace == other.namespace
-                && spread_counts(spread.selector.as_ref(), &other.spec.labels)
+            pod.namespace == other.namespace && spread_counts(spread.selector.as_ref(), &other.spec.labels)
         };
         let spreads = self.spreads.iter().enumerate().filter(|(_, spread)| counts(spread));
         let own = own_terms(pod)
@@ -334,15 +332,14 @@ fn soft_spread(
 ) -> SoftSpread {
     let (mut domains, mut count) = domains(&spread.topology_key, nodes);
     let has_key: Vec<bool> = domains.iter().map(Option::is_some).collect();
-    let has_all =
-        |node: &Node| all.iter().all(|spread| node.labels.contains_key(&spread.topology_key));
-    let ignored: Vec<bool> =
-        nodes.iter().map(|node| needs_all_keys && !node.is_some_and(has_all)).collect();
+    let has_all = |node: &Node| all.iter().all(|spread| node.labels.contains_key(&spread.topology_key));
+    let ignored: Vec<bool> = nodes.iter().map(|node| needs_all_keys && !node.is_some_and(has_all)).collect();
     let included = nodes
         .iter()
         .zip(&ignored)
         .map(|(node, ignored)| {
-            !ignored && node.is_some_and(|node| spread_includes(spread, &class.demand, node, node.taints.iter()))
+            !ignored
+                && node.is_some_and(|node| spread_includes(spread, &class.demand, node, node.taints.iter()))
         })
         .collect();
     if !needs_all_keys {
@@ -376,7 +373,8 @@ fn fixed_of(class: &Class, host: &Host, named: Option<&[Text]>) -> Fixed {
         return Fixed::Refused(Refusal::NotNamed);
     }
     let unschedulable = node.taints.iter().find(|taint| &*taint.key == names::TAINT_UNSCHEDULABLE);
-    if host.is_unschedulable && unschedulable.is_some_and(|taint| !fit::tolerates(&demand.tolerations, taint)) {
+    if host.is_unschedulable && unschedulable.is_some_and(|taint| !fit::tolerates(&demand.tolerations, taint))
+    {
         return Fixed::Refused(Refusal::Unschedulable);
     }
     if fit::untolerated(&demand.tolerations, node.taints.iter(), SoftTaints::Accept).is_some() {
@@ -387,9 +385,10 @@ fn fixed_of(class: &Class, host: &Host, named: Option<&[Text]>) -> Fixed {
     }
     let soft = node.taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
     let borne = soft.filter(|taint| !fit::tolerates(&demand.tolerations, taint)).count();
-    let met = class.spec.node_preferences.iter().filter(|preference| {
-        preference.term.matches_node(|key| node.label(key), LabelSource::name(node))
-    });
+    let met =
+        class.spec.node_preferences.iter().filter(|preference| {
+            preference.term.matches_node(|key| node.label(key), LabelSource::name(node))
+        });
     Fixed::Open {
         taints_borne: u32::try_from(borne).unwrap_or(u32::MAX),
         preference: met.map(|preference| i64::from(preference.weight)).sum(),

@@ -42,7 +42,9 @@ struct Waiting {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Active,
-    Resting { until: Timestamp },
+    Resting {
+        until: Timestamp,
+    },
     Parked,
     /// Being tried.
     Tried,
@@ -135,9 +137,8 @@ impl Queue {
 
     /// Something happened that could help.
     pub(super) fn wake(&mut self, concerns: Concerns, now: Timestamp) {
-        let helped = |key: &&Key| {
-            self.waiting.get(*key).is_some_and(|waiting| waiting.concerns.share(concerns))
-        };
+        let helped =
+            |key: &&Key| self.waiting.get(*key).is_some_and(|waiting| waiting.concerns.share(concerns));
         let keys: Vec<Key> = self.parked.iter().map(|(_, key)| key).filter(helped).cloned().collect();
         for key in keys {
             self.ready(&key, now);
@@ -150,7 +151,9 @@ impl Queue {
             self.unlist(&key);
             self.list(&key, State::Active);
         }
-        while let Some((_, key)) = self.parked.first().cloned().filter(|(since, _)| after(*since, PATIENCE) <= now) {
+        while let Some((_, key)) =
+            self.parked.first().cloned().filter(|(since, _)| after(*since, PATIENCE) <= now)
+        {
             self.ready(&key, now);
         }
     }

@@ -44,10 +44,8 @@ fn add(scores: &mut [i64], weight: i64, more: impl IntoIterator<Item = i64>) {
 }
 
 fn of_resources(class: &Class, host: &Host) -> i64 {
-    let share = |dimension: usize, used: i64| Share {
-        used,
-        total: host.total.get(dimension).copied().unwrap_or(0),
-    };
+    let share =
+        |dimension: usize, used: i64| Share { used, total: host.total.get(dimension).copied().unwrap_or(0) };
     let asked = |dimension: usize| class.requests.get(dimension).copied().unwrap_or(0);
     let used = |dimension: usize| {
         let at = |list: &[i64]| list.get(dimension).copied().unwrap_or(0);
@@ -95,9 +93,8 @@ fn between(values: &[i64]) -> Vec<i64> {
     reason = "kube-scheduler reckons so, and as many pods as there can be are far from the limits"
 )]
 fn of_spreads(spreads: &[SoftSpread], passed: &[Slot]) -> Vec<i64> {
-    let is_ignored = |slot: Slot| {
-        spreads.iter().any(|spread| spread.ignored.get(slot).copied().unwrap_or(true))
-    };
+    let is_ignored =
+        |slot: Slot| spreads.iter().any(|spread| spread.ignored.get(slot).copied().unwrap_or(true));
     let compared: Vec<Slot> = passed.iter().copied().filter(|slot| !is_ignored(*slot)).collect();
     let weights: Vec<f64> = spreads
         .iter()
@@ -123,8 +120,7 @@ fn of_spreads(spreads: &[SoftSpread], passed: &[Slot]) -> Vec<i64> {
         }
         sum.round() as i64
     };
-    let raws: Vec<Option<i64>> =
-        passed.iter().map(|slot| (!is_ignored(*slot)).then(|| raw(*slot))).collect();
+    let raws: Vec<Option<i64>> = passed.iter().map(|slot| (!is_ignored(*slot)).then(|| raw(*slot))).collect();
     let most = raws.iter().flatten().copied().max().unwrap_or(0);
     let least = raws.iter().flatten().copied().min().unwrap_or(0);
     raws.into_iter()

@@ -31,6 +31,15 @@ impl Cluster {
     }
 
     async fn create(&self, object: &Value) {
+        let class = object::text(object, &["spec", "priorityClassName"]);
+        if !class.is_empty() && self.get("priorityclasses.scheduling.k8s.io", "", class).is_none() {
+            let class = json!({
+                "metadata": { "name": class }, "value": object["spec"]["priority"],
+                "preemptionPolicy": object["spec"]["preemptionPolicy"].as_str().unwrap_or("PreemptLowerPriority"),
+            });
+            let act = Act::Create("priorityclasses.scheduling.k8s.io", class);
+            self.api.act("test", act).await.unwrap();
+        }
         let resource = match object["kind"].as_str().unwrap() {
             "Node" => "nodes",
             "Pod" => "pods",
@@ -86,7 +95,11 @@ impl Cluster {
     fn place(&self, name: &str) -> String {
         let pod = self.pod(name);
         let node = object::text(&pod, &["spec", "nodeName"]);
-        if node.is_empty() { scheduled(&pod)["message"].as_str().unwrap_or_default().to_owned() } else { node.to_owned() }
+        if node.is_empty() {
+            scheduled(&pod)["message"].as_str().unwrap_or_default().to_owned()
+        } else {
+            node.to_owned()
+        }
     }
 
     fn events(&self) -> Vec<String> {
@@ -103,6 +116,11 @@ impl Cluster {
 fn scheduled(pod: &Value) -> Value {
     let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.into_iter().find(|condition| condition["type"] == "PodScheduled").unwrap_or_default()
+}
+
+/// As admission has it: the class is made with the first pod of it.
+fn ranked(priority: i64) -> Value {
+    json!({ "priority": priority, "priorityClassName": format!("p{priority}") })
 }
 
 /// `name zone key=value,key=value cpu memory`, with `-` for no zone and no labels.
@@ -353,7 +371,7 @@ async fn pods_go_where_they_may_or_are_told_why_not() {
             "a pod that may not preempt",
             vec![node("n1 a - 2 2Gi")],
             vec![on("n1", pod("other", "b", "2", "", json!({})))],
-            pod("p", "a", "1", "", json!({ "priority": 5, "preemptionPolicy": "Never" })),
+            pod("p", "a", "1", "", json!({ "priority": 5, "priorityClassName": "shy", "preemptionPolicy": "Never" })),
             "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never.".to_owned(),
         ),
     ];
@@ -396,11 +414,7 @@ async fn the_best_node_wins() {
         ),
         (
             "what asks for nothing takes room all the same",
-            vec![
-                node("n1 a - 4 4Gi"),
-                node("n2 a - 4 4Gi"),
-                on("n1", pod("other", "b", "", "", json!({}))),
-            ],
+            vec![node("n1 a - 4 4Gi"), node("n2 a - 4 4Gi"), on("n1", pod("other", "b", "", "", json!({})))],
             pod("p", "a", "", "", json!({})),
             "n2",
         ),
@@ -439,11 +453,7 @@ async fn the_best_node_wins() {
         ),
         (
             "far from those that it does not",
-            vec![
-                node("n1 a - 4 4Gi"),
-                node("n2 b - 8 8Gi"),
-                on("n2", pod("other", "b", "", "", json!({}))),
-            ],
+            vec![node("n1 a - 4 4Gi"), node("n2 b - 8 8Gi"), on("n2", pod("other", "b", "", "", json!({})))],
             pod("p", "a", "1", "1Gi", prefers_company("podAntiAffinity", "b")),
             "n1",
         ),
@@ -489,7 +499,7 @@ async fn the_best_node_wins() {
 
 #[tokio::test(start_paused = true)]
 async fn the_lower_priority_goes() {
-    let low = |name: &str, priority: i64, cpu: &str| pod(name, name, cpu, "", json!({ "priority": priority }));
+    let low = |name: &str, priority: i64, cpu: &str| pod(name, name, cpu, "", ranked(priority));
     let budget = |app: &str, allowed: i64| {
         json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": { "name": app, "namespace": "default" },
@@ -502,7 +512,12 @@ async fn the_lower_priority_goes() {
     };
     let two = || vec![node("n1 a - 2 2Gi"), node("n2 a - 2 2Gi")];
     let cases: Vec<(&str, Vec<Value>, &str, Vec<&str>)> = vec![
-        ("the lowest top priority", vec![on("n1", low("x", 5, "2")), on("n2", low("y", 4, "2"))], "n2", vec!["y"]),
+        (
+            "the lowest top priority",
+            vec![on("n1", low("x", 5, "2")), on("n2", low("y", 4, "2"))],
+            "n2",
+            vec!["y"],
+        ),
         (
             "as few as will do",
             vec![
@@ -554,7 +569,7 @@ async fn the_lower_priority_goes() {
     ];
     for (case, there, expected, victims) in cases {
         let cpu = if case == "the lower sum" { "1500m" } else { "1" };
-        let preemptor = pod("p", "p", cpu, "", json!({ "priority": 10 }));
+        let preemptor = pod("p", "p", cpu, "", ranked(10));
         let objects: Vec<Value> = two().into_iter().chain(there).chain([preemptor]).collect();
         let cluster = Cluster::with(&objects).await;
         let waiting = cluster.pod("p");
@@ -582,13 +597,14 @@ async fn the_lower_priority_goes() {
 
 #[tokio::test(start_paused = true)]
 async fn room_is_kept_for_those_it_was_made_for() {
-    let mut meant = pod("meant", "a", "1500m", "", json!({ "priority": 5, "schedulingGates": [{ "name": "wait" }] }));
+    let mut meant = pod("meant", "a", "1500m", "", ranked(5));
+    meant["spec"]["schedulingGates"] = json!([{ "name": "wait" }]);
     meant["status"] = json!({ "nominatedNodeName": "n1" });
     let cluster = Cluster::with(&[
         node("n1 a - 2 2Gi"),
         meant,
         pod("lower", "b", "1", "", json!({})),
-        pod("higher", "c", "1", "", json!({ "priority": 9 })),
+        pod("higher", "c", "1", "", ranked(9)),
     ])
     .await;
     assert_eq!(cluster.place("higher"), "n1");
@@ -648,7 +664,10 @@ async fn who_waits_is_tried_again_when_it_may_help() {
     cluster.create(&pod("q", "b", "100m", "", json!({}))).await;
     cluster.pass(20).await;
     let failed = |count: i64| format!("p Warning FailedScheduling {no_room} x{count}");
-    assert_eq!(cluster.events(), [failed(1), "q Normal Scheduled Successfully assigned default/q to n1 x1".to_owned()]);
+    assert_eq!(
+        cluster.events(),
+        [failed(1), "q Normal Scheduled Successfully assigned default/q to n1 x1".to_owned()]
+    );
     cluster.pass(280).await;
     assert_eq!(cluster.events()[0], failed(2), "after five minutes");
     cluster.create(&node("n2 a - 4 4Gi")).await;
@@ -685,7 +704,8 @@ async fn volumes_tie_pods_to_nodes() {
         "spec": { "drivers": [{ "name": "csi.example.com", "nodeID": "n1", "topologyKeys": [],
             "allocatable": { "count": 1 } }] } });
     let uses = |name: &str, claim: &str| {
-        let volumes = json!({ "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": claim } }] });
+        let volumes =
+            json!({ "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": claim } }] });
         pod(name, "a", "", "", volumes)
     };
     let cluster = Cluster::with(&[
@@ -771,8 +791,7 @@ fn outlooks_follow_what_happens() {
     }
     let waiting = pod("w", "a", "1", "", spread(ZONE, "DoNotSchedule"));
     cache.put_pod(&key("w"), None, &waiting);
-    let circumstances =
-        Circumstances { uid: "w", never_preempts: true, company: None, budgets: &Vec::new };
+    let circumstances = Circumstances { uid: "w", never_preempts: true, company: None, budgets: &Vec::new };
     for step in 0..40 {
         let name = format!("p{}", step % 7);
         match cache.pod_id(&key(&name)) {
@@ -780,7 +799,8 @@ fn outlooks_follow_what_happens() {
                 cache.remove_pod(&key(&name));
             }
             None => {
-                let there = on(&format!("n{}", step % 4), pod(&name, ["a", "b"][step % 2], "", "", json!({})));
+                let there =
+                    on(&format!("n{}", step % 4), pod(&name, ["a", "b"][step % 2], "", "", json!({})));
                 cache.put_pod(&key(&name), None, &there);
             }
         }

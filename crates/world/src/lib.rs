@@ -137,6 +137,13 @@ impl World {
         &self.kubelets
     }
 
+    /// Lets only these of them work: whoever tests one wants no other.
+    pub async fn live_only(&self, names: &[&str]) {
+        let mut controllers = life::controllers();
+        controllers.retain(|controller| names.contains(&controller.name()));
+        Life::new(self.api.clone(), controllers).live().await;
+    }
+
     /// The revision of the last change.
     pub fn revision(&self) -> u64 {
         self.api.state().store.revision()

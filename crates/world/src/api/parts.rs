@@ -137,6 +137,10 @@ impl State {
             "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
         });
         object::set_condition(&mut new, scheduled);
+        // The node that was meant for it is no longer of interest.
+        if let Some(status) = new["status"].as_object_mut() {
+            status.remove("nominatedNodeName");
+        }
         if !query.dry_run {
             self.store.put(key, new);
         }

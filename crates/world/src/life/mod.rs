@@ -24,6 +24,7 @@ mod protection;
 mod replicasets;
 mod report;
 mod roles;
+mod scheduler;
 mod statefulsets;
 mod taints;
 mod view;
@@ -89,7 +90,9 @@ impl Decision {
 /// Every controller of a cluster, in the order in which they get to work: those that others wait for come first, so
 /// that the others look once at all that has come of it.
 pub(crate) fn controllers(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
-    [on_nodes(kubelets), housekeeping(), workloads()].into_iter().flatten().collect()
+    let scheduler: Box<dyn Controller> = Box::new(scheduler::Scheduler::new());
+    let all = [on_nodes(kubelets), housekeeping(), workloads(), vec![scheduler]];
+    all.into_iter().flatten().collect()
 }
 
 /// Those that see to nodes and to what runs on them.

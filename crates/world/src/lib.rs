@@ -139,7 +139,7 @@ impl World {
 
     /// Lets only these of them work: whoever tests one wants no other.
     pub async fn live_only(&self, names: &[&str]) {
-        let mut controllers = life::controllers();
+        let mut controllers = life::controllers(&self.kubelets);
         controllers.retain(|controller| names.contains(&controller.name()));
         Life::new(self.api.clone(), controllers).live().await;
     }

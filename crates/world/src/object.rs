@@ -110,19 +110,6 @@ pub(crate) fn set_revision(object: &mut Value, revision: u64) {
     set(object, "resourceVersion", json!(revision.to_string()));
 }
 
-/// Sets the value at a path. What is on the way and no object becomes one.
-pub(crate) fn put(object: &mut Value, path: &[&str], value: Value) {
-    let mut at = object;
-    for key in path {
-        if !at.is_object() {
-            *at = json!({});
-        }
-        let Some(fields) = at.as_object_mut() else { return };
-        at = fields.entry(*key).or_insert(Value::Null);
-    }
-    *at = value;
-}
-
 pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
     text(object, &["metadata", "annotations", name])
 }

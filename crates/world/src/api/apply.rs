@@ -24,7 +24,7 @@ impl Api {
             body: object.to_string().into_bytes(),
             warnings: Warnings::default(),
         };
-        match self.call(&call).await.0? {
+        match self.call(&call).await? {
             Answer::Object(_, applied) => Ok(applied),
             _ => Err(Failure::new(Reason::NotFound, "404 page not found")),
         }

@@ -169,10 +169,8 @@ impl Api {
         let verb = place.verb(&call.method, query.watch)?;
         self.state().check_access(verb, &place, call)?;
         if metrics::are(&place.resource) {
-            return self
-                .state()
-                .measure(verb, &place, &query, call)
-                .map(|object| Answer::Object(200, object));
+            let measured = self.state().measure(verb, &place, &query, call)?;
+            return Ok(Begun::Answered(Answer::Object(200, measured)));
         }
         if verb == Verb::Watch {
             return Events::start(self, &place, &query, call).map(Answer::Events).map(Begun::Answered);

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::Service;
 use crate::api::{Act, Answer, Api, Call, Warnings};
+use crate::failure::Failure;
 use crate::object;
 use crate::rbac::User;
 

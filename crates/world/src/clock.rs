@@ -41,6 +41,11 @@ impl Lots {
         Self(seed)
     }
 
+    /// Goes on with other lots than a copy of these will draw.
+    pub(crate) fn part(&mut self) {
+        self.0 = self.next();
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;

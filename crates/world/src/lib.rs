@@ -16,17 +16,21 @@ pub mod schema;
 pub mod selector;
 pub mod table;
 
+mod admission;
 mod api;
+mod body;
 mod clock;
 mod defaults;
 mod life;
 mod metrics;
 mod object;
+mod proto;
 mod request;
 mod serve;
 mod socket;
 mod store;
 mod strategy;
+mod webhook;
 
 use std::net::SocketAddr;
 
@@ -38,6 +42,7 @@ use api::Api;
 use failure::Failure;
 use faults::{FaultPlan, Faults, Seat};
 use life::Life;
+use webhook::Service;
 
 pub use life::Kubelets;
 pub use socket::{ServeError, Served};
@@ -55,6 +60,21 @@ impl World {
     pub fn new(seed: u64, now: Timestamp) -> Self {
         let api = Api::new(seed, now);
         Self { kubelets: Kubelets::new(api.clone()), faults: Faults::none(), api }
+    }
+
+    /// Answers in this process for a service that webhooks are configured with: `namespace/name:port`, or the
+    /// `host:port` of a URL. Needs no socket, so it works on virtual time.
+    #[must_use]
+    pub fn with_webhook_service(self, name: &str, service: Router) -> Self {
+        self.api.state().services.insert(name.to_owned(), Service::Here(service));
+        self
+    }
+
+    /// Where a service is that webhooks are configured with, under the same names.
+    #[must_use]
+    pub fn with_service(self, name: &str, address: SocketAddr) -> Self {
+        self.api.state().services.insert(name.to_owned(), Service::At(address));
+        self
     }
 
     fn served(&self) -> faults::Served {
@@ -103,8 +123,8 @@ impl World {
     }
 
     /// Server-side apply of an object as somebody who may do everything; what it is then.
-    pub fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
-        self.api.apply(manager, object)
+    pub async fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
+        self.api.apply(manager, object).await
     }
 
     /// Lets the world's controllers work, for as long as this is awaited.
@@ -115,6 +135,13 @@ impl World {
     /// What runs on the nodes, to be told how to behave.
     pub fn kubelets(&self) -> &Kubelets {
         &self.kubelets
+    }
+
+    /// Lets only these of them work: whoever tests one wants no other.
+    pub async fn live_only(&self, names: &[&str]) {
+        let mut controllers = life::controllers(&self.kubelets);
+        controllers.retain(|controller| names.contains(&controller.name()));
+        Life::new(self.api.clone(), controllers).live().await;
     }
 
     /// The revision of the last change.

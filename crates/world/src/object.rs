@@ -71,6 +71,18 @@ pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>
     metadata.as_object_mut()
 }
 
+/// A field that is an object from then on, whatever it was.
+pub(crate) fn within<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let value = &mut object[field];
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value
+}
+
 /// Sets a field of the metadata, or removes it for null.
 pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     let Some(metadata) = metadata_mut(object) else { return };
@@ -79,10 +91,6 @@ pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     } else {
         metadata.insert(field.to_owned(), value);
     }
-}
-
-pub(crate) fn set_revision(object: &mut Value, revision: u64) {
-    set(object, "resourceVersion", json!(revision.to_string()));
 }
 
 /// Sets the value at a path. What is on the way and no object becomes one.
@@ -96,6 +104,10 @@ pub(crate) fn put(object: &mut Value, path: &[&str], value: Value) {
         at = fields.entry(*key).or_insert(Value::Null);
     }
     *at = value;
+}
+
+pub(crate) fn set_revision(object: &mut Value, revision: u64) {
+    set(object, "resourceVersion", json!(revision.to_string()));
 }
 
 pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
@@ -139,7 +151,7 @@ pub(crate) fn time_at(object: &Value, path: &[&str]) -> Option<Timestamp> {
     text(object, path).parse().ok()
 }
 
-/// As Kubernetes writes the times of Leases: to the microsecond.
+/// As Kubernetes writes times to the microsecond.
 pub(crate) fn micro_time(at: Timestamp) -> Value {
     json!(at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
 }

@@ -4,17 +4,24 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admit::matter;
 use super::{Call, State};
+use crate::admission::{self, Matter, Operation};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::Subresource;
 use crate::object;
 use crate::patch;
+use crate::proto::put_in_form;
 use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 use crate::store::Key;
 
+use super::bodies::{patch_of, resource_of};
 use super::delete::Options;
-use super::write::{PatchKind, Writer, decode, decode_patch, manager};
+use super::write::{PatchKind, Writer, manager};
+
+/// A scale is the same for all that have one.
+const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -27,6 +34,7 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         match (part, verb) {
+            (Subresource::Finalize, Verb::Update) => self.update(place, query, call),
             (Subresource::Binding, Verb::Create) => self.bind(place, query, call),
             (Subresource::Eviction, Verb::Create) => self.evict(place, query, call),
             (Subresource::Log, Verb::Get)
@@ -38,16 +46,17 @@ impl State {
                 self.existing(place).map(|(_, object)| (200, scale_of(&object)))
             }
             (Subresource::Scale, Verb::Update) => {
-                let wanted = decode(call)?;
+                let wanted = self.part_of(SCALE.0, SCALE.1, query, call)?;
                 self.rescale(place, query, call, &wanted)
             }
             (Subresource::Scale, Verb::Patch) => {
-                let (kind, body) = (PatchKind::parse(&call.content_type)?, decode_patch(call)?);
+                let given = patch_of(query, call)?;
                 let scale = scale_of(&self.existing(place)?.1);
-                let wanted = match kind {
-                    PatchKind::Json => patch::json_patch(&scale, &body)?,
-                    _ => patch::merge_patch(&scale, &body)?,
+                let wanted = match given.kind {
+                    PatchKind::Json => patch::json_patch(&scale, &given.body)?,
+                    _ => patch::merge_patch(&scale, &given.body)?,
                 };
+                let wanted = self.patched(&resource_of(SCALE.0, SCALE.1), given, wanted, call)?;
                 self.rescale(place, query, call, &wanted)
             }
             _ => Err(Failure::new(
@@ -76,6 +85,14 @@ impl State {
             "Scale".clone_into(&mut failure.details.kind);
             return Err(failure);
         }
+        let old_scale = scale_of(&old);
+        let mut scale = wanted.clone();
+        let matter =
+            Matter { kind: Some(["autoscaling", "v1", "Scale"]), ..matter(place, query, Operation::Update) };
+        self.admit(&matter, Some(&old_scale), &mut scale)?;
+        self.check_admission(&matter, Some(&old_scale), Some(&scale))?;
+        self.hearing.is_settled = true;
+        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(replicas);
         let mut new = (*old).clone();
         new["spec"]["replicas"] = json!(replicas);
         object::set(&mut new, "resourceVersion", json!(object::revision(wanted)));
@@ -86,16 +103,19 @@ impl State {
     }
 
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let binding = decode(call)?;
-        self.bind_to(place, query, object::text(&binding, &["target", "name"]))
+        let binding = self.part_of("v1", "Binding", query, call)?;
+        self.bind_to(place, query, binding)
     }
 
     pub(super) fn bind_to(
         &mut self,
         place: &Place,
         query: &Query,
-        node: &str,
+        mut binding: Value,
     ) -> Result<(u16, Value), Failure> {
+        let matter = Matter { kind: Some(["", "v1", "Binding"]), ..matter(place, query, Operation::Create) };
+        self.admit_part(&matter, &mut binding)?;
+        let node = object::text(&binding, &["target", "name"]);
         let (key, pod) = self.existing(place)?;
         let assigned = object::text(&pod, &["spec", "nodeName"]);
         if !assigned.is_empty() {
@@ -111,11 +131,16 @@ impl State {
         }
         let mut new = (*pod).clone();
         new["spec"]["nodeName"] = json!(node);
+        admission::topology(&self.store, &mut new);
         let scheduled = json!({
             "type": "PodScheduled", "status": "True",
             "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
         });
         object::set_condition(&mut new, scheduled);
+        // The node that was meant for it is no longer of interest.
+        if let Some(status) = new["status"].as_object_mut() {
+            status.remove("nominatedNodeName");
+        }
         if !query.dry_run {
             self.store.put(key, new);
         }
@@ -123,7 +148,10 @@ impl State {
     }
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let eviction = decode(call)?;
+        let mut eviction = self.part_of("policy/v1", "Eviction", query, call)?;
+        let matter =
+            Matter { kind: Some(["policy", "v1", "Eviction"]), ..matter(place, query, Operation::Create) };
+        self.admit_part(&matter, &mut eviction)?;
         let (key, pod) = self.existing(place)?;
         let phase = object::text(&pod, &["status", "phase"]);
         // What does not run, or goes already, is nothing that a budget protects.
@@ -133,15 +161,17 @@ impl State {
         if let Some((budget_key, budget)) = budget.filter(|(_, budget)| !spares(budget, &pod)) {
             self.draw(&budget_key, &budget, &key, query)?;
         }
-        let options = eviction.get("deleteOptions").map(Value::to_string).unwrap_or_default();
-        let call = Call { body: options.into_bytes(), ..call.clone() };
+        let mut options =
+            eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), Options::read)?;
+        if query.dry_run {
+            options.dry_run = vec!["All".to_owned()];
+        }
         let whole = Place { subresource: None, ..place.clone() };
-        let options = Options::of(query, &call)?;
         if options.is_dry_run() {
             self.delete_object(&whole, &options)?;
             return Ok((201, success(201)));
         }
-        options.check(&place.resource, &key, &pod)?;
+        options.expect(&place.resource, &key, &pod)?;
         let mut marked = (*pod).clone();
         let evicted = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
@@ -256,11 +286,13 @@ fn scale_of(object: &Value) -> Value {
     if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(&object["spec"]["selector"]) {
         status["selector"] = json!(selector.to_string());
     }
-    json!({
+    let mut scale = json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
         "spec": { "replicas": object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0) },
         "status": status,
-    })
+    });
+    put_in_form(SCALE.0, SCALE.1, &mut scale);
+    scale
 }
 
 fn success(code: u16) -> Value {

@@ -4,12 +4,28 @@
 //! what to write. The loop is one task that takes one object at a time, controllers in their order and objects in
 //! the order in which they came up, so that the same world lives the same life.
 
+mod accounts;
 mod budgets;
+mod cronjobs;
+mod daemonsets;
+mod deployments;
+mod expiry;
+mod garbage;
+mod history;
+mod jobs;
 mod kubelet;
 mod machines;
+mod namespaces;
 mod nodes;
+mod owned;
 mod podgc;
+mod pods;
+mod protection;
+mod replicasets;
 mod report;
+mod roles;
+mod scheduler;
+mod statefulsets;
 mod taints;
 mod view;
 
@@ -71,8 +87,16 @@ impl Decision {
     }
 }
 
-/// Every controller of a cluster, in the order in which they get to work.
+/// Every controller of a cluster, in the order in which they get to work: those that others wait for come first, so
+/// that the others look once at all that has come of it.
 pub(crate) fn controllers(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
+    let scheduler: Box<dyn Controller> = Box::new(scheduler::Scheduler::new());
+    let all = [on_nodes(kubelets), housekeeping(), workloads(), vec![scheduler]];
+    all.into_iter().flatten().collect()
+}
+
+/// Those that see to nodes and to what runs on them.
+fn on_nodes(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
     vec![
         Box::new(kubelet::Kubelet::new(kubelets)),
         Box::new(nodes::NodeLifecycle::default()),
@@ -80,6 +104,31 @@ pub(crate) fn controllers(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
         Box::new(taints::TaintEviction::default()),
         Box::new(podgc::PodCollector::default()),
         Box::new(budgets::Budgets::default()),
+    ]
+}
+
+/// Those that tidy up.
+fn housekeeping() -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(namespaces::Namespaces),
+        Box::new(accounts::Accounts),
+        Box::new(accounts::Certificates),
+        Box::new(roles::Roles),
+        Box::new(protection::Protection),
+        Box::new(garbage::Garbage),
+        Box::new(expiry::Expiry),
+    ]
+}
+
+/// Those that make pods.
+fn workloads() -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(replicasets::ReplicaSets::new()),
+        Box::new(statefulsets::StatefulSets::new()),
+        Box::new(daemonsets::DaemonSets::new()),
+        Box::new(jobs::Jobs::new()),
+        Box::new(cronjobs::CronJobs),
+        Box::new(deployments::Deployments::new()),
     ]
 }
 
@@ -257,3 +306,5 @@ impl Alarms {
 mod lab;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod workload_tests;

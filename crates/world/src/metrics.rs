@@ -79,7 +79,9 @@ fn is_measured(pod: &Value) -> bool {
 fn of_node(node: &Value, view: View<'_>) -> Value {
     let mut used = Resources::new();
     for pod in view.pods_on(object::name(node)).iter().filter(|pod| is_measured(pod)) {
-        usage(pod).iter().for_each(|(_, own)| used.add(own));
+        for (_, own) in &usage(pod) {
+            used.add(own);
+        }
     }
     let capacity = amounts(node.pointer("/status/capacity").unwrap_or(&Value::Null));
     for resource in [CPU, MEMORY] {

@@ -44,7 +44,6 @@ impl Lab {
     }
 
     /// A pod bound to a node, with some of its fields told.
-    #[expect(clippy::needless_pass_by_value, reason = "they are written where they are passed")]
     pub(super) async fn pod(&self, name: &str, node: &str, annotations: Value, spec: Value) {
         let mut pod = json!({
             "metadata": {"name": name, "namespace": "default", "annotations": annotations, "labels": {"app": name}},

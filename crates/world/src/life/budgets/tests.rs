@@ -20,7 +20,6 @@ fn shown(budget: &Value) -> String {
     )
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is used once")]
 async fn workload(
     lab: &Lab,
     resource: &'static str,

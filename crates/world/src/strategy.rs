@@ -49,8 +49,6 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         "Namespace" => {
             object["status"] = json!({ "phase": "Active" });
             object["spec"]["finalizers"] = json!(["kubernetes"]);
-            let name = object::name(object).to_owned();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
         }
         "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
@@ -127,6 +125,12 @@ pub(crate) fn prepare_for_update(
             }
             object::set(new, "managedFields", managed.unwrap_or_default());
             object::set(new, "resourceVersion", json!(revision));
+        }
+        Some(Subresource::Finalize) => kept(new, "status"),
+        _ if resource.group.is_empty() && resource.kind == "Namespace" => {
+            kept(new, "status");
+            // What keeps a namespace is the matter of its finalizers' own part.
+            kept(new, "spec");
         }
         _ if resource.has(Subresource::Status) => kept(new, "status"),
         _ => {}

@@ -21,6 +21,25 @@ pub(crate) struct Report {
     pub(crate) component: &'static str,
 }
 
+impl Report {
+    /// Something about an object as it is.
+    pub(crate) fn about(
+        object: &Value,
+        severity: Severity,
+        reason: &'static str,
+        message: String,
+        component: &'static str,
+    ) -> Self {
+        let metadata: serde_json::Map<String, Value> = ["name", "namespace", "uid", "resourceVersion"]
+            .iter()
+            .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
+            .collect();
+        let about =
+            json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata });
+        Self { about, severity, reason, message, component }
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Severity {
     Normal,

@@ -146,14 +146,15 @@ impl Neighbours {
 
     fn add_spread(&mut self, pod: Seen<'_>, demand: &NodeDemand, spread: &Spread, nodes: &[Option<&Node>]) {
         let keys = spread_keys(pod.spec, true);
-        let counts = |node: &Option<&Node>| {
+        let counts = |node: Option<&Node>| {
             node.is_some_and(|node| {
                 keys.iter().all(|key| node.labels.contains_key(key))
                     && spread_includes(spread, demand, node, node.taints.iter())
             })
         };
         let key = self.topology.key(&spread.topology_key);
-        let group = self.topology.add_spread_group(key, nodes.iter().map(counts).collect(), Vec::new());
+        let group =
+            self.topology.add_spread_group(key, nodes.iter().copied().map(counts).collect(), Vec::new());
         self.groups.push(Counted::BySpread(spread.selector.clone()));
         self.rules.spread.push(SpreadRule {
             group,

@@ -149,7 +149,7 @@ fn tainted(text: &str, taint: &str) -> Value {
 }
 
 /// A pod of `cpu` and `memory`, labelled with its app; more is merged into its spec.
-fn pod(name: &str, app: &str, cpu: &str, memory: &str, more: Value) -> Value {
+fn pod(name: &str, app: &str, cpu: &str, memory: &str, more: impl Into<Value>) -> Value {
     let mut requests = json!({});
     for (resource, amount) in [("cpu", cpu), ("memory", memory)] {
         if !amount.is_empty() {
@@ -159,7 +159,7 @@ fn pod(name: &str, app: &str, cpu: &str, memory: &str, more: Value) -> Value {
     let mut spec = json!({
         "containers": [{ "name": "c", "image": "i", "resources": { "requests": requests } }],
     });
-    for (field, value) in more.as_object().cloned().unwrap_or_default() {
+    for (field, value) in more.into().as_object().cloned().unwrap_or_default() {
         spec[field] = value;
     }
     json!({

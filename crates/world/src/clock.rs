@@ -79,6 +79,14 @@ impl Lots {
     }
 }
 
+/// The lot that falls to a text, always the same (FNV-1a, mixed as above).
+pub(crate) fn lot_of(text: &str) -> u64 {
+    let hashed = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    Lots(hashed).next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -18,10 +18,13 @@ pub mod table;
 
 mod admission;
 mod api;
+mod body;
 mod clock;
 mod defaults;
 mod life;
+mod metrics;
 mod object;
+mod proto;
 mod request;
 mod serve;
 mod socket;
@@ -41,6 +44,7 @@ use faults::{FaultPlan, Faults, Seat};
 use life::Life;
 use webhook::Service;
 
+pub use life::Kubelets;
 pub use socket::{ServeError, Served};
 
 /// A cluster of its own.
@@ -48,12 +52,14 @@ pub use socket::{ServeError, Served};
 pub struct World {
     api: Api,
     faults: Faults,
+    kubelets: Kubelets,
 }
 
 impl World {
     /// The same seed and time give the same world. Must be called where tokio runs: its clock is the world's.
     pub fn new(seed: u64, now: Timestamp) -> Self {
-        Self { api: Api::new(seed, now), faults: Faults::none() }
+        let api = Api::new(seed, now);
+        Self { kubelets: Kubelets::new(api.clone()), faults: Faults::none(), api }
     }
 
     /// Answers in this process for a service that webhooks are configured with: `namespace/name:port`, or the
@@ -123,7 +129,19 @@ impl World {
 
     /// Lets the world's controllers work, for as long as this is awaited.
     pub async fn live(&self) {
-        Life::new(self.api.clone(), life::controllers()).live().await;
+        Life::new(self.api.clone(), life::controllers(&self.kubelets)).live().await;
+    }
+
+    /// What runs on the nodes, to be told how to behave.
+    pub fn kubelets(&self) -> &Kubelets {
+        &self.kubelets
+    }
+
+    /// Lets only these of them work: whoever tests one wants no other.
+    pub async fn live_only(&self, names: &[&str]) {
+        let mut controllers = life::controllers(&self.kubelets);
+        controllers.retain(|controller| names.contains(&controller.name()));
+        Life::new(self.api.clone(), controllers).live().await;
     }
 
     /// The revision of the last change.

@@ -8,7 +8,7 @@ use futures::{StreamExt, stream};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use serde_json::Value;
 
-use crate::api::{Answer, Api, Call, Events, Peer};
+use crate::api::{Answer, Api, Call, Events, Peer, Warnings};
 use crate::failure::{Failure, Reason};
 use crate::faults::{self, HarmedEvents, Lost, Served};
 
@@ -54,19 +54,17 @@ pub(crate) fn respond(
     }
 }
 
-/// Tells a client what it should know beside the answer.
-pub(crate) fn warn(response: &mut Response, warnings: &[String]) {
-    for warning in warnings {
-        if let Ok(value) = http::HeaderValue::from_str(&format!("299 - {}", quoted(warning))) {
+/// An answer with what is said beside it.
+pub(crate) fn warned(mut response: Response, warnings: &Warnings) -> Response {
+    for text in warnings.all() {
+        // Without what a header cannot hold.
+        let plain: String = text.chars().filter(|letter| !letter.is_control()).collect();
+        let quoted = plain.replace('\\', r"\\").replace('"', "\\\"");
+        if let Ok(value) = http::HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }
-}
-
-/// In quotes, without what a header cannot hold.
-fn quoted(text: &str) -> String {
-    let plain: String = text.chars().filter(|letter| !letter.is_control()).collect();
-    format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
+    response
 }
 
 pub(crate) fn refuse(failure: &Failure) -> Response {
@@ -94,6 +92,7 @@ pub(crate) async fn read(api: &Api, request: Request) -> Result<Call, Failure> {
         agent: header(USER_AGENT),
         user,
         body,
+        warnings: Warnings::default(),
     })
 }
 

@@ -1,5 +1,7 @@
 //! What differs from kind to kind when an object is written.
 
+mod workloads;
+
 use serde_json::{Value, json};
 
 use crate::kinds::{Resource, Subresource};
@@ -63,6 +65,11 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
     }
 }
 
+/// What the server adds to a new object once it is known which it is.
+pub(crate) fn finish_new(resource: &Resource, object: &mut Value) {
+    workloads::finish_new(resource, object);
+}
+
 /// Guaranteed where all containers limit CPU and memory and ask for as much, BestEffort where none asks.
 fn qos_class(pod: &Value) -> &'static str {
     let lists = ["containers", "initContainers"];
@@ -99,9 +106,11 @@ pub(crate) fn prepare_for_update(
         }
         (_, None) => {}
     };
+    workloads::prepare_for_update(resource, part, old, new);
     match part {
         Some(Subresource::Status) => {
             let status = new.get("status").cloned();
+            let annotations = new.pointer("/metadata/annotations").cloned();
             let managed = new.pointer("/metadata/managedFields").cloned();
             let revision = object::revision(new).to_owned();
             *new = old.clone();
@@ -110,6 +119,10 @@ pub(crate) fn prepare_for_update(
                 (None, Some(fields)) => fields.remove("status"),
                 (_, None) => None,
             };
+            if resource.group == "apps" && resource.kind == "Deployment" {
+                // Its controller writes the revision along with the status.
+                object::set(new, "annotations", annotations.unwrap_or_default());
+            }
             object::set(new, "managedFields", managed.unwrap_or_default());
             object::set(new, "resourceVersion", json!(revision));
         }

@@ -17,7 +17,7 @@ use crate::request::{Place, Query};
 use crate::webhook::{self, Hearing, Hook, Inquiry, Phase, Question, Response, Review, Target};
 
 /// What came of a request, and what people should know.
-pub(crate) type Told<T> = (Result<T, Failure>, Vec<String>);
+type Told<T> = (Result<T, Failure>, Vec<String>);
 
 /// How long a request waits for an account before it looks again.
 const ACCOUNT_AGAIN: Duration = Duration::from_millis(150);

@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 use super::read::Selection;
 use super::{Call, State, shown};
 use crate::admission::{Matter, Operation};
-use crate::failure::Failure;
+use crate::body;
+use crate::failure::{Cause, CauseReason, Failure};
 use crate::kinds::Resource;
 use crate::object;
 use crate::request::{Place, Query};
@@ -36,20 +37,59 @@ pub(super) struct Preconditions {
 
 impl Options {
     fn of(query: &Query, call: &Call) -> Result<Self, Failure> {
-        let mut options: Self = if call.body.is_empty() {
-            Self::default()
-        } else {
-            serde_json::from_slice(&call.body)
-                .map_err(|error| Failure::bad_request(format!("invalid delete options: {error}")))?
+        if !call.body.is_empty() {
+            let options = body::delete_options(&call.content_type, &call.body)?;
+            return Self::read(&options);
+        }
+        let options = Self {
+            grace_period_seconds: query.grace_period_secs,
+            propagation_policy: Some(query.propagation.clone()).filter(|policy| !policy.is_empty()),
+            dry_run: if query.dry_run { vec!["All".to_owned()] } else { Vec::new() },
+            ..Self::default()
         };
-        options.grace_period_seconds = options.grace_period_seconds.or(query.grace_period_secs);
-        if options.propagation_policy.is_none() && !query.propagation.is_empty() {
-            options.propagation_policy = Some(query.propagation.clone());
-        }
-        if query.dry_run {
-            options.dry_run = vec!["All".to_owned()];
-        }
+        options.check()?;
         Ok(options)
+    }
+
+    /// From options that have been decoded.
+    pub(super) fn read(options: &Value) -> Result<Self, Failure> {
+        let options = Self::deserialize(options).map_err(|error| Failure::bad_request(error.to_string()))?;
+        options.check()?;
+        Ok(options)
+    }
+
+    pub(super) fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
+    /// Whether an object is the one that is meant.
+    pub(super) fn expect(&self, resource: &Resource, key: &Key, object: &Value) -> Result<(), Failure> {
+        check(resource, key, object, &self.preconditions)
+    }
+
+    /// The same of whatever the object has become since it was checked.
+    pub(super) fn without_revision(self) -> Self {
+        let preconditions = Preconditions { resource_version: None, ..self.preconditions };
+        Self { preconditions, ..self }
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
+        let refused = |field: &str, message| {
+            let reason = CauseReason::FieldValueNotSupported;
+            let cause = Cause { reason, field: field.to_owned(), message };
+            Err(Failure::invalid_options("DeleteOptions", cause))
+        };
+        if let Some(policy) = self.propagation_policy.as_deref().filter(|policy| !POLICIES.contains(policy)) {
+            let supported = r#""Foreground", "Background", "Orphan", "nil""#;
+            let message = format!("Unsupported value: {policy:?}: supported values: {supported}");
+            return refused("propagationPolicy", message);
+        }
+        if !matches!(&self.dry_run[..], [] | [_]) || self.dry_run.iter().any(|run| run != "All") {
+            let message = format!("Unsupported value: {}: supported values: \"All\"", json!(self.dry_run));
+            return refused("dryRun", message);
+        }
+        Ok(())
     }
 
     /// The finalizers with which the garbage collector sees to what the object owns.

@@ -4,6 +4,7 @@ mod access;
 mod act;
 mod admit;
 mod apply;
+mod bodies;
 mod custom;
 mod delete;
 mod parts;
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 use crate::clock::{Clock, Lots};
 use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
+use crate::metrics;
 use crate::object;
 use crate::rbac::{self, User};
 use crate::request::{Place, Query, Target, Verb};
@@ -34,7 +36,6 @@ use custom::{DEFINITIONS, Definitions};
 
 pub(crate) use access::Peer;
 pub(crate) use act::{Act, Propagation};
-pub(crate) use admit::Told;
 pub(crate) use watch::Events;
 
 /// The world's API. Clones are the same API.
@@ -68,6 +69,29 @@ pub(crate) struct Call {
     pub(crate) agent: String,
     pub(crate) user: User,
     pub(crate) body: Vec<u8>,
+    pub(crate) warnings: Warnings,
+}
+
+/// What is said to whoever asks beside the answer, whatever that is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// In order, each once.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Call {
+    fn warn<'a>(&self, texts: impl Iterator<Item = &'a str>) {
+        let mut said = self.warnings.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for text in texts {
+            if !said.iter().any(|known| known == text) {
+                said.push(text.to_owned());
+            }
+        }
+    }
 }
 
 /// What the API says.
@@ -112,25 +136,24 @@ impl Api {
         self.hear(hearing, |state| state.act(manager, act.clone())).await.0
     }
 
-    pub(crate) async fn call(&self, call: &Call) -> Told<Answer> {
-        match self.begin(call) {
-            Ok(Begun::Answered(answer)) => (Ok(answer), Vec::new()),
-            Err(failure) => (Err(failure), Vec::new()),
-            Ok(Begun::Resource(verb, place, query)) => {
-                let perform = |state: &mut State| state.perform(verb, &place, &query, call);
-                let (performed, warnings) = self.hear(Hearing::of(call.user.clone()), perform).await;
-                let answer =
-                    |(code, object)| if code == 204 { Answer::Nothing } else { Answer::Object(code, object) };
-                (performed.map(answer), warnings)
-            }
-        }
+    pub(crate) async fn call(&self, call: &Call) -> Result<Answer, Failure> {
+        let (verb, place, query) = match self.begin(call)? {
+            Begun::Answered(answer) => return Ok(answer),
+            Begun::Resource(verb, place, query) => (verb, place, query),
+        };
+        let perform = |state: &mut State| state.perform(verb, &place, &query, call);
+        let (performed, warnings) = self.hear(Hearing::of(call.user.clone()), perform).await;
+        call.warn(warnings.iter().map(String::as_str));
+        let answer =
+            |(code, object)| if code == 204 { Answer::Nothing } else { Answer::Object(code, object) };
+        performed.map(answer)
     }
 
     /// Answers what needs no more than a look.
     fn begin(&self, call: &Call) -> Result<Begun, Failure> {
         let query = Query::parse(&call.query)?;
         if let Some(kind) = review_of(&call.path).filter(|_| call.method == Method::POST) {
-            let review = self.state().review(kind, call)?;
+            let review = self.state().review(kind, &query, call)?;
             let answer = review.map_or(Answer::NoPage, |review| Answer::Object(201, review));
             return Ok(Begun::Answered(answer));
         }
@@ -145,6 +168,10 @@ impl Api {
         };
         let verb = place.verb(&call.method, query.watch)?;
         self.state().check_access(verb, &place, call)?;
+        if metrics::are(&place.resource) {
+            let measured = self.state().measure(verb, &place, &query, call)?;
+            return Ok(Begun::Answered(Answer::Object(200, measured)));
+        }
         if verb == Verb::Watch {
             return Events::start(self, &place, &query, call).map(Answer::Events).map(Begun::Answered);
         }

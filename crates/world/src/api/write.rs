@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admit::matter;
+use super::bodies::patch_of;
 use super::custom::DEFINITIONS;
 use super::delete::{is_finalized, is_namespace};
 use super::{Call, State, shown};
@@ -16,6 +17,7 @@ use crate::kinds::{Resource, Subresource};
 use crate::names;
 use crate::object;
 use crate::patch::{self, Shape};
+use crate::proto::put_in_form;
 use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
@@ -39,7 +41,7 @@ impl PatchKind {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
-            "application/apply-patch+yaml" | "application/apply-patch+json" => Ok(Self::Apply),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
             _ => Err(Failure::unhandled(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
         }
     }
@@ -59,7 +61,8 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        self.create_object(place, query, manager(query, call), decode(call)?)
+        let object = self.object_of(&place.resource, query, call)?;
+        self.create_object(place, query, manager(query, call), object)
     }
 
     pub(super) fn create_object(
@@ -129,7 +132,8 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        self.update_object(place, query, manager(query, call), decode(call)?)
+        let object = self.object_of(&place.resource, query, call)?;
+        self.update_object(place, query, manager(query, call), object)
     }
 
     pub(super) fn update_object(
@@ -160,23 +164,25 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        let kind = PatchKind::parse(&call.content_type)?;
-        let body = decode_patch(call)?;
-        if kind == PatchKind::Apply {
-            return self.apply(place, query, &body);
+        let given = patch_of(query, call)?;
+        if given.kind == PatchKind::Apply {
+            given.check_applied(call)?;
+            return self.apply(place, query, &given.body);
         }
+        let body = &given.body;
         let (key, old) = self.existing(place)?;
         let shown_old = shown(&place.resource, &old);
-        let new = match kind {
-            PatchKind::Json => patch::json_patch(&shown_old, &body)?,
+        let new = match given.kind {
+            PatchKind::Json => patch::json_patch(&shown_old, body)?,
             PatchKind::Strategic if strategy::is_custom(&place.resource) => {
                 return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
             }
             PatchKind::Strategic => {
-                patch::strategic_merge_patch(&shown_old, &body, &Shape::built_in(&place.resource))?
+                patch::strategic_merge_patch(&shown_old, body, &Shape::built_in(&place.resource))?
             }
-            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, &body)?,
+            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, body)?,
         };
+        let new = self.patched(&place.resource, given, new, call)?;
         self.replace(place, query, Writer::Update(manager(query, call)), &key, &old, new)
     }
 
@@ -190,6 +196,7 @@ impl State {
             };
             return Err(Failure::invalid_options("PatchOptions", cause));
         }
+        self.check_declared(&place.resource, body)?;
         let shape = self.shape(&place.resource);
         let part = place.subresource.map(Subresource::name);
         let (now, manager) = (self.now(), &query.field_manager);
@@ -197,11 +204,13 @@ impl State {
             Ok((key, old)) => {
                 let live = shown(&place.resource, &old);
                 let new = patch::apply(Some(&live), body, manager, query.force, part, now, &shape)?;
+                let new = self.settled(&place.resource, new);
                 self.replace(place, query, Writer::Apply, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
-                let mut object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                let object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                let mut object = self.settled(&place.resource, object);
                 expect_namespace(place, &mut object)?;
                 self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
@@ -280,6 +289,7 @@ impl State {
         }
         object::set(new, "resourceVersion", json!(object::revision(old)));
         say_kind(resource, new);
+        put_in_form(&resource.api_version(), &resource.kind, new);
         Ok(())
     }
 
@@ -300,7 +310,7 @@ impl State {
     }
 
     /// An object that says what it is must be what is asked for.
-    fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+    pub(super) fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
         let expected = resource.api_version();
         let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
         let (api_version, kind) =
@@ -377,6 +387,7 @@ impl State {
         self.fill_in(resource, object);
         let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
         object::set(object, "generation", generation);
+        put_in_form(&resource.api_version(), &resource.kind, object);
     }
 
     /// From here on it is that object and no other.
@@ -386,6 +397,7 @@ impl State {
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));
+        strategy::finish_new(resource, object);
     }
 }
 
@@ -418,31 +430,6 @@ fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
         let kept = old.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
         object::set(new, field, kept.unwrap_or_default());
     }
-}
-
-pub(super) fn decode(call: &Call) -> Result<Value, Failure> {
-    match call.content_type.split(';').next().unwrap_or_default().trim() {
-        "" | "application/json" => {}
-        _ => {
-            return Err(Failure::new(
-                Reason::UnsupportedMediaType,
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
-    }
-    let object: Value = serde_json::from_slice(&call.body).map_err(|error| {
-        Failure::bad_request(format!("the object provided is unrecognized (must be of type Object): {error}"))
-    })?;
-    if object.is_object() {
-        return Ok(object);
-    }
-    Err(Failure::bad_request("the object provided is unrecognized (must be of type Object)"))
-}
-
-pub(super) fn decode_patch(call: &Call) -> Result<Value, Failure> {
-    serde_json::from_slice(&call.body)
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
 }
 
 /// An object is kept with what it is, whether or not its author said so.

@@ -13,7 +13,8 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Service;
-use crate::api::{Act, Answer, Api, Call, Told};
+use crate::api::{Act, Answer, Api, Call, Warnings};
+use crate::failure::Failure;
 use crate::object;
 use crate::rbac::User;
 
@@ -117,7 +118,7 @@ impl Asked {
         Self { api, seen }
     }
 
-    async fn call(&self, method: Method, path: &str, body: Value) -> Told<Answer> {
+    async fn call(&self, method: Method, path: &str, body: Value) -> (Result<Answer, Failure>, Vec<String>) {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let user = User { name: "admin".to_owned(), groups: vec!["system:masters".to_owned()] };
         let call = Call {
@@ -129,8 +130,10 @@ impl Asked {
             agent: "test".to_owned(),
             user,
             body: if body.is_null() { Vec::new() } else { body.to_string().into_bytes() },
+            warnings: Warnings::default(),
         };
-        self.api.call(&call).await
+        let answered = self.api.call(&call).await;
+        (answered, call.warnings.all())
     }
 
     /// `code message`, or `code` and the data of the object.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::{Life, controllers};
+use super::super::{Life, housekeeping};
 use crate::api::{Act, Api, Propagation};
 use crate::object;
 use crate::store::Key;
@@ -18,7 +18,7 @@ impl Cluster {
         let api = Api::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
         tokio::spawn({
             let api = api.clone();
-            async move { Life::new(api, controllers()).live().await }
+            async move { Life::new(api, housekeeping()).live().await }
         });
         let cluster = Self { api };
         for map in maps.split_whitespace() {

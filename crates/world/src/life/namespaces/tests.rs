@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::super::{Life, controllers};
+use super::super::{Life, housekeeping};
 use crate::api::{Act, Api};
 use crate::object;
 use crate::store::Key;
@@ -11,7 +11,7 @@ fn live() -> Api {
     let api = Api::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
     tokio::spawn({
         let api = api.clone();
-        async move { Life::new(api, controllers()).live().await }
+        async move { Life::new(api, housekeeping()).live().await }
     });
     api
 }

@@ -1,5 +1,7 @@
 //! What differs from kind to kind when an object is written.
 
+mod workloads;
+
 use serde_json::{Value, json};
 
 use crate::kinds::{Resource, Subresource};
@@ -47,8 +49,6 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         "Namespace" => {
             object["status"] = json!({ "phase": "Active" });
             object["spec"]["finalizers"] = json!(["kubernetes"]);
-            let name = object::name(object).to_owned();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
         }
         "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
@@ -63,6 +63,11 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         _ if resource.has(Subresource::Status) => object["status"] = json!({}),
         _ => {}
     }
+}
+
+/// What the server adds to a new object once it is known which it is.
+pub(crate) fn finish_new(resource: &Resource, object: &mut Value) {
+    workloads::finish_new(resource, object);
 }
 
 /// Guaranteed where all containers limit CPU and memory and ask for as much, BestEffort where none asks.
@@ -101,9 +106,11 @@ pub(crate) fn prepare_for_update(
         }
         (_, None) => {}
     };
+    workloads::prepare_for_update(resource, part, old, new);
     match part {
         Some(Subresource::Status) => {
             let status = new.get("status").cloned();
+            let annotations = new.pointer("/metadata/annotations").cloned();
             let managed = new.pointer("/metadata/managedFields").cloned();
             let revision = object::revision(new).to_owned();
             *new = old.clone();
@@ -112,8 +119,18 @@ pub(crate) fn prepare_for_update(
                 (None, Some(fields)) => fields.remove("status"),
                 (_, None) => None,
             };
+            if resource.group == "apps" && resource.kind == "Deployment" {
+                // Its controller writes the revision along with the status.
+                object::set(new, "annotations", annotations.unwrap_or_default());
+            }
             object::set(new, "managedFields", managed.unwrap_or_default());
             object::set(new, "resourceVersion", json!(revision));
+        }
+        Some(Subresource::Finalize) => kept(new, "status"),
+        _ if resource.group.is_empty() && resource.kind == "Namespace" => {
+            kept(new, "status");
+            // What keeps a namespace is the matter of its finalizers' own part.
+            kept(new, "spec");
         }
         _ if resource.has(Subresource::Status) => kept(new, "status"),
         _ => {}

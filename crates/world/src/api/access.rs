@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderMap;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Api, Call, State};
 use crate::failure::{Failure, Reason};
 use crate::object;
 use crate::rbac::{self, Attributes, ResourceTarget, Rules, Target, User};
-use crate::request::{Place, Verb};
+use crate::request::{Place, Query, Verb};
 
 const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
@@ -92,6 +92,22 @@ fn all(headers: &HeaderMap, name: &str) -> Vec<String> {
     headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
 }
 
+/// Who a controller of the world's own is to others.
+pub(super) fn controller(manager: &str) -> User {
+    let groups = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect();
+    if manager.starts_with("kube") {
+        return User { name: format!("system:{manager}"), groups: groups(&["system:authenticated"]) };
+    }
+    User {
+        name: format!("system:serviceaccount:kube-system:{manager}"),
+        groups: groups(&[
+            "system:serviceaccounts",
+            "system:serviceaccounts:kube-system",
+            "system:authenticated",
+        ]),
+    }
+}
+
 /// The rules, as read from what was stored at a revision: they are asked for far more often than they change.
 #[derive(Debug, Default)]
 pub(super) struct Access(Mutex<(u64, Arc<Rules>)>);
@@ -101,6 +117,15 @@ const RULES: [&str; 4] = [
     "clusterroles.rbac.authorization.k8s.io",
     "rolebindings.rbac.authorization.k8s.io",
     "roles.rbac.authorization.k8s.io",
+];
+
+/// By plural, what questions about access are.
+const REVIEWS: [(&str, &str, &str); 5] = [
+    ("localsubjectaccessreviews", "authorization.k8s.io/v1", "LocalSubjectAccessReview"),
+    ("selfsubjectaccessreviews", "authorization.k8s.io/v1", "SelfSubjectAccessReview"),
+    ("selfsubjectreviews", "authentication.k8s.io/v1", "SelfSubjectReview"),
+    ("selfsubjectrulesreviews", "authorization.k8s.io/v1", "SelfSubjectRulesReview"),
+    ("subjectaccessreviews", "authorization.k8s.io/v1", "SubjectAccessReview"),
 ];
 
 impl State {
@@ -140,10 +165,13 @@ impl State {
     }
 
     /// Answers questions about access, which are asked as objects that nobody keeps.
-    pub(super) fn review(&self, kind: &str, call: &Call) -> Result<Option<Value>, Failure> {
-        let review: Value = serde_json::from_slice(&call.body).unwrap_or_else(|_| json!({}));
+    pub(super) fn review(&self, plural: &str, query: &Query, call: &Call) -> Result<Option<Value>, Failure> {
+        let Some((_, api_version, kind)) = REVIEWS.iter().find(|(of, _, _)| *of == plural) else {
+            return Ok(None);
+        };
+        let review = self.part_of(api_version, kind, query, call)?;
         let rules = self.rules();
-        let answered = match kind {
+        let answered = match plural {
             "selfsubjectaccessreviews" => rbac::self_subject_access_review(&rules, &call.user, &review),
             "selfsubjectrulesreviews" => rbac::self_subject_rules_review(&rules, &call.user, &review),
             "subjectaccessreviews" => rbac::subject_access_review(&rules, &review),

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::access::admin;
-use super::{Answer, Api, Call};
+use super::{Answer, Api, Call, Warnings};
 use crate::failure::{Failure, Reason};
 use crate::object;
 
@@ -12,7 +12,7 @@ use crate::object;
 const NAMESPACE: &str = "default";
 
 impl Api {
-    pub(crate) fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
         let call = Call {
             method: Method::PATCH,
             path: self.path_of(object)?,
@@ -22,8 +22,9 @@ impl Api {
             agent: String::new(),
             user: admin(),
             body: object.to_string().into_bytes(),
+            warnings: Warnings::default(),
         };
-        match self.call(&call)? {
+        match self.call(&call).await? {
             Answer::Object(_, applied) => Ok(applied),
             _ => Err(Failure::new(Reason::NotFound, "404 page not found")),
         }

@@ -4,13 +4,20 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admit::matter;
+use super::bodies::patch_of;
+use super::custom::DEFINITIONS;
+use super::delete::{is_finalized, is_namespace};
 use super::{Call, State, shown};
+use crate::admission::Operation;
+use crate::crd;
 use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::{Resource, Subresource};
 use crate::names;
 use crate::object;
 use crate::patch::{self, Shape};
+use crate::proto::put_in_form;
 use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
@@ -34,7 +41,7 @@ impl PatchKind {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
-            "application/apply-patch+yaml" | "application/apply-patch+json" => Ok(Self::Apply),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
             _ => Err(Failure::unhandled(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
         }
     }
@@ -54,7 +61,8 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        self.create_object(place, query, manager(query, call), decode(call)?)
+        let object = self.object_of(&place.resource, query, call)?;
+        self.create_object(place, query, manager(query, call), object)
     }
 
     pub(super) fn create_object(
@@ -70,17 +78,32 @@ impl State {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Failure::new(Reason::Unknown, message));
         }
-        self.name(&mut object);
-        self.check_namespace(place)?;
-        self.finish_new(&place.resource, &mut object);
-        self.check_new(&place.resource, &mut object)?;
+        self.check_namespace(place, &object)?;
+        self.complete_new(&place.resource, &mut object);
+        // What admission adds is nobody's.
+        let mut sent = object.clone();
+        self.prepare_new(&place.resource, &mut sent);
         let shape = self.shape(&place.resource);
-        patch::record_update(None, &mut object, manager, self.now(), None, &shape);
-        let key = Self::key(place, object::name(&object));
+        patch::record_update(None, &mut sent, manager, self.now(), None, &shape);
+        let managed = sent.pointer("/metadata/managedFields").cloned().unwrap_or_default();
+        object::set(&mut object, "managedFields", managed);
+        let key = self.admit_new(place, query, &mut object)?;
         if self.store.get(&key).is_some() {
             return Err(Failure::already_exists(&place.resource, &key.name));
         }
         Ok((201, self.store_or_show(query, &place.resource, key, object)))
+    }
+
+    /// Has everybody look at a new object who may have something to add or something against it.
+    fn admit_new(&mut self, place: &Place, query: &Query, object: &mut Value) -> Result<Key, Failure> {
+        let matter = matter(place, query, Operation::Create);
+        self.admit(&matter, None, object)?;
+        self.name(object);
+        self.prepare_new(&place.resource, object);
+        self.identify(&place.resource, object);
+        self.check_new(&place.resource, object)?;
+        self.check_admission(&matter, None, Some(object))?;
+        Ok(Self::key(place, object::name(object)))
     }
 
     /// What is wrong with a new object, and the last that the server adds to it.
@@ -96,7 +119,9 @@ impl State {
 
     /// Puts an object of the world's own into it.
     pub(super) fn insert(&mut self, resource: &Resource, mut object: Value) -> Arc<Value> {
-        self.finish_new(resource, &mut object);
+        self.complete_new(resource, &mut object);
+        self.prepare_new(resource, &mut object);
+        self.identify(resource, &mut object);
         let key = Key::new(&resource.qualified(), object::namespace(&object), object::name(&object));
         self.store.put(key, object)
     }
@@ -107,7 +132,8 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        self.update_object(place, query, manager(query, call), decode(call)?)
+        let object = self.object_of(&place.resource, query, call)?;
+        self.update_object(place, query, manager(query, call), object)
     }
 
     pub(super) fn update_object(
@@ -138,23 +164,25 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        let kind = PatchKind::parse(&call.content_type)?;
-        let body = decode_patch(call)?;
-        if kind == PatchKind::Apply {
-            return self.apply(place, query, &body);
+        let given = patch_of(query, call)?;
+        if given.kind == PatchKind::Apply {
+            given.check_applied(call)?;
+            return self.apply(place, query, &given.body);
         }
+        let body = &given.body;
         let (key, old) = self.existing(place)?;
         let shown_old = shown(&place.resource, &old);
-        let new = match kind {
-            PatchKind::Json => patch::json_patch(&shown_old, &body)?,
+        let new = match given.kind {
+            PatchKind::Json => patch::json_patch(&shown_old, body)?,
             PatchKind::Strategic if strategy::is_custom(&place.resource) => {
                 return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
             }
             PatchKind::Strategic => {
-                patch::strategic_merge_patch(&shown_old, &body, &Shape::built_in(&place.resource))?
+                patch::strategic_merge_patch(&shown_old, body, &Shape::built_in(&place.resource))?
             }
-            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, &body)?,
+            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, body)?,
         };
+        let new = self.patched(&place.resource, given, new, call)?;
         self.replace(place, query, Writer::Update(manager(query, call)), &key, &old, new)
     }
 
@@ -168,6 +196,7 @@ impl State {
             };
             return Err(Failure::invalid_options("PatchOptions", cause));
         }
+        self.check_declared(&place.resource, body)?;
         let shape = self.shape(&place.resource);
         let part = place.subresource.map(Subresource::name);
         let (now, manager) = (self.now(), &query.field_manager);
@@ -175,16 +204,17 @@ impl State {
             Ok((key, old)) => {
                 let live = shown(&place.resource, &old);
                 let new = patch::apply(Some(&live), body, manager, query.force, part, now, &shape)?;
+                let new = self.settled(&place.resource, new);
                 self.replace(place, query, Writer::Apply, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
-                let mut object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                let object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                let mut object = self.settled(&place.resource, object);
                 expect_namespace(place, &mut object)?;
-                self.check_namespace(place)?;
-                self.finish_new(&place.resource, &mut object);
-                self.check_new(&place.resource, &mut object)?;
-                let key = Self::key(place, object::name(&object));
+                self.check_namespace(place, &object)?;
+                self.complete_new(&place.resource, &mut object);
+                let key = self.admit_new(place, query, &mut object)?;
                 Ok((201, self.store_or_show(query, &place.resource, key, object)))
             }
         }
@@ -216,38 +246,51 @@ impl State {
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
         }
-        strategy::prepare_for_update(resource, place.subresource, old, &mut new);
-        defaults::complete(resource, &mut new);
-        self.fill_in(resource, &mut new);
-        self.allocate(resource, &mut new, Some(old));
-        self.define(resource, &mut new)?;
-        keep_what_is_the_servers(old, &mut new);
-        if strategy::has_generation(resource) {
-            let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-            let changed = i64::from(strategy::changes_spec(old, &new));
-            object::set(&mut new, "generation", json!(generation + changed));
+        self.finish_changed(place, old, &mut new)?;
+        if let Writer::Update(manager) = writer {
+            let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
+            patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
         }
-        object::set(&mut new, "resourceVersion", json!(object::revision(old)));
-        say_kind(resource, &mut new);
+        let matter = matter(place, query, Operation::Update);
+        if self.admit(&matter, Some(old), &mut new)? {
+            self.finish_changed(place, old, &mut new)?;
+        }
         let mut causes = names::validate_update(resource, &new, old);
         causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
         if !causes.is_empty() {
             return Err(Failure::invalid(resource, &key.name, causes));
         }
-        if let Writer::Update(manager) = writer {
-            let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
-            patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
-        }
+        self.check_admission(&matter, Some(old), Some(&new))?;
         if new == **old {
             return Ok((200, shown(resource, old)));
         }
-        if is_over(&new) && !query.dry_run {
+        if is_over(resource, &new) && !query.dry_run {
             let last = self.store.remove(key).unwrap_or_else(|| old.clone());
             let revision = object::revision(&last).to_owned();
             object::set(&mut new, "resourceVersion", json!(revision));
             return Ok((200, shown(resource, &new)));
         }
         Ok((200, self.store_or_show(query, resource, key.clone(), new)))
+    }
+
+    /// What the server makes of a changed object.
+    fn finish_changed(&self, place: &Place, old: &Value, new: &mut Value) -> Result<(), Failure> {
+        let resource = &place.resource;
+        strategy::prepare_for_update(resource, place.subresource, old, new);
+        defaults::complete(resource, new);
+        self.fill_in(resource, new);
+        self.allocate(resource, new, Some(old));
+        self.define(resource, new)?;
+        keep_what_is_the_servers(old, new);
+        if strategy::has_generation(resource) {
+            let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+            let changed = i64::from(strategy::changes_spec(old, new));
+            object::set(new, "generation", json!(generation + changed));
+        }
+        object::set(new, "resourceVersion", json!(object::revision(old)));
+        say_kind(resource, new);
+        put_in_form(&resource.api_version(), &resource.kind, new);
+        Ok(())
     }
 
     fn store_or_show(&mut self, query: &Query, resource: &Resource, key: Key, object: Value) -> Value {
@@ -267,7 +310,7 @@ impl State {
     }
 
     /// An object that says what it is must be what is asked for.
-    fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+    pub(super) fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
         let expected = resource.api_version();
         let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
         let (api_version, kind) =
@@ -302,39 +345,67 @@ impl State {
     }
 
     /// Objects are made only in namespaces that are there to stay.
-    fn check_namespace(&self, place: &Place) -> Result<(), Failure> {
+    fn check_namespace(&self, place: &Place, object: &Value) -> Result<(), Failure> {
         let Some(name) = &place.namespace else { return Ok(()) };
         let Some(resource) = self.kinds.find("", "v1", "namespaces") else { return Ok(()) };
         match self.store.get(&Key::new("namespaces", "", name)) {
             None => Err(Failure::not_found(resource, name)),
-            Some(namespace) if object::is_terminating(&namespace) => Err(Failure::new(
-                Reason::Forbidden,
-                format!("unable to create new content in namespace {name} because it is being terminated"),
-            )),
+            Some(namespace) if object::is_terminating(&namespace) => {
+                let why = format!(
+                    "unable to create new content in namespace {name} because it is being terminated"
+                );
+                let mut failure = matter(place, &Query::default(), Operation::Create).refuse(object, &why);
+                failure.details.causes.push(Cause {
+                    reason: CauseReason::NamespaceTerminating,
+                    field: "metadata.namespace".to_owned(),
+                    message: format!("namespace {name} is being terminated"),
+                });
+                Err(failure)
+            }
             Some(_) => Ok(()),
         }
     }
 
-    /// What the server adds to every new object.
-    fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
+    /// What is read into every new object, as it comes in.
+    fn complete_new(&self, resource: &Resource, object: &mut Value) {
         say_kind(resource, object);
         defaults::complete(resource, object);
+        if resource.qualified() == DEFINITIONS {
+            crd::default(object);
+        }
+        self.fill_in(resource, object);
+        for field in
+            ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"]
+        {
+            object::set(object, field, Value::Null);
+        }
+    }
+
+    /// What the server makes of a new object.
+    fn prepare_new(&self, resource: &Resource, object: &mut Value) {
         strategy::prepare_for_create(resource, object);
         self.fill_in(resource, object);
+        let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
+        object::set(object, "generation", generation);
+        put_in_form(&resource.api_version(), &resource.kind, object);
+    }
+
+    /// From here on it is that object and no other.
+    fn identify(&mut self, resource: &Resource, object: &mut Value) {
+        say_kind(resource, object);
         self.allocate(resource, object, None);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));
-        let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
-        object::set(object, "generation", generation);
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-            object::set(object, field, Value::Null);
-        }
+        strategy::finish_new(resource, object);
     }
 }
 
 /// What was only waiting for its last finalizer.
-fn is_over(object: &Value) -> bool {
+fn is_over(resource: &Resource, object: &Value) -> bool {
+    if is_namespace(resource) && !is_finalized(object) {
+        return false;
+    }
     let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     object::is_terminating(object) && object::finalizers(object).is_empty() && grace.unwrap_or(0) == 0
 }
@@ -359,31 +430,6 @@ fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
         let kept = old.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
         object::set(new, field, kept.unwrap_or_default());
     }
-}
-
-pub(super) fn decode(call: &Call) -> Result<Value, Failure> {
-    match call.content_type.split(';').next().unwrap_or_default().trim() {
-        "" | "application/json" => {}
-        _ => {
-            return Err(Failure::new(
-                Reason::UnsupportedMediaType,
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
-    }
-    let object: Value = serde_json::from_slice(&call.body).map_err(|error| {
-        Failure::bad_request(format!("the object provided is unrecognized (must be of type Object): {error}"))
-    })?;
-    if object.is_object() {
-        return Ok(object);
-    }
-    Err(Failure::bad_request("the object provided is unrecognized (must be of type Object)"))
-}
-
-pub(super) fn decode_patch(call: &Call) -> Result<Value, Failure> {
-    serde_json::from_slice(&call.body)
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
 }
 
 /// An object is kept with what it is, whether or not its author said so.

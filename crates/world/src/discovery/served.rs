@@ -145,6 +145,7 @@ const CREATE: &[&str] = &["create"];
 const GET: &[&str] = &["get"];
 const CONNECT: &[&str] = &["create", "get"];
 const READ: &[&str] = &["get", "list"];
+const UPDATE: &[&str] = &["update"];
 const CHANGE: &[&str] = &["get", "patch", "update"];
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const ALL_BUT_COLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];
@@ -179,6 +180,7 @@ fn stored(resource: &Resource) -> Served {
 fn of_subresource(resource: &Resource, subresource: Subresource) -> ServedSubresource {
     let (kind, verbs) = match subresource {
         Subresource::Status => (Gvk::new(&resource.group, &resource.version, &resource.kind), CHANGE),
+        Subresource::Finalize => (Gvk::new(&resource.group, &resource.version, &resource.kind), UPDATE),
         Subresource::Scale => (Gvk::new("autoscaling", "v1", "Scale"), CHANGE),
         Subresource::Eviction => (Gvk::new("policy", "v1", "Eviction"), CREATE),
         Subresource::Binding => (Gvk::new("", "v1", "Binding"), CREATE),

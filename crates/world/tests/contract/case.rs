@@ -1,7 +1,12 @@
 //! What is asked: cases of a file, each a name and its requests.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::Value;
+
+const YAML: &str = "application/yaml";
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -36,6 +41,7 @@ impl Case {
             }
             let request = case.requests.last_mut().unwrap_or_else(|| panic!("no request before: {line}"));
             request.body.push_str(line);
+            request.body.push('\n');
         }
         cases
     }
@@ -56,6 +62,8 @@ impl Request {
             "strategic" => "application/strategic-merge-patch+json",
             "apply" => "application/apply-patch+yaml",
             "text" => "text/plain",
+            "yaml" => YAML,
+            "protobuf" => PROTOBUF,
             _ => "application/json",
         };
         Some(Self {
@@ -66,6 +74,15 @@ impl Request {
             events: if is_watch { how.parse().unwrap() } else { 0 },
             body: String::new(),
         })
+    }
+
+    /// The body as it is sent: protobuf is written down in base64.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        match self.content_type {
+            PROTOBUF => STANDARD.decode(self.body.trim_end()).unwrap(),
+            YAML => self.body.as_bytes().to_vec(),
+            _ => self.body.trim_end().as_bytes().to_vec(),
+        }
     }
 
     /// With `{ns}` and what earlier answers said: `{1.metadata.uid}` is of the first.

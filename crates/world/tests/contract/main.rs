@@ -69,46 +69,49 @@ async fn play(client: &Client, case: &Case, namespace: &str) -> Vec<String> {
         is_quiet: false,
         body: format!(r#"{{"metadata": {{"name": "{namespace}"}}}}"#),
     };
-    let (code, said) = ask(client, &made).await;
+    let (code, said, _) = ask(client, &made).await;
     assert_eq!(code, 201, "{said:?}");
     let mut answers: Vec<Value> = Vec::new();
     let mut lines = Vec::new();
     for request in &case.requests {
         let request = request.filled_in(namespace, &answers);
-        let (mut code, mut said) = ask(client, &request).await;
+        let (mut code, mut said, mut warnings) = ask(client, &request).await;
         for _ in 0..QUIET_TRIES {
             if !request.is_quiet || code < 300 {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
-            (code, said) = ask(client, &request).await;
+            (code, said, warnings) = ask(client, &request).await;
         }
         for value in said.iter().filter(|_| !request.is_quiet) {
             lines.push(format!("{code} {}", plain(value, namespace)));
+            lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         }
         answers.push(said.into_iter().next().unwrap_or_default());
     }
     lines
 }
 
-/// The code and the objects that come back: one, or as many events as are waited for.
-async fn ask(client: &Client, request: &Request) -> (u16, Vec<Value>) {
+/// The code and the objects that come back: one, or as many events as are waited for; and the warnings.
+async fn ask(client: &Client, request: &Request) -> (u16, Vec<Value>, Vec<String>) {
     let built = http::Request::builder()
         .method(request.method.clone())
         .uri(&request.path)
         .header("content-type", request.content_type)
         .header("accept", "application/json")
-        .body(Body::from(request.body.clone().into_bytes()))
+        .body(Body::from(request.bytes()))
         .unwrap();
     let answer = client.send(built).await.unwrap();
     let code = answer.status().as_u16();
+    let warnings = answer.headers().get_all("warning").iter();
+    let warnings = warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
     let body = answer.into_body();
     if request.events > 0 && code == 200 {
-        return (code, plain::events(body, request.events).await);
+        return (code, plain::events(body, request.events).await, warnings);
     }
     let bytes = body.collect_bytes().await.unwrap();
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    (code, vec![serde_json::from_str(&text).unwrap_or(Value::String(text))])
+    (code, vec![serde_json::from_str(&text).unwrap_or(Value::String(text))], warnings)
 }
 
 fn answers_of(file: &Path) -> PathBuf {

@@ -1,4 +1,4 @@
-//! The real control plane, where its programs are at hand.
+//! The real API server, where its programs are at hand. Nothing else runs that would change what cases write.
 
 use std::io::Write;
 
@@ -14,7 +14,7 @@ pub(crate) fn start() -> Option<Plane> {
     match programs {
         Ok(programs) => {
             let directory = Directory::temporary().unwrap();
-            Some(Plane(ControlPlane::start(&programs, directory, None, &Audience::silent()).unwrap()))
+            Some(Plane(ControlPlane::start_api(&programs, directory, &Audience::silent()).unwrap()))
         }
         Err(why @ (Error::NotBuilt { .. } | Error::NoHome { .. })) => {
             // Written past the test harness, which would keep it to itself.

@@ -20,6 +20,12 @@ impl Clock {
         let passed = SignedDuration::try_from(self.began.elapsed()).unwrap_or(SignedDuration::MAX);
         self.at.checked_add(passed).unwrap_or(Timestamp::MAX)
     }
+
+    /// When it will be, or was, `at`: now if that has passed.
+    pub(crate) fn instant(&self, at: Timestamp) -> Instant {
+        let ahead = at.duration_since(self.now());
+        Instant::now() + std::time::Duration::try_from(ahead).unwrap_or_default()
+    }
 }
 
 /// Identities, drawn from a seed (SplitMix64): the same seed gives the same ones in the same order.

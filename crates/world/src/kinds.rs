@@ -91,6 +91,14 @@ impl Kinds {
         self.served.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
     }
 
+    /// By plural and group, in the first version that is served: `pods`, `deployments.apps`.
+    pub fn find_qualified(&self, name: &str) -> Option<&Arc<Resource>> {
+        let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+        let first = (group.to_owned(), String::new(), String::new());
+        let of_group = self.served.range(first..).take_while(|((of, _, _), _)| of == group);
+        of_group.map(|(_, resource)| resource).find(|resource| resource.plural == plural)
+    }
+
     pub fn serves(&self, group: &str, version: &str) -> bool {
         self.served.values().any(|resource| resource.group == group && resource.version == version)
     }

@@ -17,6 +17,7 @@ pub mod table;
 mod api;
 mod clock;
 mod defaults;
+mod life;
 mod object;
 mod request;
 mod serve;
@@ -27,6 +28,7 @@ use axum::Router;
 use jiff::Timestamp;
 
 use api::Api;
+use life::Life;
 
 /// A cluster of its own.
 #[derive(Clone, Debug)]
@@ -43,6 +45,11 @@ impl World {
     /// The API as a service, which a `kube::Client` takes as it is.
     pub fn router(&self) -> Router {
         serve::router(self.api.clone())
+    }
+
+    /// Lets the world's controllers work, for as long as this is awaited.
+    pub async fn live(&self) {
+        Life::new(self.api.clone(), life::controllers()).live().await;
     }
 
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.

@@ -33,6 +33,35 @@ pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
+/// Who owns an object, as its metadata says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner<'a> {
+    pub(crate) api_version: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
+    pub(crate) is_controller: bool,
+    /// The owner stays until this object is gone, if it is deleted in the foreground.
+    pub(crate) is_waited_for: bool,
+}
+
+pub(crate) fn owners(object: &Value) -> impl Iterator<Item = Owner<'_>> {
+    let list = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    list.into_iter().flatten().map(|owner| Owner {
+        api_version: text(owner, &["apiVersion"]),
+        kind: text(owner, &["kind"]),
+        name: text(owner, &["name"]),
+        uid: text(owner, &["uid"]),
+        is_controller: owner["controller"] == true,
+        is_waited_for: owner["blockOwnerDeletion"] == true,
+    })
+}
+
+/// The one owner that sees to the object.
+pub(crate) fn controller(object: &Value) -> Option<Owner<'_>> {
+    owners(object).find(|owner| owner.is_controller)
+}
+
 /// The metadata, which is there from then on. `None` for what is no object.
 pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
     let metadata = object.as_object_mut()?.entry("metadata").or_insert_with(|| json!({}));

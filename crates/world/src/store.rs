@@ -3,7 +3,7 @@
 //! The log is what watches read and what lets a list be made as of a revision that has passed. Revisions that
 //! the log no longer reaches are gone, as after a compaction of etcd.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -53,6 +53,14 @@ pub(crate) struct Store {
     /// The last revision of which the log knows nothing any more.
     compacted: u64,
     latest: watch::Sender<u64>,
+    /// Who has an owner of this uid.
+    owned: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    /// The pods that are bound to a node.
+    bound: BTreeMap<Arc<str>, BTreeSet<Key>>,
+    /// When a resource changed last.
+    touched: BTreeMap<Arc<str>, u64>,
+    /// What the world's own controllers have not been told yet. `None` where there are none.
+    untold: Option<Vec<Change>>,
 }
 
 /// The revision asked for is no longer known.
@@ -69,6 +77,10 @@ impl Store {
             changes: VecDeque::new(),
             compacted: 0,
             latest: watch::Sender::new(1),
+            owned: BTreeMap::new(),
+            bound: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            untold: None,
         }
     }
 
@@ -81,8 +93,43 @@ impl Store {
         self.latest.subscribe()
     }
 
-    pub(crate) fn get(&self, key: &Key) -> Option<&Arc<Value>> {
-        self.objects.get(key)
+    /// Wakes whoever waits for changes, though there is none.
+    pub(crate) fn nudge(&self) {
+        self.latest.send_replace(self.revision);
+    }
+
+    /// The revision under which a resource changed last; 0 for never.
+    pub(crate) fn touched(&self, resource: &str) -> u64 {
+        self.touched.get(resource).copied().unwrap_or(0)
+    }
+
+    /// What has happened since this was asked last: the first time, all that is there.
+    pub(crate) fn take_untold(&mut self) -> Vec<Change> {
+        if let Some(untold) = &mut self.untold {
+            return std::mem::take(untold);
+        }
+        self.untold = Some(Vec::new());
+        let there = self.objects.iter().map(|(key, object)| Change {
+            revision: self.revision,
+            key: key.clone(),
+            before: None,
+            after: Some(object.clone()),
+        });
+        there.collect()
+    }
+
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Value>> {
+        self.objects.get(key).cloned()
+    }
+
+    /// Those that name this uid among their owners.
+    pub(crate) fn owned_by(&self, uid: &str) -> impl Iterator<Item = &Key> {
+        self.owned.get(uid).into_iter().flatten()
+    }
+
+    /// The pods that are bound to a node.
+    pub(crate) fn bound_to(&self, node: &str) -> impl Iterator<Item = &Key> {
+        self.bound.get(node).into_iter().flatten()
     }
 
     /// In the order of namespace and name.
@@ -90,9 +137,10 @@ impl Store {
         &'a self,
         resource: &'a str,
         namespace: Option<&'a str>,
-    ) -> impl Iterator<Item = (&'a Key, &'a Arc<Value>)> {
+    ) -> impl Iterator<Item = (&'a Key, Arc<Value>)> {
         let first = Key::new(resource, namespace.unwrap_or_default(), "");
-        self.objects.range(first..).take_while(move |(key, _)| key.is_in(resource, namespace))
+        let all = self.objects.range(first..).take_while(move |(key, _)| key.is_in(resource, namespace));
+        all.map(|(key, object)| (key, object.clone()))
     }
 
     /// The same as it was at a revision.
@@ -106,7 +154,7 @@ impl Store {
             return Err(TooOld { oldest: self.compacted });
         }
         let mut then: BTreeMap<Key, Arc<Value>> =
-            self.list(resource, namespace).map(|(key, object)| (key.clone(), object.clone())).collect();
+            self.list(resource, namespace).map(|(key, object)| (key.clone(), object)).collect();
         let undone = self.changes.iter().rev().take_while(|change| change.revision > revision);
         for change in undone.filter(|change| change.key.is_in(resource, namespace)) {
             match &change.before {
@@ -154,6 +202,11 @@ impl Store {
     }
 
     fn log(&mut self, change: Change) {
+        self.index(&change);
+        self.touched.insert(change.key.resource.clone(), change.revision);
+        if let Some(untold) = &mut self.untold {
+            untold.push(change.clone());
+        }
         self.changes.push_back(change);
         while self.changes.len() > CHANGES_MAX {
             if let Some(gone) = self.changes.pop_front() {
@@ -163,11 +216,49 @@ impl Store {
         self.latest.send_replace(self.revision);
     }
 
+    fn index(&mut self, change: &Change) {
+        let Change { key, before, after, .. } = change;
+        let owners = |object: &Option<Arc<Value>>| -> BTreeSet<Arc<str>> {
+            object
+                .iter()
+                .flat_map(|object| object::owners(object))
+                .map(|owner| Arc::from(owner.uid))
+                .collect()
+        };
+        let node = |object: &Option<Arc<Value>>| -> BTreeSet<Arc<str>> {
+            let object = object.as_ref().filter(|_| *key.resource == *"pods");
+            let name = object.map(|object| object::text(object, &["spec", "nodeName"]));
+            name.filter(|name| !name.is_empty()).map(Arc::from).into_iter().collect()
+        };
+        reindex(&mut self.owned, key, &owners(before), owners(after));
+        reindex(&mut self.bound, key, &node(before), node(after));
+    }
+
     /// Forgets all that happened up to now.
     pub(crate) fn compact(&mut self) {
         self.changes.clear();
         self.compacted = self.revision;
         self.latest.send_replace(self.revision);
+    }
+}
+
+/// Files a key under the words it has now, and no longer under those it had.
+fn reindex(
+    index: &mut BTreeMap<Arc<str>, BTreeSet<Key>>,
+    key: &Key,
+    before: &BTreeSet<Arc<str>>,
+    after: BTreeSet<Arc<str>>,
+) {
+    for word in before.difference(&after) {
+        if let Some(keys) = index.get_mut(word) {
+            keys.remove(key);
+            if keys.is_empty() {
+                index.remove(word);
+            }
+        }
+    }
+    for word in after {
+        index.entry(word).or_default().insert(key.clone());
     }
 }
 

@@ -1,5 +1,7 @@
 //! Who asks, and whether they may.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use http::HeaderMap;
 use serde_json::{Value, json};
 
@@ -27,13 +29,30 @@ pub(crate) fn user(headers: &HeaderMap) -> User {
     }
 }
 
+/// The rules, as read from what was stored at a revision: they are asked for far more often than they change.
+#[derive(Debug, Default)]
+pub(super) struct Access(Mutex<(u64, Arc<Rules>)>);
+
+const RULES: [&str; 4] = [
+    "clusterrolebindings.rbac.authorization.k8s.io",
+    "clusterroles.rbac.authorization.k8s.io",
+    "rolebindings.rbac.authorization.k8s.io",
+    "roles.rbac.authorization.k8s.io",
+];
+
 impl State {
-    fn rules(&self) -> Rules {
-        let kinds = ["clusterrolebindings", "clusterroles", "rolebindings", "roles"];
-        let names = kinds.map(|plural| format!("{plural}.rbac.authorization.k8s.io"));
-        Rules::from_objects(
-            names.iter().flat_map(|name| self.store.list(name, None).map(|(_, object)| &**object)),
-        )
+    fn rules(&self) -> Arc<Rules> {
+        let touched = RULES.iter().map(|resource| self.store.touched(resource)).max().unwrap_or(0);
+        let mut known = self.access.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.0 != touched {
+            let stored: Vec<Arc<Value>> = RULES
+                .iter()
+                .flat_map(|resource| self.store.list(resource, None))
+                .map(|(_, rule)| rule)
+                .collect();
+            *known = (touched, Arc::new(Rules::from_objects(stored.iter().map(|rule| &**rule))));
+        }
+        known.1.clone()
     }
 
     pub(super) fn check_path(&self, call: &Call) -> Result<(), Failure> {

@@ -80,21 +80,16 @@ impl State {
         Definition::parse(object)
             .map_err(|causes| Failure::invalid(resource, object::name(object), causes))?;
         let name = object::name(object).to_owned();
-        let others: Vec<Arc<Value>> = self
-            .store
-            .list(DEFINITIONS, None)
-            .filter(|(key, _)| *key.name != *name)
-            .map(|(_, crd)| crd.clone())
-            .collect();
-        let others: Vec<&Value> = others.iter().map(|crd| &**crd).collect();
+        let stored = self.stored_definitions();
+        let others: Vec<&Value> =
+            stored.iter().map(|crd| &**crd).filter(|crd| object::name(crd) != name).collect();
         object["status"] = crd::status(object, &others, self.now());
         Ok(())
     }
 
     /// Serves what the stored definitions define.
     pub(super) fn serve_definitions(&mut self) {
-        let stored: Vec<Arc<Value>> =
-            self.store.list(DEFINITIONS, None).map(|(_, crd)| crd.clone()).collect();
+        let stored = self.stored_definitions();
         for gone in std::mem::take(&mut self.definitions.0).into_values() {
             self.kinds.remove(&gone.group, &gone.names.plural);
         }

@@ -17,18 +17,18 @@ use crate::store::Key;
 /// How something is to be deleted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Options {
-    grace_period_seconds: Option<i64>,
-    propagation_policy: Option<String>,
-    preconditions: Preconditions,
-    dry_run: Vec<String>,
+pub(super) struct Options {
+    pub(super) grace_period_seconds: Option<i64>,
+    pub(super) propagation_policy: Option<String>,
+    pub(super) preconditions: Preconditions,
+    pub(super) dry_run: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Preconditions {
-    uid: Option<String>,
-    resource_version: Option<String>,
+pub(super) struct Preconditions {
+    pub(super) uid: Option<String>,
+    pub(super) resource_version: Option<String>,
 }
 
 impl Options {
@@ -66,9 +66,16 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        let options = Options::of(query, call)?;
+        self.delete_object(place, &Options::of(query, call)?)
+    }
+
+    pub(super) fn delete_object(
+        &mut self,
+        place: &Place,
+        options: &Options,
+    ) -> Result<(u16, Value), Failure> {
         let (key, object) = self.existing(place)?;
-        self.delete_one(&place.resource, &key, &object, &options).map(|answer| (200, answer))
+        self.delete_one(&place.resource, &key, &object, options).map(|answer| (200, answer))
     }
 
     pub(super) fn delete_collection(
@@ -85,7 +92,7 @@ impl State {
             .store
             .list(&resource, place.namespace.as_deref())
             .filter(|(_, object)| selection.matches(object))
-            .map(|(key, object)| (key.clone(), object.clone()))
+            .map(|(key, object)| (key.clone(), object))
             .collect();
         for (key, object) in meant {
             self.delete_one(&place.resource, &key, &object, &options)?;

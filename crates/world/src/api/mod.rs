@@ -1,6 +1,7 @@
 //! The API: a request in, an answer out.
 
 mod access;
+mod act;
 mod custom;
 mod delete;
 mod parts;
@@ -23,9 +24,11 @@ use crate::rbac::{self, User};
 use crate::request::{Place, Query, Target, Verb};
 use crate::store::{Key, Store};
 
+use access::Access;
 use custom::{DEFINITIONS, Definitions};
 
 pub(crate) use access::user;
+pub(crate) use act::{Act, Propagation};
 pub(crate) use watch::Events;
 
 /// The world's API. Clones are the same API.
@@ -39,6 +42,7 @@ pub(crate) struct State {
     pub(crate) store: Store,
     pub(crate) kinds: Kinds,
     definitions: Definitions,
+    access: Access,
     clock: Clock,
     lots: Lots,
 }
@@ -76,6 +80,7 @@ impl Api {
             store: Store::new(),
             kinds: Kinds::built_in(),
             definitions: Definitions::default(),
+            access: Access::default(),
             clock: Clock::starting(now),
             lots: Lots::new(seed),
         };
@@ -86,6 +91,11 @@ impl Api {
     /// A state that somebody left in a panic is as whole as any: every write is one step.
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes in the name of a controller of the world's own.
+    pub(crate) async fn act(&self, manager: &str, act: Act) -> Result<Value, Failure> {
+        self.state().act(manager, act)
     }
 
     pub(crate) fn call(&self, call: &Call) -> Result<Answer, Failure> {
@@ -130,6 +140,10 @@ fn review_of(path: &str) -> Option<&str> {
 impl State {
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
     }
 
     /// What a cluster has from the start.
@@ -179,7 +193,7 @@ impl State {
         let name = place.name.as_deref().unwrap_or_default();
         let key = Self::key(place, name);
         match self.store.get(&key) {
-            Some(object) => Ok((key, object.clone())),
+            Some(object) => Ok((key, object)),
             None => Err(Failure::not_found(&place.resource, name)),
         }
     }

@@ -13,7 +13,7 @@ use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 use crate::store::Key;
 
-use super::write::{PatchKind, decode, decode_patch};
+use super::write::{PatchKind, Writer, decode, decode_patch, manager};
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -74,14 +74,23 @@ impl State {
         new["spec"]["replicas"] = json!(replicas);
         object::set(&mut new, "resourceVersion", json!(object::revision(wanted)));
         let whole = Place { subresource: None, ..place.clone() };
-        let (code, new) = self.replace(&whole, query, call, &key, &old, new)?;
+        let (code, new) =
+            self.replace(&whole, query, Writer::Update(manager(query, call)), &key, &old, new)?;
         Ok((code, scale_of(&new)))
     }
 
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
         let binding = decode(call)?;
+        self.bind_to(place, query, object::text(&binding, &["target", "name"]))
+    }
+
+    pub(super) fn bind_to(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        node: &str,
+    ) -> Result<(u16, Value), Failure> {
         let (key, pod) = self.existing(place)?;
-        let node = object::text(&binding, &["target", "name"]);
         let assigned = object::text(&pod, &["spec", "nodeName"]);
         if !assigned.is_empty() {
             let why = format!("pod {} is already assigned to node {assigned:?}", key.name);
@@ -131,7 +140,7 @@ impl State {
             LabelSelector::from_value(&budget["spec"]["selector"])
                 .is_ok_and(|selector| selector.matches(&pod["metadata"]["labels"]))
         });
-        let first = over.next().map(|(key, budget)| (key.clone(), budget.clone()));
+        let first = over.next().map(|(key, budget)| (key.clone(), budget));
         if over.next().is_some() {
             return Err(Failure::new(
                 Reason::InternalError,

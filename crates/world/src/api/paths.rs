@@ -1,5 +1,7 @@
 //! Paths that are no resources: health, version, discovery and OpenAPI.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::custom::DEFINITIONS;
@@ -13,6 +15,8 @@ impl State {
     pub(super) fn path(&self, call: &Call) -> Answer {
         let words: Vec<&str> = call.path.split('/').filter(|word| !word.is_empty()).collect();
         let aggregated = discovery::wants_aggregated(&call.accept);
+        let stored = self.stored_definitions();
+        let definitions: Vec<&Value> = stored.iter().map(|crd| &**crd).collect();
         let found = match words[..] {
             ["healthz" | "livez" | "readyz"] => return Answer::Text("ok"),
             ["openapi", "v2"] if call.accept.contains(openapi::V2_PROTOBUF) => {
@@ -30,20 +34,18 @@ impl State {
             ["apis"] => Some(discovery::group_list(&self.kinds)),
             ["apis", group] => discovery::group(&self.kinds, group),
             ["apis", group, version] => discovery::resource_list(&self.kinds, group, version),
-            ["openapi", "v2"] => Some(openapi::v2_document(&self.kinds, &self.stored_definitions())),
-            ["openapi", "v3"] => Some(openapi::index(&self.kinds, &self.stored_definitions())),
-            ["openapi", "v3", "api", version] => {
-                openapi::document(&self.kinds, &self.stored_definitions(), "", version)
-            }
+            ["openapi", "v2"] => Some(openapi::v2_document(&self.kinds, &definitions)),
+            ["openapi", "v3"] => Some(openapi::index(&self.kinds, &definitions)),
+            ["openapi", "v3", "api", version] => openapi::document(&self.kinds, &definitions, "", version),
             ["openapi", "v3", "apis", group, version] => {
-                openapi::document(&self.kinds, &self.stored_definitions(), group, version)
+                openapi::document(&self.kinds, &definitions, group, version)
             }
             _ => None,
         };
         found.map_or(Answer::NoPage, |object| Answer::Object(200, object))
     }
 
-    fn stored_definitions(&self) -> Vec<&Value> {
-        self.store.list(DEFINITIONS, None).map(|(_, crd)| &**crd).collect()
+    pub(super) fn stored_definitions(&self) -> Vec<Arc<Value>> {
+        self.store.list(DEFINITIONS, None).map(|(_, crd)| crd).collect()
     }
 }

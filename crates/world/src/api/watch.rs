@@ -57,7 +57,7 @@ impl Events {
             let there = state.store.list(&resource, place.namespace.as_deref());
             let seen = there.filter(|(_, object)| selection.matches(object));
             let form = Form::new(&state, &place, tables);
-            ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(object))));
+            ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(&object))));
             if query.initial_events {
                 let mut end = bookmark(&place, current);
                 end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });

@@ -40,6 +40,13 @@ impl PatchKind {
     }
 }
 
+/// Who writes: whoever applies is on record already.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Writer<'a> {
+    Update(&'a str),
+    Apply,
+}
+
 impl State {
     pub(super) fn create(
         &mut self,
@@ -47,7 +54,16 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        let mut object = decode(call)?;
+        self.create_object(place, query, manager(query, call), decode(call)?)
+    }
+
+    pub(super) fn create_object(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        manager: &str,
+        mut object: Value,
+    ) -> Result<(u16, Value), Failure> {
         self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
         if !object::revision(&object).is_empty() {
@@ -59,7 +75,7 @@ impl State {
         self.finish_new(&place.resource, &mut object);
         self.check_new(&place.resource, &mut object)?;
         let shape = self.shape(&place.resource);
-        patch::record_update(None, &mut object, manager(query, call), self.now(), None, &shape);
+        patch::record_update(None, &mut object, manager, self.now(), None, &shape);
         let key = Self::key(place, object::name(&object));
         if self.store.get(&key).is_some() {
             return Err(Failure::already_exists(&place.resource, &key.name));
@@ -91,7 +107,16 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        let mut object = decode(call)?;
+        self.update_object(place, query, manager(query, call), decode(call)?)
+    }
+
+    pub(super) fn update_object(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        manager: &str,
+        mut object: Value,
+    ) -> Result<(u16, Value), Failure> {
         self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
         let (key, old) = match self.existing(place) {
@@ -104,7 +129,7 @@ impl State {
                 format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
             return Err(Failure::conflict(&place.resource, &key.name, &why));
         }
-        self.replace(place, query, call, &key, &old, object)
+        self.replace(place, query, Writer::Update(manager), &key, &old, object)
     }
 
     pub(super) fn patch(
@@ -116,7 +141,7 @@ impl State {
         let kind = PatchKind::parse(&call.content_type)?;
         let body = decode_patch(call)?;
         if kind == PatchKind::Apply {
-            return self.apply(place, query, call, &body);
+            return self.apply(place, query, &body);
         }
         let (key, old) = self.existing(place)?;
         let shown_old = shown(&place.resource, &old);
@@ -130,17 +155,11 @@ impl State {
             }
             PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, &body)?,
         };
-        self.replace(place, query, call, &key, &old, new)
+        self.replace(place, query, Writer::Update(manager(query, call)), &key, &old, new)
     }
 
     /// Server-side apply, which makes what is not there.
-    fn apply(
-        &mut self,
-        place: &Place,
-        query: &Query,
-        call: &Call,
-        body: &Value,
-    ) -> Result<(u16, Value), Failure> {
+    fn apply(&mut self, place: &Place, query: &Query, body: &Value) -> Result<(u16, Value), Failure> {
         if query.field_manager.is_empty() {
             let cause = Cause {
                 reason: CauseReason::FieldValueRequired,
@@ -156,7 +175,7 @@ impl State {
             Ok((key, old)) => {
                 let live = shown(&place.resource, &old);
                 let new = patch::apply(Some(&live), body, manager, query.force, part, now, &shape)?;
-                self.replace(place, query, call, &key, &old, new)
+                self.replace(place, query, Writer::Apply, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
@@ -176,7 +195,7 @@ impl State {
         &mut self,
         place: &Place,
         query: &Query,
-        call: &Call,
+        writer: Writer<'_>,
         key: &Key,
         old: &Arc<Value>,
         mut new: Value,
@@ -214,9 +233,9 @@ impl State {
         if !causes.is_empty() {
             return Err(Failure::invalid(resource, &key.name, causes));
         }
-        if PatchKind::parse(&call.content_type) != Ok(PatchKind::Apply) {
+        if let Writer::Update(manager) = writer {
             let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
-            patch::record_update(Some(old), &mut new, manager(query, call), self.now(), part, &shape);
+            patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
         }
         if new == **old {
             return Ok((200, shown(resource, old)));
@@ -287,7 +306,7 @@ impl State {
         let Some(resource) = self.kinds.find("", "v1", "namespaces") else { return Ok(()) };
         match self.store.get(&Key::new("namespaces", "", name)) {
             None => Err(Failure::not_found(resource, name)),
-            Some(namespace) if object::is_terminating(namespace) => Err(Failure::new(
+            Some(namespace) if object::is_terminating(&namespace) => Err(Failure::new(
                 Reason::Forbidden,
                 format!("unable to create new content in namespace {name} because it is being terminated"),
             )),
@@ -319,7 +338,7 @@ fn is_over(object: &Value) -> bool {
 }
 
 /// Who is said to have written: by name, or else the program that did.
-fn manager<'a>(query: &'a Query, call: &'a Call) -> &'a str {
+pub(super) fn manager<'a>(query: &'a Query, call: &'a Call) -> &'a str {
     let program = call.agent.split('/').next().unwrap_or_default();
     match (&*query.field_manager, program) {
         ("", "") => "unknown",

@@ -30,6 +30,8 @@ pub enum Subresource {
     Scale,
     Eviction,
     Binding,
+    /// What waits for the end of a namespace.
+    Finalize,
 }
 
 impl Subresource {
@@ -39,6 +41,7 @@ impl Subresource {
             Self::Scale => "scale",
             Self::Eviction => "eviction",
             Self::Binding => "binding",
+            Self::Finalize => "finalize",
         }
     }
 }
@@ -168,7 +171,7 @@ const BUILT_IN: &[Row] = rows! {
     "" "v1" "Endpoints" "endpoints" ["ep"], Namespaced, &[];
     "" "v1" "Event" "events" ["ev"], Namespaced, &[];
     "" "v1" "LimitRange" "limitranges" ["limits"], Namespaced, &[];
-    "" "v1" "Namespace" "namespaces" ["ns"], Cluster, STATUS;
+    "" "v1" "Namespace" "namespaces" ["ns"], Cluster, &[Subresource::Status, Subresource::Finalize];
     "" "v1" "Node" "nodes" ["no"], Cluster, STATUS;
     "" "v1" "PersistentVolume" "persistentvolumes" ["pv"], Cluster, STATUS;
     "" "v1" "PersistentVolumeClaim" "persistentvolumeclaims" ["pvc"], Namespaced, STATUS;

@@ -19,10 +19,12 @@ mod clock;
 mod defaults;
 mod life;
 mod object;
+mod quantity;
 mod request;
 mod serve;
 mod store;
 mod strategy;
+mod validate;
 
 use axum::Router;
 use jiff::Timestamp;

@@ -2,6 +2,7 @@
 
 mod meta;
 
+pub(crate) use meta::finalizer_problems;
 pub use meta::{validate_create, validate_update};
 
 use std::fmt::Write;
@@ -77,6 +78,15 @@ pub fn generate_name(base: &str, suffix: &str) -> String {
         kept -= 1;
     }
     format!("{}{suffix}", &base[..kept])
+}
+
+/// What is wrong with a label of the domain name system.
+pub(crate) fn dns_label_problems(name: &str) -> Vec<String> {
+    NameRule::Label.problems(name)
+}
+
+pub(crate) fn dns_subdomain_problems(name: &str) -> Vec<String> {
+    NameRule::Subdomain.problems(name)
 }
 
 /// What is wrong with a map of labels.

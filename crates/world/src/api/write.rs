@@ -14,6 +14,7 @@ use crate::patch::{self, Shape};
 use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
+use crate::validate;
 
 /// The merge keys of custom resources are nowhere to be found.
 const STRATEGIC_FOR_BUILT_IN: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
@@ -87,6 +88,7 @@ impl State {
     fn check_new(&self, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
         self.define(resource, object)?;
         let mut causes = names::validate_create(resource, object);
+        causes.extend(validate::on_create(resource, object));
         causes.extend(self.judge(resource, None, object, None));
         if causes.is_empty() {
             return Ok(());
@@ -229,6 +231,7 @@ impl State {
         object::set(&mut new, "resourceVersion", json!(object::revision(old)));
         say_kind(resource, &mut new);
         let mut causes = names::validate_update(resource, &new, old);
+        causes.extend(validate::on_update(resource, place.subresource, &new, old));
         causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
         if !causes.is_empty() {
             return Err(Failure::invalid(resource, &key.name, causes));

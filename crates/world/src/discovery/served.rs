@@ -135,6 +135,7 @@ fn stability(version: &str) -> Option<(u8, u64, u64)> {
 }
 
 const CREATE: &[&str] = &["create"];
+const UPDATE: &[&str] = &["update"];
 const READ: &[&str] = &["get", "list"];
 const CHANGE: &[&str] = &["get", "patch", "update"];
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -173,6 +174,7 @@ fn of_subresource(resource: &Resource, subresource: Subresource) -> ServedSubres
         Subresource::Scale => (Gvk::new("autoscaling", "v1", "Scale"), CHANGE),
         Subresource::Eviction => (Gvk::new("policy", "v1", "Eviction"), CREATE),
         Subresource::Binding => (Gvk::new("", "v1", "Binding"), CREATE),
+        Subresource::Finalize => (Gvk::new("", "v1", "Namespace"), UPDATE),
     };
     ServedSubresource { name: subresource.name(), kind, verbs }
 }

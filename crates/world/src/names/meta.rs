@@ -239,11 +239,21 @@ fn finalizers(object: &Value) -> Vec<Cause> {
 }
 
 fn finalizers_without_domain(object: &Value) -> Vec<Cause> {
-    let why = "name is neither a standard finalizer name nor is it fully qualified";
     let names = finalizer_names(object);
-    let wrong = |name: &str| !name.contains('/') && !STANDARD_FINALIZERS.contains(&name);
-    let wrong = names.iter().enumerate().filter(|(_, name)| wrong(name));
-    wrong.map(|(index, name)| invalid(&format!("metadata.finalizers[{index}]"), name, why)).collect()
+    let fields = (0..).map(|index| format!("metadata.finalizers[{index}]"));
+    fields.zip(names).filter_map(|(field, name)| without_domain(&field, name)).collect()
+}
+
+fn without_domain(field: &str, name: &str) -> Option<Cause> {
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    let is_wrong = !name.contains('/') && !STANDARD_FINALIZERS.contains(&name);
+    is_wrong.then(|| invalid(field, name, why))
+}
+
+/// What is wrong with the name of a finalizer.
+pub(crate) fn finalizer_problems(field: &str, name: &str) -> Vec<Cause> {
+    let problems = qualified_name_problems(name);
+    problems.iter().map(|why| invalid(field, name, why)).chain(without_domain(field, name)).collect()
 }
 
 /// An object that is being deleted gets no more finalizers.

@@ -28,7 +28,10 @@ pub(crate) fn start() -> Option<Plane> {
 impl Plane {
     pub(crate) async fn client(&self) -> Client {
         let kubeconfig = Kubeconfig::read_from(self.0.kubeconfig()).unwrap();
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        let mut config =
+            Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+        // What the server says is wanted, not what comes of asking again.
+        config.default_retry = false;
         Client::try_from(config).unwrap()
     }
 }

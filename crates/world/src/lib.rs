@@ -5,6 +5,7 @@
 pub mod crd;
 pub mod discovery;
 pub mod failure;
+pub mod faults;
 pub mod kinds;
 pub mod names;
 pub mod openapi;
@@ -30,28 +31,76 @@ use axum::Router;
 use jiff::Timestamp;
 
 use api::Api;
+use faults::{FaultPlan, Faults, Seat, Served};
 use life::Life;
 
 /// A cluster of its own.
 #[derive(Clone, Debug)]
 pub struct World {
     api: Api,
+    faults: Faults,
 }
 
 impl World {
     /// The same seed and time give the same world. Must be called where tokio runs: its clock is the world's.
     pub fn new(seed: u64, now: Timestamp) -> Self {
-        Self { api: Api::new(seed, now) }
+        Self { api: Api::new(seed, now), faults: Faults::none() }
     }
 
-    /// The API as a service, which a `kube::Client` takes as it is.
+    fn served(&self) -> Served {
+        Served { api: self.api.clone(), faults: self.faults.clone() }
+    }
+
+    /// The API as a service, which a `kube::Client` takes as it is, and a socket can serve.
     pub fn router(&self) -> Router {
-        serve::router(self.api.clone())
+        serve::router(self.served())
+    }
+
+    /// The API as one client has it, by the name that faults know it by: each sees what the faults let it see.
+    pub fn client(&self, name: &str) -> Seat {
+        Seat::new(self.served(), name)
+    }
+
+    /// Adds to what is to go wrong. Deeds are counted from now on.
+    pub fn plan_faults(&self, plan: FaultPlan) {
+        self.faults.plan(plan);
+    }
+
+    /// What has gone wrong: the client and the fault, in order.
+    pub fn faults_struck(&self) -> Vec<String> {
+        self.faults.struck()
+    }
+
+    /// Waits until a fault ends the client. Whoever runs it must drop it then: it hears nothing more.
+    pub async fn crashed(&self, client: &str) {
+        self.faults.crashed(client).await;
+    }
+
+    /// Answers a client again that has crashed.
+    pub fn restart(&self, client: &str) {
+        self.faults.restart(client);
+    }
+
+    /// What time it is, by the client's clock.
+    pub fn clock_of(&self, client: &str) -> Timestamp {
+        let now = self.api.state().now();
+        now.checked_add(self.faults.clock(client)).unwrap_or(now)
     }
 
     /// Lets the world's controllers work, for as long as this is awaited.
     pub async fn live(&self) {
         Life::new(self.api.clone(), life::controllers()).live().await;
+    }
+
+    /// Takes down every change from now on, for [`World::trace`].
+    pub fn begin_trace(&self) {
+        self.api.state().store.begin_trace();
+    }
+
+    /// Every change since the trace began, a line each: its revision, what became of which object, and a digest of
+    /// the object. Two lives are the same if their traces are.
+    pub fn trace(&self) -> String {
+        self.api.state().store.trace().to_owned()
     }
 
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.

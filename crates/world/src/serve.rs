@@ -1,7 +1,5 @@
 //! The API as a service: for a client in the same process, and behind a socket.
 
-use std::convert::Infallible;
-
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -10,39 +8,58 @@ use futures::stream;
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use serde_json::Value;
 
-use crate::api::{Answer, Api, Call, Events, user};
+use crate::api::{Answer, Call, Events, user};
 use crate::failure::{Failure, Reason};
+use crate::faults::{self, HarmedEvents, Lost, Served};
 
 /// What the API server takes at most.
 const BODY_BYTES_MAX: usize = 3 << 20;
 
-pub(crate) fn router(api: Api) -> Router {
-    Router::new().fallback(any(answer)).with_state(api)
+pub(crate) fn router(served: Served) -> Router {
+    Router::new().fallback(any(answer)).with_state(served)
 }
 
-async fn answer(State(api): State<Api>, request: Request) -> Response {
-    let called = match read(request).await {
-        Ok(call) => api.call(&call),
-        Err(failure) => Err(failure),
+/// Behind a socket, a client is the program that it says it is.
+async fn answer(State(served): State<Served>, request: Request) -> Response {
+    let call = match read(request).await {
+        Ok(call) => call,
+        Err(failure) => return refuse(&failure),
     };
-    match called {
+    let client = call.agent.split('/').next().unwrap_or_default().to_owned();
+    match faults::answer(&served, &client, call).await {
+        Ok(response) => response,
+        // An answer that breaks off is as near to a broken connection as a handler comes.
+        Err(lost) => Response::new(Body::from_stream(stream::iter([Err::<Bytes, Lost>(lost)]))),
+    }
+}
+
+/// What goes back to a client, who hears events as `listener` lets them through.
+pub(crate) fn respond(
+    answered: Result<Answer, Failure>,
+    listener: impl FnOnce(Events) -> HarmedEvents,
+) -> Response {
+    match answered {
         Ok(Answer::Object(code, object)) => json(code, &object),
         Ok(Answer::As(form, object)) => response(200, form, Body::from(object.to_string())),
         Ok(Answer::Bytes(form, bytes)) => response(200, form, Body::from(bytes)),
         Ok(Answer::Text(text)) => response(200, "text/plain; charset=utf-8", Body::from(text)),
         Ok(Answer::NoPage) => response(404, "text/plain; charset=utf-8", Body::from("404 page not found\n")),
-        Ok(Answer::Events(events)) => response(200, "application/json", Body::from_stream(lines(events))),
-        Err(failure) => {
-            let mut response = json(failure.code(), &failure.to_status());
-            if let Some(secs) = failure.details.retry_after_secs {
-                response.headers_mut().insert(RETRY_AFTER, secs.into());
-            }
-            response
+        Ok(Answer::Events(events)) => {
+            response(200, "application/json", Body::from_stream(lines(listener(events))))
         }
+        Err(failure) => refuse(&failure),
     }
 }
 
-async fn read(request: Request) -> Result<Call, Failure> {
+pub(crate) fn refuse(failure: &Failure) -> Response {
+    let mut response = json(failure.code(), &failure.to_status());
+    if let Some(secs) = failure.details.retry_after_secs {
+        response.headers_mut().insert(RETRY_AFTER, secs.into());
+    }
+    response
+}
+
+pub(crate) async fn read(request: Request) -> Result<Call, Failure> {
     let (parts, body) = request.into_parts();
     let header = |name: http::HeaderName| {
         parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
@@ -64,12 +81,15 @@ async fn read(request: Request) -> Result<Call, Failure> {
 }
 
 /// Each event on a line of its own.
-fn lines(events: Events) -> impl stream::Stream<Item = Result<Bytes, Infallible>> {
+fn lines(events: HarmedEvents) -> impl stream::Stream<Item = Result<Bytes, Lost>> {
     stream::unfold(events, async |mut events| {
         let event = events.next().await?;
-        let mut line = event.to_string();
-        line.push('\n');
-        Some((Ok(Bytes::from(line)), events))
+        let line = event.map(|event| {
+            let mut line = event.to_string();
+            line.push('\n');
+            Bytes::from(line)
+        });
+        Some((line, events))
     })
 }
 

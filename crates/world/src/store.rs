@@ -1,7 +1,8 @@
 //! All objects, each change under a revision of its own, and the changes of late.
 //!
 //! The log is what watches read and what lets a list be made as of a revision that has passed. Revisions that
-//! the log no longer reaches are gone, as after a compaction of etcd.
+//! the log no longer reaches are gone, as after a compaction of etcd. What was written long ago is packed: see
+//! [`slot`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -9,7 +10,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::watch;
 
+mod slot;
+mod trace;
+
 use crate::object;
+use slot::{Slot, Slots};
+use trace::Trace;
 
 /// Where an object is kept. The order is that of lists.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -42,14 +48,35 @@ pub(crate) struct Change {
     pub(crate) after: Option<Arc<Value>>,
 }
 
+/// A change as the log keeps it.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    pub(crate) revision: u64,
+    pub(crate) key: Key,
+    before: Option<Slot>,
+    after: Option<Slot>,
+}
+
+impl Logged {
+    pub(crate) fn change(&self) -> Change {
+        Change {
+            revision: self.revision,
+            key: self.key.clone(),
+            before: self.before.as_ref().map(Slot::open),
+            after: self.after.as_ref().map(Slot::open),
+        }
+    }
+}
+
 /// So many changes are kept for watches and lists of the past.
 const CHANGES_MAX: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
-    objects: BTreeMap<Key, Arc<Value>>,
-    changes: VecDeque<Change>,
+    objects: BTreeMap<Key, Slot>,
+    slots: Slots,
+    changes: VecDeque<Logged>,
     /// The last revision of which the log knows nothing any more.
     compacted: u64,
     latest: watch::Sender<u64>,
@@ -61,6 +88,7 @@ pub(crate) struct Store {
     touched: BTreeMap<Arc<str>, u64>,
     /// What the world's own controllers have not been told yet. `None` where there are none.
     untold: Option<Vec<Change>>,
+    trace: Option<Trace>,
 }
 
 /// The revision asked for is no longer known.
@@ -74,6 +102,7 @@ impl Store {
         Self {
             revision: 1,
             objects: BTreeMap::new(),
+            slots: Slots::default(),
             changes: VecDeque::new(),
             compacted: 0,
             latest: watch::Sender::new(1),
@@ -81,7 +110,17 @@ impl Store {
             bound: BTreeMap::new(),
             touched: BTreeMap::new(),
             untold: None,
+            trace: None,
         }
+    }
+
+    /// Takes down every change from now on.
+    pub(crate) fn begin_trace(&mut self) {
+        self.trace.get_or_insert_default();
+    }
+
+    pub(crate) fn trace(&self) -> &str {
+        self.trace.as_ref().map_or("", Trace::text)
     }
 
     pub(crate) fn revision(&self) -> u64 {
@@ -113,13 +152,13 @@ impl Store {
             revision: self.revision,
             key: key.clone(),
             before: None,
-            after: Some(object.clone()),
+            after: Some(object.open()),
         });
         there.collect()
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Value>> {
-        self.objects.get(key).cloned()
+        self.objects.get(key).map(Slot::open)
     }
 
     /// Those that name this uid among their owners.
@@ -140,7 +179,18 @@ impl Store {
     ) -> impl Iterator<Item = (&'a Key, Arc<Value>)> {
         let first = Key::new(resource, namespace.unwrap_or_default(), "");
         let all = self.objects.range(first..).take_while(move |(key, _)| key.is_in(resource, namespace));
-        all.map(|(key, object)| (key, object.clone()))
+        all.map(|(key, object)| (key, object.open()))
+    }
+
+    /// The same without a look at the objects.
+    pub(crate) fn keys<'a>(
+        &'a self,
+        resource: &'a str,
+        namespace: Option<&'a str>,
+    ) -> impl Iterator<Item = &'a Key> {
+        let first = Key::new(resource, namespace.unwrap_or_default(), "");
+        let from = self.objects.range(first..).map(|(key, _)| key);
+        from.take_while(move |key| key.is_in(resource, namespace))
     }
 
     /// The same as it was at a revision.
@@ -153,20 +203,20 @@ impl Store {
         if revision < self.compacted {
             return Err(TooOld { oldest: self.compacted });
         }
-        let mut then: BTreeMap<Key, Arc<Value>> =
-            self.list(resource, namespace).map(|(key, object)| (key.clone(), object)).collect();
+        let mut then: BTreeMap<&Key, &Slot> =
+            self.keys(resource, namespace).filter_map(|key| Some((key, self.objects.get(key)?))).collect();
         let undone = self.changes.iter().rev().take_while(|change| change.revision > revision);
         for change in undone.filter(|change| change.key.is_in(resource, namespace)) {
             match &change.before {
-                Some(before) => then.insert(change.key.clone(), before.clone()),
+                Some(before) => then.insert(&change.key, before),
                 None => then.remove(&change.key),
             };
         }
-        Ok(then)
+        Ok(then.into_iter().map(|(key, object)| (key.clone(), object.open())).collect())
     }
 
     /// All changes after a revision, the oldest first.
-    pub(crate) fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Change>, TooOld> {
+    pub(crate) fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Logged>, TooOld> {
         if revision < self.compacted {
             return Err(TooOld { oldest: self.compacted });
         }
@@ -179,35 +229,43 @@ impl Store {
         self.revision += 1;
         object::set_revision(&mut object, self.revision);
         let after = Arc::new(object);
-        let before = self.objects.insert(key.clone(), after.clone());
-        self.log(Change { revision: self.revision, key, before, after: Some(after.clone()) });
+        let slot = self.slots.keep(after.clone());
+        let before = self.objects.insert(key.clone(), slot.clone());
+        let change = Change {
+            revision: self.revision,
+            key,
+            before: before.as_ref().map(Slot::open),
+            after: Some(after.clone()),
+        };
+        self.log(change, before, Some(slot));
         after
     }
 
     /// Removes an object; what it was, under the revision of its end.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
-        let before = self.objects.remove(key)?;
+        let before = self.objects.remove(key)?.open();
         self.revision += 1;
         let mut last = (*before).clone();
         object::set_revision(&mut last, self.revision);
         let last = Arc::new(last);
         // A watch shows the object as it was last, under the revision of its end.
-        self.log(Change {
-            revision: self.revision,
-            key: key.clone(),
-            before: Some(last.clone()),
-            after: None,
-        });
+        let slot = self.slots.keep(last.clone());
+        let change =
+            Change { revision: self.revision, key: key.clone(), before: Some(last.clone()), after: None };
+        self.log(change, Some(slot), None);
         Some(last)
     }
 
-    fn log(&mut self, change: Change) {
+    fn log(&mut self, change: Change, before: Option<Slot>, after: Option<Slot>) {
         self.index(&change);
         self.touched.insert(change.key.resource.clone(), change.revision);
-        if let Some(untold) = &mut self.untold {
-            untold.push(change.clone());
+        if let Some(trace) = &mut self.trace {
+            trace.write(&change);
         }
-        self.changes.push_back(change);
+        self.changes.push_back(Logged { revision: change.revision, key: change.key.clone(), before, after });
+        if let Some(untold) = &mut self.untold {
+            untold.push(change);
+        }
         while self.changes.len() > CHANGES_MAX {
             if let Some(gone) = self.changes.pop_front() {
                 self.compacted = gone.revision;

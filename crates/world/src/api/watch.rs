@@ -84,6 +84,10 @@ impl Events {
         })
     }
 
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
     /// The next event, or nothing once the watch is over.
     pub(crate) async fn next(&mut self) -> Option<Value> {
         loop {
@@ -127,7 +131,7 @@ impl Events {
                 for change in changes {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
-                        self.ready.extend(told(&form, &self.selection, change));
+                        self.ready.extend(told(&form, &self.selection, &change.change()));
                     }
                 }
             }

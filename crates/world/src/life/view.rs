@@ -55,7 +55,7 @@ impl<'a> View<'a> {
         resource: &'a str,
         namespace: Option<&'a str>,
     ) -> impl Iterator<Item = &'a Key> + 'a {
-        self.store.list(resource, namespace).map(|(key, _)| key)
+        self.store.keys(resource, namespace)
     }
 
     /// Whatever names this uid among its owners, of any resource.

@@ -92,6 +92,7 @@ pub enum CauseReason {
     FieldValueTypeInvalid,
     FieldManagerConflict,
     DisruptionBudget,
+    NamespaceTerminating,
 }
 
 impl Failure {
@@ -114,6 +115,12 @@ impl Failure {
     }
 
     /// `why` follows the object's name.
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified());
+        Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::Forbidden, message) }
+    }
+
+    /// `why` follows the object's name.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
         Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::Conflict, message) }
@@ -130,17 +137,7 @@ impl Failure {
             "" => resource.kind.clone(),
             group => format!("{}.{group}", resource.kind),
         };
-        let mut said: Vec<String> = Vec::new();
-        for cause in causes.iter().map(ToString::to_string) {
-            // Checks may find the same twice; it is said once.
-            if !said.contains(&cause) {
-                said.push(cause);
-            }
-        }
-        let said = match &said[..] {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
+        let said = told(&causes);
         let details = Details {
             name: name.to_owned(),
             group: resource.group.clone(),
@@ -155,10 +152,10 @@ impl Failure {
     }
 
     /// What is wrong with how something was asked for.
-    pub fn invalid_options(kind: &str, cause: Cause) -> Self {
+    pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
         let group = "meta.k8s.io".to_owned();
-        let message = format!("{kind}.{group} \"\" is invalid: {cause}");
-        let details = Details { group, kind: kind.to_owned(), causes: vec![cause], ..Details::default() };
+        let message = format!("{kind}.{group} \"\" is invalid: {}", told(&causes));
+        let details = Details { group, kind: kind.to_owned(), causes, ..Details::default() };
         Self { details: Box::new(details), ..Self::new(Reason::Invalid, message) }
     }
 
@@ -185,6 +182,20 @@ impl Failure {
             status["details"] = self.details.to_value();
         }
         status
+    }
+}
+
+/// Several in brackets. Checks may find the same twice; it is said once.
+fn told(causes: &[Cause]) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for cause in causes.iter().map(ToString::to_string) {
+        if !said.contains(&cause) {
+            said.push(cause);
+        }
+    }
+    match &said[..] {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
     }
 }
 

@@ -20,6 +20,7 @@ mod clock;
 mod defaults;
 mod life;
 mod object;
+mod options;
 mod quantity;
 mod request;
 mod serve;

@@ -253,6 +253,13 @@ pub(crate) fn forbidden(field: &str, why: &str) -> Cause {
     cause(CauseReason::FieldValueForbidden, field, format!("Forbidden: {why}"))
 }
 
+/// `value` and the supported ones as they are said.
+pub(crate) fn not_supported(field: &str, value: &str, supported: &[&str]) -> Cause {
+    let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
+    let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+    cause(CauseReason::FieldValueNotSupported, field, message)
+}
+
 pub(crate) fn too_long(field: &str, limit: usize) -> Cause {
     cause(CauseReason::FieldValueTooLong, field, format!("Too long: may not be more than {limit} bytes"))
 }

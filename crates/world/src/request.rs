@@ -67,16 +67,21 @@ pub(crate) struct Query {
     pub(crate) timeout_secs: Option<u64>,
     pub(crate) bookmarks: bool,
     pub(crate) initial_events: bool,
-    pub(crate) dry_run: bool,
+    /// Which stages of the request are only tried: `All`, or what is refused later.
+    pub(crate) dry_run: Vec<String>,
     pub(crate) field_manager: String,
     pub(crate) field_validation: String,
-    pub(crate) force: bool,
+    pub(crate) force: Option<bool>,
     pub(crate) grace_period_secs: Option<i64>,
     pub(crate) propagation: String,
     pub(crate) include_object: String,
 }
 
 impl Query {
+    pub(crate) fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
     pub(crate) fn parse(query: &str) -> Result<Self, Failure> {
         let mut parsed = Self::default();
         for (key, value) in pairs(query) {
@@ -91,10 +96,10 @@ impl Query {
                 "timeoutSeconds" => parsed.timeout_secs = Some(number(&value)?),
                 "allowWatchBookmarks" => parsed.bookmarks = is_true(&value),
                 "sendInitialEvents" => parsed.initial_events = is_true(&value),
-                "dryRun" => parsed.dry_run = dry_run(&value)?,
+                "dryRun" => parsed.dry_run.push(value),
                 "fieldManager" => parsed.field_manager = value,
                 "fieldValidation" => parsed.field_validation = value,
-                "force" => parsed.force = is_true(&value),
+                "force" => parsed.force = Some(is_true(&value)),
                 "gracePeriodSeconds" => parsed.grace_period_secs = Some(number(&value)?),
                 "propagationPolicy" => parsed.propagation = value,
                 "includeObject" => parsed.include_object = value,
@@ -134,16 +139,6 @@ fn number<T: std::str::FromStr>(value: &str) -> Result<T, Failure> {
     value
         .parse()
         .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax")))
-}
-
-fn dry_run(value: &str) -> Result<bool, Failure> {
-    match value {
-        "" => Ok(false),
-        "All" => Ok(true),
-        other => Err(Failure::bad_request(format!(
-            "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: {other:?}: supported values: \"All\""
-        ))),
-    }
 }
 
 impl Target {
@@ -272,11 +267,10 @@ mod tests {
                 watch: true,
                 label_selector: "a=b,c".into(),
                 limit: 5,
-                dry_run: true,
+                dry_run: vec!["All".into()],
                 ..Query::default()
             }
         );
         assert!(Query::parse("limit=many").is_err());
-        assert!(Query::parse("dryRun=Some").is_err());
     }
 }

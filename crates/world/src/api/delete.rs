@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::read::Selection;
+use super::write::not_registered;
 use super::{Call, State, shown};
 use crate::failure::Failure;
-use crate::go;
 use crate::kinds::Resource;
 use crate::names::{invalid, not_supported, quoted};
 use crate::object;
@@ -24,7 +24,7 @@ pub(super) struct Options {
     pub(super) grace_period_seconds: Option<i64>,
     pub(super) propagation_policy: Option<String>,
     /// How the policy was said in former times.
-    orphan_dependents: Option<bool>,
+    pub(super) orphan_dependents: Option<bool>,
     pub(super) preconditions: Preconditions,
     pub(super) dry_run: Vec<String>,
 }
@@ -58,11 +58,11 @@ impl Options {
 
     fn decode(body: &[u8]) -> Result<Self, Failure> {
         let body: Value = serde_json::from_slice(body).map_err(|error| {
-            Failure::bad_request(format!("couldn't get version/kind; json parse error: {}", go::json_error(&error)))
+            Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
         })?;
         let (version, kind) = (object::text(&body, &["apiVersion"]), object::text(&body, &["kind"]));
         if !matches!(kind, "" | "DeleteOptions") {
-            return Err(Failure::bad_request(go::not_registered(version, kind)));
+            return Err(Failure::bad_request(not_registered(version, kind)));
         }
         serde_json::from_value(body)
             .map_err(|error| Failure::bad_request(format!("invalid delete options: {error}")))

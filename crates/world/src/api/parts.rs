@@ -110,7 +110,7 @@ impl State {
             "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
         });
         set_condition(&mut new, scheduled);
-        if !query.dry_run {
+        if !query.is_dry_run() {
             self.store.put(key, new);
         }
         Ok((201, success(201)))
@@ -179,7 +179,7 @@ impl State {
                 None,
             );
         }
-        if !query.dry_run {
+        if !query.is_dry_run() {
             let mut next = budget.clone();
             next["status"]["disruptionsAllowed"] = json!(allowed - 1);
             next["status"]["disruptedPods"][&*pod.name] = object::time(self.now());

@@ -10,6 +10,7 @@ use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::{Resource, Subresource};
 use crate::names;
 use crate::object;
+use crate::options::Options;
 use crate::patch::{self, Shape};
 use crate::request::{Place, Query};
 use crate::store::Key;
@@ -55,6 +56,7 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
+        Options::Create.check(query)?;
         self.create_object(place, query, manager(query, call), decode(call)?)
     }
 
@@ -72,7 +74,7 @@ impl State {
             return Err(Failure::new(Reason::Unknown, message));
         }
         self.name(&mut object);
-        self.check_namespace(place)?;
+        self.check_namespace(place, object::name(&object))?;
         self.finish_new(&place.resource, &mut object);
         self.check_new(&place.resource, &mut object)?;
         let shape = self.shape(&place.resource);
@@ -109,6 +111,7 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
+        Options::Update.check(query)?;
         self.update_object(place, query, manager(query, call), decode(call)?)
     }
 
@@ -141,6 +144,7 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         let kind = PatchKind::parse(&call.content_type)?;
+        if kind == PatchKind::Apply { Options::Apply } else { Options::Patch }.check(query)?;
         let body = decode_patch(call)?;
         if kind == PatchKind::Apply {
             return self.apply(place, query, &body);
@@ -162,28 +166,20 @@ impl State {
 
     /// Server-side apply, which makes what is not there.
     fn apply(&mut self, place: &Place, query: &Query, body: &Value) -> Result<(u16, Value), Failure> {
-        if query.field_manager.is_empty() {
-            let cause = Cause {
-                reason: CauseReason::FieldValueRequired,
-                field: "fieldManager".to_owned(),
-                message: "Required value: is required for apply patch".to_owned(),
-            };
-            return Err(Failure::invalid_options("PatchOptions", cause));
-        }
         let shape = self.shape(&place.resource);
         let part = place.subresource.map(Subresource::name);
         let (now, manager) = (self.now(), &query.field_manager);
         match self.existing(place) {
             Ok((key, old)) => {
                 let live = shown(&place.resource, &old);
-                let new = patch::apply(Some(&live), body, manager, query.force, part, now, &shape)?;
+                let new = patch::apply(Some(&live), body, manager, query.force == Some(true), part, now, &shape)?;
                 self.replace(place, query, Writer::Apply, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
-                let mut object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                let mut object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
                 expect_namespace(place, &mut object)?;
-                self.check_namespace(place)?;
+                self.check_namespace(place, object::name(&object))?;
                 self.finish_new(&place.resource, &mut object);
                 self.check_new(&place.resource, &mut object)?;
                 let key = Self::key(place, object::name(&object));
@@ -243,7 +239,7 @@ impl State {
         if new == **old {
             return Ok((200, shown(resource, old)));
         }
-        if is_over(&new) && !query.dry_run {
+        if is_over(&new) && !query.is_dry_run() {
             let last = self.store.remove(key).unwrap_or_else(|| old.clone());
             let revision = object::revision(&last).to_owned();
             object::set(&mut new, "resourceVersion", json!(revision));
@@ -253,7 +249,7 @@ impl State {
     }
 
     fn store_or_show(&mut self, query: &Query, resource: &Resource, key: Key, object: Value) -> Value {
-        if query.dry_run {
+        if query.is_dry_run() {
             return shown(resource, &object);
         }
         shown(resource, &self.store.put(key, object))
@@ -285,8 +281,7 @@ impl State {
             )))
         };
         if self.kinds.find_kind(api_version, kind).is_none() {
-            let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
-            return refused(format!("no kind {kind:?} is registered for version {api_version:?} {scheme}"));
+            return refused(not_registered(api_version, kind));
         }
         if kind != resource.kind {
             let internal = match resource.group.split('.').next().unwrap_or_default() {
@@ -304,15 +299,21 @@ impl State {
     }
 
     /// Objects are made only in namespaces that are there to stay.
-    fn check_namespace(&self, place: &Place) -> Result<(), Failure> {
+    fn check_namespace(&self, place: &Place, object: &str) -> Result<(), Failure> {
         let Some(name) = &place.namespace else { return Ok(()) };
         let Some(resource) = self.kinds.find("", "v1", "namespaces") else { return Ok(()) };
         match self.store.get(&Key::new("namespaces", "", name)) {
             None => Err(Failure::not_found(resource, name)),
-            Some(namespace) if object::is_terminating(&namespace) => Err(Failure::new(
-                Reason::Forbidden,
-                format!("unable to create new content in namespace {name} because it is being terminated"),
-            )),
+            Some(namespace) if object::is_terminating(&namespace) => {
+                let why = format!("unable to create new content in namespace {name} because it is being terminated");
+                let mut failure = Failure::forbidden(&place.resource, object, &why);
+                failure.details.causes.push(Cause {
+                    reason: CauseReason::NamespaceTerminating,
+                    field: "metadata.namespace".to_owned(),
+                    message: format!("namespace {name} is being terminated"),
+                });
+                Err(failure)
+            }
             Some(_) => Ok(()),
         }
     }
@@ -326,8 +327,9 @@ impl State {
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));
-        let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
-        object::set(object, "generation", generation);
+        if strategy::has_generation(resource) {
+            object::set(object, "generation", json!(1));
+        }
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             object::set(object, field, Value::Null);
         }
@@ -338,6 +340,12 @@ impl State {
 fn is_over(object: &Value) -> bool {
     let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     object::is_terminating(object) && object::finalizers(object).is_empty() && grace.unwrap_or(0) == 0
+}
+
+/// What is said of a kind that nobody knows.
+pub(super) fn not_registered(api_version: &str, kind: &str) -> String {
+    let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
+    format!("no kind {kind:?} is registered for version {api_version:?} {scheme}")
 }
 
 /// Who is said to have written: by name, or else the program that did.

@@ -18,10 +18,6 @@ impl Faults {
         self.0
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     pub(super) fn extend(&mut self, causes: Vec<Cause>) {
         self.0.extend(causes);
     }
@@ -48,10 +44,7 @@ impl Faults {
 
     /// The supported values are told as they are given.
     pub(super) fn not_supported(&mut self, field: &str, value: &Value, supported: &[&str]) {
-        let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
-        let message =
-            format!("Unsupported value: {}: supported values: {}", said(value), supported.join(", "));
-        self.push(CauseReason::FieldValueNotSupported, field, message);
+        self.0.push(names::not_supported(field, &said(value), supported));
     }
 
     pub(super) fn duplicate(&mut self, field: &str, value: &Value) {

@@ -21,9 +21,10 @@ fn tidy(value: &mut Value, with_managers: bool) {
             if !with_managers {
                 fields.remove("managedFields");
             }
-            if let (Some(base), Some(Value::String(_))) =
-                (fields.get("generateName").and_then(Value::as_str).map(str::to_owned), fields.get("name"))
-            {
+            let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
+            // A made name is as long as a label of the domain name system at most.
+            let base = text("generateName").chars().take(58).collect::<String>();
+            if !base.is_empty() && text("name").len() == base.len() + 5 && text("name").starts_with(&base) {
                 fields.insert("name".to_owned(), json!(format!("{base}<suffix>")));
             }
             for (key, value) in fields.iter_mut() {

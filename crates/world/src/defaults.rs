@@ -1,11 +1,15 @@
 //! What the server writes into built-in objects where their authors said nothing.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Resource;
+use crate::object;
 
 /// Completes a built-in object. Custom resources have their defaults in their schemas.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {
+    zeros(resource, object);
     match (&*resource.group, &*resource.kind) {
         ("", "Pod") => {
             at(object, "spec", |spec| {
@@ -21,7 +25,15 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "replicas", json!(1));
             at(spec, "template", template);
         }),
-        ("", "Secret") => unless_set(object, "type", json!("Opaque")),
+        ("", "Secret") => {
+            unless_set(object, "type", json!("Opaque"));
+            encode_texts(object);
+        }
+        ("", "Namespace") => {
+            let name = object::name(object).to_owned();
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
+        }
+        ("", "Node") => node(object),
         ("", "PersistentVolumeClaim") => at(object, "spec", claim),
         ("", "PersistentVolume") => at(object, "spec", |spec| {
             unless_set(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
@@ -42,6 +54,15 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
                 at(job_template, "spec", |spec| at(spec, "template", template));
             });
         }),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            at(object, "roleRef", |of| unless_given(of, "apiGroup", "rbac.authorization.k8s.io"));
+            each(object, "subjects", |subject| {
+                if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
+                    unless_given(subject, "apiGroup", "rbac.authorization.k8s.io");
+                }
+            });
+        }
+        ("policy", "PodDisruptionBudget") => at(object, "spec", |_| {}),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             if let Some(fields) = object.as_object_mut() {
                 // No rules are not the same as a list without any.
@@ -88,6 +109,101 @@ fn unless_set(object: &mut Value, field: &str, value: Value) {
             *known = value;
         }
     }
+}
+
+fn unless_given(object: &mut Value, field: &str, value: &str) {
+    if object[field].as_str().unwrap_or_default().is_empty() {
+        object[field] = json!(value);
+    }
+}
+
+/// What the server counts from nothing, and times at which nothing has happened yet.
+fn zeros(resource: &Resource, object: &mut Value) {
+    let (counts, times): (&[&str], &[&str]) = match (&*resource.group, &*resource.kind) {
+        ("", "Node") => (&[], &["lastHeartbeatTime", "lastTransitionTime"]),
+        ("", "Pod") => (&[], &["lastProbeTime", "lastTransitionTime"]),
+        ("apps", "Deployment") => (&[], &["lastTransitionTime", "lastUpdateTime"]),
+        ("", "ReplicationController") | ("apps", "ReplicaSet") => (&["replicas"], &["lastTransitionTime"]),
+        ("apps", "StatefulSet") => (&["availableReplicas", "replicas"], &["lastTransitionTime"]),
+        ("apps", "DaemonSet") => (
+            &["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"],
+            &["lastTransitionTime"],
+        ),
+        ("batch", "Job") => (&[], &["lastProbeTime", "lastTransitionTime"]),
+        ("policy", "PodDisruptionBudget") => {
+            (&["currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"], &[])
+        }
+        _ => return,
+    };
+    at(object, "status", |status| {
+        for count in counts {
+            unless_set(status, count, json!(0));
+        }
+        each(status, "conditions", |condition| {
+            for time in times {
+                unless_set(condition, time, Value::Null);
+            }
+        });
+    });
+}
+
+/// What a secret is told in clear text is kept with the rest.
+fn encode_texts(secret: &mut Value) {
+    let Some(texts) = secret.as_object_mut().and_then(|fields| fields.remove("stringData")) else { return };
+    for (key, text) in texts.as_object().into_iter().flatten() {
+        if let Some(text) = text.as_str() {
+            secret["data"][key] = json!(STANDARD.encode(text));
+        }
+    }
+}
+
+fn node(node: &mut Value) {
+    at(node, "spec", |spec| {
+        // The one network that older clients know is the first of those that newer ones do.
+        let first = spec["podCIDRs"][0].clone();
+        match spec["podCIDR"].as_str().map(str::to_owned) {
+            Some(network) if !network.is_empty() && first != json!(network) => {
+                spec["podCIDRs"] = json!([network]);
+            }
+            None if !first.is_null() => spec["podCIDR"] = first,
+            _ => {}
+        }
+        if spec["podCIDRs"].is_null()
+            && let Some(fields) = spec.as_object_mut()
+        {
+            fields.remove("podCIDRs");
+        }
+    });
+    at(node, "status", |status| {
+        if status["allocatable"].is_null() && !status["capacity"].is_null() {
+            status["allocatable"] = status["capacity"].clone();
+        }
+        if status["allocatable"].is_null()
+            && let Some(fields) = status.as_object_mut()
+        {
+            fields.remove("allocatable");
+            fields.remove("capacity");
+        }
+        at(status, "daemonEndpoints", |endpoints| {
+            at(endpoints, "kubeletEndpoint", |endpoint| unless_set(endpoint, "Port", json!(0)));
+        });
+        at(status, "nodeInfo", |info| {
+            for field in [
+                "architecture",
+                "bootID",
+                "containerRuntimeVersion",
+                "kernelVersion",
+                "kubeProxyVersion",
+                "kubeletVersion",
+                "machineID",
+                "operatingSystem",
+                "osImage",
+                "systemUUID",
+            ] {
+                unless_set(info, field, json!(""));
+            }
+        });
+    });
 }
 
 fn workload(kind: &str, spec: &mut Value) {

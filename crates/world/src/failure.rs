@@ -93,6 +93,7 @@ pub enum CauseReason {
     FieldManagerConflict,
     DisruptionBudget,
     NamespaceTerminating,
+    ResourceVersionTooLarge,
 }
 
 impl Failure {
@@ -157,6 +158,15 @@ impl Failure {
         let message = format!("{kind}.{group} \"\" is invalid: {}", told(&causes));
         let details = Details { group, kind: kind.to_owned(), causes, ..Details::default() };
         Self { details: Box::new(details), ..Self::new(Reason::Invalid, message) }
+    }
+
+    pub fn no_resource() -> Self {
+        Self::unhandled(Reason::NotFound, "the server could not find the requested resource")
+    }
+
+    pub fn not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::unhandled(Reason::MethodNotAllowed, message)
     }
 
     /// What the server says of a request that it has no handler for.

@@ -66,7 +66,7 @@ pub(crate) struct Query {
     pub(crate) continue_token: String,
     pub(crate) timeout_secs: Option<u64>,
     pub(crate) bookmarks: bool,
-    pub(crate) initial_events: bool,
+    pub(crate) initial_events: Option<bool>,
     /// Which stages of the request are only tried: `All`, or what is refused later.
     pub(crate) dry_run: Vec<String>,
     pub(crate) field_manager: String,
@@ -91,11 +91,12 @@ impl Query {
                 "fieldSelector" => parsed.field_selector = value,
                 "resourceVersion" => parsed.resource_version = value,
                 "resourceVersionMatch" => parsed.resource_version_match = value,
-                "limit" => parsed.limit = number(&value)?,
+                // Less than nothing is no limit.
+                "limit" => parsed.limit = usize::try_from(number::<i64>(&value)?).unwrap_or(0),
                 "continue" => parsed.continue_token = value,
                 "timeoutSeconds" => parsed.timeout_secs = Some(number(&value)?),
                 "allowWatchBookmarks" => parsed.bookmarks = is_true(&value),
-                "sendInitialEvents" => parsed.initial_events = is_true(&value),
+                "sendInitialEvents" => parsed.initial_events = Some(is_true(&value)),
                 "dryRun" => parsed.dry_run.push(value),
                 "fieldManager" => parsed.field_manager = value,
                 "fieldValidation" => parsed.field_validation = value,
@@ -136,9 +137,77 @@ fn is_true(value: &str) -> bool {
 }
 
 fn number<T: std::str::FromStr>(value: &str) -> Result<T, Failure> {
-    value
-        .parse()
-        .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax")))
+    value.parse().map_err(|_| {
+        let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let why = if is_number { "value out of range" } else { "invalid syntax" };
+        Failure::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"))
+    })
+}
+
+/// What is asked for, whether or not it is served: access is decided by it before anything else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) verb: &'static str,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Asked {
+    /// `None` for paths that are no resources.
+    pub(crate) fn parse(method: &Method, path: &str, watch: bool) -> Option<Self> {
+        let parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(unescaped).collect();
+        let words: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let (group, rest) = match &words[..] {
+            ["api", _, rest @ ..] if !rest.is_empty() => ("", rest),
+            ["apis", group, _, rest @ ..] if !rest.is_empty() => (*group, rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, rest @ ..] if !matches!(rest, [] | ["status" | "finalize", ..]) => {
+                (*namespace, rest)
+            }
+            // A namespace is in itself.
+            ["namespaces", name, ..] => (*name, rest),
+            rest => ("", rest),
+        };
+        let word = |at: usize| rest.get(at).copied().unwrap_or_default().to_owned();
+        let verb = match (method, word(1).is_empty()) {
+            (&Method::POST, _) => "create",
+            (&Method::PUT, _) => "update",
+            (&Method::PATCH, _) => "patch",
+            (&Method::DELETE, true) => "deletecollection",
+            (&Method::DELETE, false) => "delete",
+            (&Method::GET | &Method::HEAD, true) if watch => "watch",
+            (&Method::GET | &Method::HEAD, true) => "list",
+            (&Method::GET | &Method::HEAD, false) => "get",
+            _ => "",
+        };
+        Some(Self {
+            verb,
+            group: group.to_owned(),
+            resource: word(0),
+            subresource: word(2),
+            namespace: namespace.to_owned(),
+            name: word(1),
+        })
+    }
+}
+
+/// Watches have had paths of their own, too: the path without that, and whether it was one.
+pub(crate) fn without_watch(path: &str) -> (String, bool) {
+    let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
+    let rest = match words[..] {
+        ["api", version, "watch", ref rest @ ..] => Some((format!("/api/{version}"), rest.join("/"))),
+        ["apis", group, version, "watch", ref rest @ ..] => {
+            Some((format!("/apis/{group}/{version}"), rest.join("/")))
+        }
+        _ => None,
+    };
+    rest.map_or_else(|| (path.to_owned(), false), |(before, rest)| (format!("{before}/{rest}"), true))
 }
 
 impl Target {
@@ -154,9 +223,7 @@ impl Target {
         if !kinds.serves(group, version) {
             return Ok(Self::Path(path.to_owned()));
         }
-        place(group, version, rest, kinds).map(Self::Resource).ok_or_else(|| {
-            Failure::unhandled(Reason::NotFound, "the server could not find the requested resource")
-        })
+        place(group, version, rest, kinds).map(Self::Resource).ok_or_else(Failure::no_resource)
     }
 }
 
@@ -194,19 +261,26 @@ impl Place {
     pub(crate) fn verb(&self, method: &Method, watch: bool) -> Result<Verb, Failure> {
         let one = self.name.is_some();
         match *method {
-            Method::GET | Method::HEAD if one => Ok(Verb::Get),
-            Method::GET | Method::HEAD if watch => Ok(Verb::Watch),
-            Method::GET | Method::HEAD => Ok(Verb::List),
-            Method::POST if !one || self.creates_a_part() => Ok(Verb::Create),
+            Method::GET if one && !self.creates_a_part() => Ok(Verb::Get),
+            Method::GET if watch && !one => Ok(Verb::Watch),
+            Method::GET if !one => Ok(Verb::List),
+            Method::POST if self.creates_a_part() => Ok(Verb::Create),
+            Method::POST if !one && self.is_complete() => Ok(Verb::Create),
+            Method::PUT if self.subresource == Some(Subresource::Finalize) => Ok(Verb::Update),
+            _ if self.subresource == Some(Subresource::Finalize) => Err(Failure::not_allowed()),
             Method::PUT if one => Ok(Verb::Update),
             Method::PATCH if one => Ok(Verb::Patch),
             Method::DELETE if one && self.subresource.is_none() => Ok(Verb::Delete),
-            Method::DELETE if !one => Ok(Verb::DeleteCollection),
-            _ => Err(Failure::new(
-                Reason::MethodNotAllowed,
-                "the server does not allow this method on the requested resource",
-            )),
+            Method::DELETE if !one && self.is_complete() && self.resource.qualified() != "namespaces" => {
+                Ok(Verb::DeleteCollection)
+            }
+            _ => Err(Failure::not_allowed()),
         }
+    }
+
+    /// Objects in namespaces are written one namespace at a time.
+    fn is_complete(&self) -> bool {
+        self.namespace.is_some() || !self.resource.is_namespaced()
     }
 
     fn creates_a_part(&self) -> bool {

@@ -9,7 +9,7 @@ use super::{Call, State};
 use crate::failure::Failure;
 use crate::object;
 use crate::rbac::{self, Attributes, ResourceTarget, Rules, Target, User};
-use crate::request::{Place, Verb};
+use crate::request::Asked;
 
 /// Whoever is in the same process, or has the key of the kubeconfig, may do everything, and act as somebody else.
 pub(crate) fn user(headers: &HeaderMap) -> User {
@@ -60,25 +60,31 @@ impl State {
         self.rules().check(&call.user, &Attributes { verb: &verb, target: Target::Path(&call.path) })
     }
 
-    pub(super) fn check_access(&self, verb: Verb, place: &Place, call: &Call) -> Result<(), Failure> {
+    pub(super) fn check_access(&self, asked: &Asked, call: &Call) -> Result<(), Failure> {
         let target = ResourceTarget {
-            group: &place.resource.group,
-            resource: &place.resource.plural,
-            subresource: place.subresource.map_or("", crate::kinds::Subresource::name),
-            // A namespace is in itself.
-            namespace: match (&place.namespace, &place.name) {
-                (None, Some(name)) if place.resource.qualified() == "namespaces" => name,
-                (namespace, _) => namespace.as_deref().unwrap_or_default(),
-            },
-            name: place.name.as_deref().unwrap_or_default(),
+            group: &asked.group,
+            resource: &asked.resource,
+            subresource: &asked.subresource,
+            namespace: &asked.namespace,
+            name: &asked.name,
         };
-        let attributes = Attributes { verb: verb.name(), target: Target::Resource(target) };
+        let attributes = Attributes { verb: asked.verb, target: Target::Resource(target) };
         self.rules().check(&call.user, &attributes)
     }
 
     /// Answers questions about access, which are asked as objects that nobody keeps.
     pub(super) fn review(&self, kind: &str, call: &Call) -> Result<Option<Value>, Failure> {
-        let review: Value = serde_json::from_slice(&call.body).unwrap_or_else(|_| json!({}));
+        let mut review: Value = serde_json::from_slice(&call.body).unwrap_or_else(|_| json!({}));
+        let (group, name) = match kind {
+            "selfsubjectaccessreviews" => ("authorization.k8s.io", "SelfSubjectAccessReview"),
+            "selfsubjectrulesreviews" => ("authorization.k8s.io", "SelfSubjectRulesReview"),
+            "subjectaccessreviews" => ("authorization.k8s.io", "SubjectAccessReview"),
+            "localsubjectaccessreviews" => ("authorization.k8s.io", "LocalSubjectAccessReview"),
+            _ => ("authentication.k8s.io", "SelfSubjectReview"),
+        };
+        // Whoever asks need not say what it is.
+        review["apiVersion"] = json!(format!("{group}/v1"));
+        review["kind"] = json!(name);
         let rules = self.rules();
         let answered = match kind {
             "selfsubjectaccessreviews" => rbac::self_subject_access_review(&rules, &call.user, &review),

@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::admit::check_deletion;
 use super::read::Selection;
 use super::write::not_registered;
 use super::{Call, State, shown};
@@ -138,6 +139,7 @@ impl State {
         place: &Place,
         options: &Options,
     ) -> Result<(u16, Value), Failure> {
+        check_deletion(place, place.name.as_deref().unwrap_or_default())?;
         let (key, object) = self.existing(place)?;
         self.delete_one(&place.resource, &key, &object, options).map(|answer| (200, answer))
     }

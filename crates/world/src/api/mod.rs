@@ -2,6 +2,7 @@
 
 mod access;
 mod act;
+mod admit;
 mod custom;
 mod delete;
 mod parts;
@@ -21,7 +22,7 @@ use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
 use crate::object;
 use crate::rbac::{self, User};
-use crate::request::{Place, Query, Target, Verb};
+use crate::request::{Asked, Place, Query, Target, Verb, without_watch};
 use crate::store::{Key, Store};
 
 use access::Access;
@@ -99,22 +100,30 @@ impl Api {
     }
 
     pub(crate) fn call(&self, call: &Call) -> Result<Answer, Failure> {
-        let query = Query::parse(&call.query)?;
-        if let Some(kind) = review_of(&call.path).filter(|_| call.method == Method::POST) {
+        let mut query = Query::parse(&call.query)?;
+        let (path, is_watch) = without_watch(&call.path);
+        query.watch |= is_watch;
+        match Asked::parse(&call.method, &path, query.watch) {
+            Some(asked) => self.state().check_access(&asked, call)?,
+            None => self.state().check_path(call)?,
+        }
+        if let Some(kind) = review_of(&path) {
+            if call.method != Method::POST {
+                return Err(Failure::not_allowed());
+            }
             let review = self.state().review(kind, call)?;
             return Ok(review.map_or(Answer::NoPage, |review| Answer::Object(201, review)));
         }
-        let target = Target::parse(&call.path, &self.state().kinds)?;
-        let place = match target {
-            Target::Path(_) => {
-                let state = self.state();
-                state.check_path(call)?;
-                return Ok(state.path(call));
-            }
+        let target = Target::parse(&path, &self.state().kinds)?;
+        let mut place = match target {
+            Target::Path(_) => return self.state().path(call),
             Target::Resource(place) => place,
         };
+        if let Some(name) = place.name.take_if(|_| query.watch && place.subresource.is_none()) {
+            // One object is watched as a list of one.
+            query.field_selector = format!("metadata.name={name}");
+        }
         let verb = place.verb(&call.method, query.watch)?;
-        self.state().check_access(verb, &place, call)?;
         if verb == Verb::Watch {
             return Events::start(self, &place, &query, call).map(Answer::Events);
         }

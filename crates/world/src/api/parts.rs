@@ -44,10 +44,7 @@ impl State {
                 };
                 self.rescale(place, query, call, &wanted)
             }
-            _ => Err(Failure::new(
-                Reason::MethodNotAllowed,
-                "the server does not allow this method on the requested resource",
-            )),
+            _ => Err(Failure::not_allowed()),
         }
     }
 

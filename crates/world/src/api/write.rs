@@ -75,6 +75,7 @@ impl State {
         }
         self.name(&mut object);
         self.check_namespace(place, object::name(&object))?;
+        self.admit(place, &mut object)?;
         self.finish_new(&place.resource, &mut object);
         self.check_new(&place.resource, &mut object)?;
         let shape = self.shape(&place.resource);
@@ -124,16 +125,18 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
+        expect_name(place, &object)?;
+        check_revision(&object)?;
         let (key, old) = match self.existing(place) {
-            Err(missing) => return expect_name(place, &object).and(Err(missing)),
+            Err(_) if strategy::is_made_by_update(&place.resource) => {
+                object::set(&mut object, "resourceVersion", Value::Null);
+                let all = Place { name: None, ..place.clone() };
+                return self.create_object(&all, query, manager, object);
+            }
+            Err(missing) => return Err(missing),
             Ok(existing) => existing,
         };
-        let (uid, old_uid) = (object::uid(&object), object::uid(&old));
-        if !uid.is_empty() && uid != old_uid {
-            let why =
-                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
-            return Err(Failure::conflict(&place.resource, &key.name, &why));
-        }
+        check_uid(&place.resource, &key, &object, &old)?;
         self.replace(place, query, Writer::Update(manager), &key, &old, object)
     }
 
@@ -179,7 +182,9 @@ impl State {
             Err(_) => {
                 let mut object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
                 expect_namespace(place, &mut object)?;
+                expect_name(place, &object)?;
                 self.check_namespace(place, object::name(&object))?;
+                self.admit(place, &mut object)?;
                 self.finish_new(&place.resource, &mut object);
                 self.check_new(&place.resource, &mut object)?;
                 let key = Self::key(place, object::name(&object));
@@ -201,6 +206,7 @@ impl State {
         let resource = &place.resource;
         expect_name(place, &new)?;
         let given = object::revision(&new);
+        check_revision(&new)?;
         if given.is_empty() && !strategy::allows_unconditional_update(resource) {
             let cause = Cause {
                 reason: CauseReason::FieldValueInvalid,
@@ -221,7 +227,7 @@ impl State {
         keep_what_is_the_servers(old, &mut new);
         if strategy::has_generation(resource) {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-            let changed = i64::from(strategy::changes_spec(old, &new));
+            let changed = i64::from(strategy::changes_generation(resource, old, &new));
             object::set(&mut new, "generation", json!(generation + changed));
         }
         object::set(&mut new, "resourceVersion", json!(object::revision(old)));
@@ -239,7 +245,7 @@ impl State {
         if new == **old {
             return Ok((200, shown(resource, old)));
         }
-        if is_over(&new) && !query.is_dry_run() {
+        if strategy::is_over(&new) && !query.is_dry_run() {
             let last = self.store.remove(key).unwrap_or_else(|| old.clone());
             let revision = object::revision(&last).to_owned();
             object::set(&mut new, "resourceVersion", json!(revision));
@@ -268,11 +274,18 @@ impl State {
     fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
         let expected = resource.api_version();
         let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
+        // Only of built-in kinds may it be left out.
+        let unsaid = if strategy::is_custom(resource) { "" } else { &*expected };
         let (api_version, kind) =
-            (said("apiVersion").unwrap_or(&expected), said("kind").unwrap_or(&resource.kind));
+            (said("apiVersion").unwrap_or(unsaid), said("kind").unwrap_or(&resource.kind));
         if api_version == expected && kind == resource.kind {
             return Ok(());
         }
+        let mismatch = |given: &str| {
+            Failure::bad_request(format!(
+                "the API version in the data ({given}) does not match the expected API version ({expected})"
+            ))
+        };
         let version = api_version.rsplit('/').next().unwrap_or_default();
         let refused = |why: String| {
             let wanted = &resource.kind;
@@ -280,6 +293,19 @@ impl State {
                 "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
             )))
         };
+        if strategy::is_custom(resource) {
+            return Err(match api_version == expected {
+                true => {
+                    let cause = names::invalid("kind", kind, &format!("must be {}", resource.kind));
+                    let other = Resource { kind: kind.to_owned(), ..resource.clone() };
+                    Failure::invalid(&other, object::name(object), vec![cause])
+                }
+                false => mismatch(object::text(object, &["apiVersion"])),
+            });
+        }
+        if strategy::was_served(api_version) && kind == resource.kind {
+            return Err(mismatch(api_version));
+        }
         if self.kinds.find_kind(api_version, kind).is_none() {
             return refused(not_registered(api_version, kind));
         }
@@ -293,9 +319,7 @@ impl State {
                 resource.kind
             ));
         }
-        Err(Failure::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-        )))
+        Err(mismatch(api_version))
     }
 
     /// Objects are made only in namespaces that are there to stay.
@@ -321,12 +345,13 @@ impl State {
     /// What the server adds to every new object.
     fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
         say_kind(resource, object);
-        defaults::complete(resource, object);
-        strategy::prepare_for_create(resource, object);
-        self.fill_in(resource, object);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));
+        strategy::prepare_for_create(resource, object);
+        defaults::complete(resource, object);
+        self.fill_in(resource, object);
+        object::tidy_metadata(object);
         if strategy::has_generation(resource) {
             object::set(object, "generation", json!(1));
         }
@@ -336,10 +361,30 @@ impl State {
     }
 }
 
-/// What was only waiting for its last finalizer.
-fn is_over(object: &Value) -> bool {
-    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
-    object::is_terminating(object) && object::finalizers(object).is_empty() && grace.unwrap_or(0) == 0
+/// A version is a number.
+fn check_revision(object: &Value) -> Result<(), Failure> {
+    let given = object::revision(object);
+    if given.is_empty() || given.parse::<u64>().is_ok() {
+        return Ok(());
+    }
+    Err(Failure::new(Reason::Unknown, format!("strconv.ParseUint: parsing {given:?}: invalid syntax")))
+}
+
+/// Whoever names a uid means that object and no other of its name.
+pub(super) fn check_uid(resource: &Resource, key: &Key, new: &Value, old: &Value) -> Result<(), Failure> {
+    let (uid, old_uid) = (object::uid(new), object::uid(old));
+    if uid.is_empty() || uid == old_uid {
+        return Ok(());
+    }
+    let place = match &*key.namespace {
+        "" => format!("{}/{}", strategy::directory(resource), key.name),
+        namespace => format!("{}/{namespace}/{}", strategy::directory(resource), key.name),
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
+    );
+    Err(Failure::conflict(resource, &key.name, &why))
 }
 
 /// What is said of a kind that nobody knows.
@@ -360,14 +405,19 @@ pub(super) fn manager<'a>(query: &'a Query, call: &'a Call) -> &'a str {
 
 /// Fields of the metadata that no client changes.
 fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
-    const KEPT: [&str; 4] =
-        ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation"];
-    let is_left_out = |field: &&str| object::text(new, &["metadata", *field]).is_empty();
-    let filled_in: Vec<&str> = ["namespace", "uid"].into_iter().filter(is_left_out).collect();
-    for field in KEPT.into_iter().chain(filled_in) {
-        let kept = old.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
-        object::set(new, field, kept.unwrap_or_default());
+    let of = |object: &Value, field: &str| object["metadata"][field].clone();
+    for field in ["creationTimestamp", "generation"] {
+        object::set(new, field, of(old, field));
     }
+    for field in ["namespace", "uid", "deletionGracePeriodSeconds"] {
+        if of(new, field).is_null() || of(new, field) == "" {
+            object::set(new, field, of(old, field));
+        }
+    }
+    if object::is_terminating(old) {
+        object::set(new, "deletionTimestamp", of(old, "deletionTimestamp"));
+    }
+    object::tidy_metadata(new);
 }
 
 pub(super) fn decode(call: &Call) -> Result<Value, Failure> {
@@ -405,6 +455,11 @@ fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {
     let (named, asked) = (object::name(object), place.name.as_deref().unwrap_or_default());
     if named == asked {
         return Ok(());
+    }
+    if named.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({asked} based on URL) was undeterminable: name must be provided"
+        )));
     }
     Err(Failure::bad_request(format!(
         "the name of the object ({named}) does not match the name on the URL ({asked})"

@@ -7,11 +7,11 @@ use super::faults::{Faults, items, number, text};
 pub(super) fn spec(faults: &mut Faults, object: &Value) {
     let spec = &object["spec"];
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
-        let as_in_go = json!({
-            "MinAvailable": spec["minAvailable"], "MaxUnavailable": spec["maxUnavailable"],
-            "Selector": spec["selector"], "UnhealthyPodEvictionPolicy": spec["unhealthyPodEvictionPolicy"],
-        });
-        faults.invalid("spec", &as_in_go, "minAvailable and maxUnavailable cannot be both set");
+        let told = format!(
+            "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
+            spec["minAvailable"], spec["selector"], spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"],
+        );
+        faults.invalid_as_told("spec", &told, "minAvailable and maxUnavailable cannot be both set");
     }
     for field in ["minAvailable", "maxUnavailable"] {
         if !spec[field].is_null() {

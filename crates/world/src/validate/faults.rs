@@ -34,6 +34,15 @@ impl Faults {
         self.0.push(names::invalid_value(field, &said(value), why));
     }
 
+    /// With a value in Go's own form, as structures of the server are told.
+    pub(super) fn invalid_as_told(&mut self, field: &str, value: &str, why: &str) {
+        self.0.push(names::invalid_value(field, value, why));
+    }
+
+    pub(super) fn not_supported_as_told(&mut self, field: &str, value: &str, supported: &[&str]) {
+        self.0.push(names::not_supported(field, value, supported));
+    }
+
     pub(super) fn invalid_text(&mut self, field: &str, value: &str, why: &str) {
         self.0.push(names::invalid(field, value, why));
     }
@@ -51,8 +60,8 @@ impl Faults {
         self.push(CauseReason::FieldValueDuplicate, field, format!("Duplicate value: {}", said(value)));
     }
 
-    pub(super) fn duplicate_because(&mut self, field: &str, value: &Value, why: &str) {
-        let message = format!("Duplicate value: {}: {why}", said(value));
+    pub(super) fn duplicate_as_told(&mut self, field: &str, value: &str, why: &str) {
+        let message = format!("Duplicate value: {value}{why}");
         self.push(CauseReason::FieldValueDuplicate, field, message);
     }
 

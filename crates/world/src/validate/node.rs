@@ -2,10 +2,11 @@
 
 use std::net::IpAddr;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::containers::check_amount;
 use super::faults::{Faults, items, text};
+use crate::names::quoted;
 
 pub(super) fn on_create(faults: &mut Faults, node: &Value) {
     taints(faults, &node["spec"]["taints"]);
@@ -29,8 +30,12 @@ pub(super) fn on_update(faults: &mut Faults, new: &Value, old: &Value, is_status
     let mut addresses: Vec<&Value> = Vec::new();
     for (at, address) in items(&new["status"]["addresses"]) {
         if addresses.contains(&address) {
-            let as_in_go = json!({"Type": text(address, "type"), "Address": text(address, "address")});
-            faults.duplicate(&format!("status.addresses[{at}]"), &as_in_go);
+            let told = format!(
+                "{{\"Type\":{},\"Address\":{}}}",
+                quoted(text(address, "type")),
+                quoted(text(address, "address"))
+            );
+            faults.duplicate_as_told(&format!("status.addresses[{at}]"), &told, "");
         }
         addresses.push(address);
     }
@@ -58,9 +63,14 @@ fn taints(faults: &mut Faults, taints: &Value) {
         faults.label_value(&format!("{path}.value"), value);
         faults.one_of(&format!("{path}.effect"), &taint["effect"], &EFFECTS);
         if seen.contains(&(key, effect)) {
-            let as_in_go =
-                json!({"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint["timeAdded"]});
-            faults.duplicate_because(&path, &as_in_go, "taints must be unique by key and effect pair");
+            let told = format!(
+                "{{\"Key\":{},\"Value\":{},\"Effect\":{},\"TimeAdded\":{}}}",
+                quoted(key),
+                quoted(value),
+                quoted(effect),
+                taint["timeAdded"]
+            );
+            faults.duplicate_as_told(&path, &told, ": taints must be unique by key and effect pair");
             continue;
         }
         seen.push((key, effect));

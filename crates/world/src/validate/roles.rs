@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::faults::{Faults, is_empty, items, text};
-use crate::names::{NameRule, dns_subdomain_problems};
+use crate::names::{NameRule, dns_subdomain_problems, quoted};
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
@@ -19,10 +19,9 @@ pub(super) fn on_update(faults: &mut Faults, kind: &str, new: &Value, old: &Valu
     on_create(faults, kind, new);
     if kind.ends_with("Binding") && new["roleRef"] != old["roleRef"] {
         let of = &new["roleRef"];
-        let as_in_go = json!({
-            "APIGroup": text(of, "apiGroup"), "Kind": text(of, "kind"), "Name": text(of, "name"),
-        });
-        faults.invalid("roleRef", &as_in_go, "cannot change roleRef");
+        let [group, kind, name] = ["apiGroup", "kind", "name"].map(|field| quoted(text(of, field)));
+        let told = format!("{{\"APIGroup\":{group},\"Kind\":{kind},\"Name\":{name}}}");
+        faults.invalid_as_told("roleRef", &told, "cannot change roleRef");
     }
 }
 

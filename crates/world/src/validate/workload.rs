@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::faults::{Faults, int_or_percent_value, is_empty, number, or_null, selects, text};
 use super::pod;
+use crate::names::quoted;
 
 const UNMATCHED: &str = "`selector` does not match template `labels`";
 
@@ -84,8 +85,8 @@ fn deployment(faults: &mut Faults, spec: &Value) {
             faults.at_most_all(&format!("{path}.maxUnavailable"), fewer);
         }
         kind => {
-            let as_in_go = json!({"Type": kind, "RollingUpdate": rolling_update(update)});
-            faults.not_supported("spec.strategy", &as_in_go, &["Recreate", "RollingUpdate"]);
+            let told = strategy_as_told(kind, update);
+            faults.not_supported_as_told("spec.strategy", &told, &["Recreate", "RollingUpdate"]);
         }
     }
     faults.not_negative("spec.minReadySeconds", &spec["minReadySeconds"]);
@@ -97,12 +98,17 @@ fn deployment(faults: &mut Faults, spec: &Value) {
     }
 }
 
-fn rolling_update(update: &Value) -> Value {
-    if update.is_null() {
-        return Value::Null;
-    }
+fn strategy_as_told(kind: &str, update: &Value) -> String {
     let or_zero = |value: &Value| if value.is_null() { json!(0) } else { value.clone() };
-    json!({"MaxUnavailable": or_zero(&update["maxUnavailable"]), "MaxSurge": or_zero(&update["maxSurge"])})
+    let update = match update {
+        Value::Null => "null".to_owned(),
+        _ => format!(
+            "{{\"MaxUnavailable\":{},\"MaxSurge\":{}}}",
+            or_zero(&update["maxUnavailable"]),
+            or_zero(&update["maxSurge"])
+        ),
+    };
+    format!("{{\"Type\":{},\"RollingUpdate\":{update}}}", quoted(kind))
 }
 
 fn replica_set(faults: &mut Faults, spec: &Value) {
@@ -165,11 +171,13 @@ fn stateful_set(faults: &mut Faults, spec: &Value, is_new: bool) {
     match text(&spec["updateStrategy"], "type") {
         "OnDelete" => {
             if !update.is_null() {
-                let as_in_go = json!({
-                    "Partition": number(&update["partition"]), "MaxUnavailable": update["maxUnavailable"],
-                });
+                let told = format!(
+                    "{{\"Partition\":{},\"MaxUnavailable\":{}}}",
+                    number(&update["partition"]),
+                    update["maxUnavailable"]
+                );
                 let why = "only allowed for updateStrategy 'RollingUpdate'";
-                faults.invalid("spec.updateStrategy.rollingUpdate", &as_in_go, why);
+                faults.invalid_as_told("spec.updateStrategy.rollingUpdate", &told, why);
             }
         }
         "RollingUpdate" => {
@@ -186,8 +194,8 @@ fn stateful_set(faults: &mut Faults, spec: &Value, is_new: bool) {
             }
         }
         kind => {
-            let as_in_go = json!({"Type": kind, "RollingUpdate": null});
-            faults.invalid("spec.updateStrategy", &as_in_go, "must be 'RollingUpdate' or 'OnDelete'");
+            let told = format!("{{\"Type\":{},\"RollingUpdate\":null}}", quoted(kind));
+            faults.invalid_as_told("spec.updateStrategy", &told, "must be 'RollingUpdate' or 'OnDelete'");
         }
     }
     for field in ["whenDeleted", "whenScaled"] {
@@ -238,8 +246,8 @@ fn daemon_set(faults: &mut Faults, spec: &Value) {
         "OnDelete" => {}
         "RollingUpdate" => daemon_set_update(faults, update),
         kind => {
-            let as_in_go = json!({"Type": kind, "RollingUpdate": rolling_update(update)});
-            faults.not_supported("spec.updateStrategy", &as_in_go, &["RollingUpdate", "OnDelete"]);
+            let told = strategy_as_told(kind, update);
+            faults.not_supported_as_told("spec.updateStrategy", &told, &["RollingUpdate", "OnDelete"]);
         }
     }
     faults.not_negative("spec.revisionHistoryLimit", &spec["revisionHistoryLimit"]);
@@ -330,10 +338,11 @@ pub(super) fn on_status_update(faults: &mut Faults, kind: &str, new: &Value) {
     for field in bounded {
         if number(&status[*field]) > number(&status["replicas"]) {
             let why = "cannot be greater than status.replicas";
-            faults.invalid(&format!("status.{field}"), &status[*field], why);
+            faults.invalid(&format!("status.{field}"), &json!(number(&status[*field])), why);
         }
     }
     if !bounded.is_empty() && number(&status["availableReplicas"]) > number(&status["readyReplicas"]) {
-        faults.invalid("status.availableReplicas", &status["availableReplicas"], available);
+        let value = json!(number(&status["availableReplicas"]));
+        faults.invalid("status.availableReplicas", &value, available);
     }
 }

@@ -83,7 +83,7 @@ impl Draw {
     fn field(&mut self, fields: Fields) -> (&'static str, Value) {
         let fields = if fields.is_empty() || self.lots.one_in(3) { METADATA } else { fields };
         let (path, values) = self.lots.pick(fields);
-        (path, serde_json::from_str(self.lots.pick(values)).unwrap())
+        (path, serde_json::from_str(self.lots.pick::<&str>(values)).unwrap())
     }
 
     /// The version that an earlier answer had, or one that was never.
@@ -129,7 +129,7 @@ impl Draw {
                 self.ask(Method::PATCH, &one, Form::JsonPatch, &patch);
             }
             4 => {
-                let patch = serde_json::from_str(self.lots.pick(kind.strategic)).unwrap();
+                let patch = serde_json::from_str(self.lots.pick::<&str>(kind.strategic)).unwrap();
                 self.ask(Method::PATCH, &one, Form::StrategicPatch, &patch);
             }
             _ => {

@@ -29,6 +29,26 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(object, "type", json!("Opaque"));
             encode_texts(object);
         }
+        ("", "Event") => {
+            at(object, "source", |_| {});
+            at(object, "involvedObject", |_| {});
+            for (field, value) in [
+                ("eventTime", Value::Null),
+                ("firstTimestamp", Value::Null),
+                ("lastTimestamp", Value::Null),
+                ("reportingComponent", json!("")),
+                ("reportingInstance", json!("")),
+            ] {
+                unless_set(object, field, value);
+            }
+        }
+        ("events.k8s.io", "Event") => {
+            at(object, "deprecatedSource", |_| {});
+            at(object, "regarding", |_| {});
+            for field in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
+                unless_set(object, field, Value::Null);
+            }
+        }
         ("", "Namespace") => {
             let name = object::name(object).to_owned();
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);

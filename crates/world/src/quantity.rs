@@ -3,14 +3,23 @@
 use berth_core::units::Quantity;
 use serde_json::{Value, json};
 
+use crate::kinds::Resource;
+use crate::strategy::is_custom;
+
 const NANOS_PER_UNIT: i128 = 1_000_000_000;
 
 /// Fields that map resources to amounts, in all built-in kinds that have them.
 const AMOUNTS: [&str; 8] =
     ["requests", "limits", "capacity", "allocatable", "overhead", "hard", "used", "allocatedResources"];
 
-/// Rewrites all amounts of an object.
-pub(crate) fn canonicalize(object: &mut Value) {
+/// Rewrites all amounts of a built-in object.
+pub(crate) fn canonicalize(resource: &Resource, object: &mut Value) {
+    if !is_custom(resource) {
+        rewrite(object);
+    }
+}
+
+fn rewrite(object: &mut Value) {
     match object {
         Value::Object(fields) => {
             for (key, value) in fields.iter_mut() {
@@ -21,11 +30,11 @@ pub(crate) fn canonicalize(object: &mut Value) {
                         }
                     }
                     Value::String(_) if key == "sizeLimit" => *value = json!(canonical_value(value)),
-                    _ => canonicalize(value),
+                    _ => rewrite(value),
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(canonicalize),
+        Value::Array(items) => items.iter_mut().for_each(rewrite),
         _ => {}
     }
 }

@@ -6,6 +6,7 @@ use http::Method;
 
 use crate::failure::{Failure, Reason};
 use crate::kinds::{Kinds, Resource, Subresource};
+use crate::strategy::is_custom;
 
 /// What the path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -223,7 +224,14 @@ impl Target {
         if !kinds.serves(group, version) {
             return Ok(Self::Path(path.to_owned()));
         }
-        place(group, version, rest, kinds).map(Self::Resource).ok_or_else(Failure::no_resource)
+        place(group, version, rest, kinds).map(Self::Resource).ok_or_else(|| match rest {
+            // Custom resources have parts as their definitions say; without, it is as if there were no object.
+            ["namespaces", _, plural, name, "status" | "scale"] | [plural, name, "status" | "scale"] => {
+                let resource = kinds.find(group, version, plural).filter(|found| is_custom(found));
+                resource.map_or_else(Failure::no_resource, |resource| Failure::not_found(resource, name))
+            }
+            _ => Failure::no_resource(),
+        })
     }
 }
 
@@ -233,6 +241,12 @@ fn place(group: &str, version: &str, rest: &[&str], kinds: &Kinds) -> Option<Pla
         resource.subresources.iter().copied().find(|subresource| subresource.name() == word)
     };
     let (namespace, plural, rest) = match rest {
+        // A pod may be bound without being named in the path, too.
+        ["namespaces", namespace, "bindings"] if group.is_empty() => {
+            let resource = find("pods")?;
+            let (namespace, subresource) = (Some((*namespace).to_owned()), Some(Subresource::Binding));
+            return Some(Place { resource, namespace, name: None, subresource });
+        }
         // A namespace is an object, too, and has parts of its own.
         ["namespaces", namespace, plural, rest @ ..] if !matches!(*plural, "status" | "finalize") => {
             (Some((*namespace).to_owned()), *plural, rest)

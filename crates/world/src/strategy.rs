@@ -95,8 +95,15 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             }
             object["spec"]["finalizers"] = Value::Array(finalizers);
         }
+        "DaemonSet" if resource.group == "apps" => {
+            object["status"] = json!({});
+            object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!("1");
+        }
         "Job" if resource.group == "batch" => {
             object["status"] = json!({});
+            if object["spec"]["manualSelector"].is_null() {
+                object["spec"]["manualSelector"] = json!(false);
+            }
             select_own_pods(object);
         }
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
@@ -112,6 +119,9 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         _ => {}
     }
 }
+
+/// How often the pods of a daemon set have been changed, which older clients want to know.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
 
 /// A job that is not told which pods are its own marks them with its uid.
 fn select_own_pods(job: &mut Value) {
@@ -211,6 +221,12 @@ pub(crate) fn prepare_for_update(
             object::set(new, "managedFields", metadata.get("managedFields").cloned().unwrap_or_default());
         }
         Some(Subresource::Finalize) => kept(new, "status"),
+        _ if resource.kind == "DaemonSet" && resource.group == "apps" => {
+            kept(new, "status");
+            let was = object::text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(1);
+            let is_changed = i64::from(old["spec"]["template"] != new["spec"]["template"]);
+            new["metadata"]["annotations"][TEMPLATE_GENERATION] = json!((was + is_changed).to_string());
+        }
         _ if resource.kind == "Namespace" && resource.group.is_empty() => {
             kept(new, "status");
             kept(new, "spec");

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::State;
 use crate::failure::Failure;
+use crate::kinds::{Resource, Subresource};
 use crate::object;
 use crate::request::Place;
 
@@ -69,6 +71,26 @@ impl State {
         pod["spec"]["priority"] = json!(value);
         pod["spec"]["preemptionPolicy"] = policy;
         Ok(())
+    }
+}
+
+/// Pods bear what they bear from the start whatever becomes of them.
+pub(super) fn admit_update(resource: &Resource, part: Option<Subresource>, object: &mut Value) {
+    if resource.qualified() == "pods" && part.is_none() {
+        bear_for_a_while(object, NOT_READY);
+        bear_for_a_while(object, UNREACHABLE);
+    }
+}
+
+/// A pod that waits for its gates says so.
+pub(super) fn note_gates(resource: &Resource, pod: &mut Value, now: Timestamp) {
+    let is_gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    if resource.qualified() == "pods" && is_gated {
+        pod["status"]["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": object::time(now),
+        }]);
     }
 }
 

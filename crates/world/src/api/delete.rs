@@ -144,6 +144,18 @@ impl State {
         self.delete_one(&place.resource, &key, &object, options).map(|answer| (200, answer))
     }
 
+    /// Whether the object is the one that is meant.
+    pub(super) fn check_preconditions(
+        &self,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+    ) -> Result<(), Failure> {
+        let options = Options::of(query, call)?;
+        let (key, object) = self.existing(place)?;
+        check(&place.resource, &key, &object, &options.preconditions)
+    }
+
     pub(super) fn delete_collection(
         &mut self,
         place: &Place,

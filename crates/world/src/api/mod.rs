@@ -8,6 +8,7 @@ mod delete;
 mod parts;
 mod paths;
 mod read;
+mod scale;
 mod watch;
 mod write;
 
@@ -119,7 +120,7 @@ impl Api {
             Target::Path(_) => return self.state().path(call),
             Target::Resource(place) => place,
         };
-        if let Some(name) = place.name.take_if(|_| query.watch && place.subresource.is_none()) {
+        if let Some(name) = place.name.take_if(|_| is_watch && place.subresource.is_none()) {
             // One object is watched as a list of one.
             query.field_selector = format!("metadata.name={name}");
         }
@@ -179,7 +180,8 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        if let Some(part) = place.subresource.filter(|part| *part != Subresource::Status) {
+        let is_view = |part: &Subresource| matches!(part, Subresource::Status | Subresource::Finalize);
+        if let Some(part) = place.subresource.filter(|part| !is_view(part)) {
             return self.perform_part(part, verb, place, query, call);
         }
         match verb {

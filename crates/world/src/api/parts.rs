@@ -1,19 +1,18 @@
-//! Parts of objects that have a form of their own: scale, binding and eviction.
+//! Parts of pods that have a form of their own: binding and eviction.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::write::{check_uid, decode, expect_kind_of};
 use super::{Call, State};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
-use crate::kinds::Subresource;
+use crate::kinds::{Resource, Subresource};
 use crate::object;
-use crate::patch;
 use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 use crate::store::Key;
-
-use super::write::{PatchKind, Writer, decode, decode_patch, manager};
+use crate::validate;
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -28,57 +27,27 @@ impl State {
         match (part, verb) {
             (Subresource::Binding, Verb::Create) => self.bind(place, query, call),
             (Subresource::Eviction, Verb::Create) => self.evict(place, query, call),
-            (Subresource::Scale, Verb::Get) => {
-                self.existing(place).map(|(_, object)| (200, scale_of(&object)))
-            }
-            (Subresource::Scale, Verb::Update) => {
-                let wanted = decode(call)?;
-                self.rescale(place, query, call, &wanted)
-            }
-            (Subresource::Scale, Verb::Patch) => {
-                let (kind, body) = (PatchKind::parse(&call.content_type)?, decode_patch(call)?);
-                let scale = scale_of(&self.existing(place)?.1);
-                let wanted = match kind {
-                    PatchKind::Json => patch::json_patch(&scale, &body)?,
-                    _ => patch::merge_patch(&scale, &body)?,
-                };
-                self.rescale(place, query, call, &wanted)
-            }
+            (Subresource::Scale, _) => self.scale(verb, place, query, call),
             _ => Err(Failure::not_allowed()),
         }
     }
 
-    fn rescale(
-        &mut self,
-        place: &Place,
-        query: &Query,
-        call: &Call,
-        wanted: &Value,
-    ) -> Result<(u16, Value), Failure> {
-        let (key, old) = self.existing(place)?;
-        let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        if replicas < 0 {
-            let cause = Cause {
-                reason: CauseReason::FieldValueInvalid,
-                field: "spec.replicas".to_owned(),
-                message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
-            };
-            let mut failure = Failure::invalid(&place.resource, &key.name, vec![cause]);
-            "Scale".clone_into(&mut failure.details.kind);
-            return Err(failure);
-        }
-        let mut new = (*old).clone();
-        new["spec"]["replicas"] = json!(replicas);
-        object::set(&mut new, "resourceVersion", json!(object::revision(wanted)));
-        let whole = Place { subresource: None, ..place.clone() };
-        let (code, new) =
-            self.replace(&whole, query, Writer::Update(manager(query, call)), &key, &old, new)?;
-        Ok((code, scale_of(&new)))
-    }
-
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
         let binding = decode(call)?;
-        self.bind_to(place, query, object::text(&binding, &["target", "name"]))
+        let named = Place { name: Some(object::name(&binding).to_owned()), ..place.clone() };
+        let place = if place.name.is_none() { &named } else { place };
+        if place.name.as_deref() != Some(object::name(&binding)) {
+            return Err(Failure::bad_request("name in URL does not match name in Binding object"));
+        }
+        let causes: Vec<String> = validate::binding(&binding).iter().map(ToString::to_string).collect();
+        match &causes[..] {
+            [] => {}
+            [one] => return Err(Failure::new(Reason::Unknown, one.clone())),
+            several => return Err(Failure::new(Reason::Unknown, format!("[{}]", several.join(", ")))),
+        }
+        let (key, pod) = self.existing(place)?;
+        check_uid(&place.resource, &key, &binding, &pod)?;
+        self.bind_with(place, query, object::text(&binding, &["target", "name"]), &binding["metadata"])
     }
 
     pub(super) fn bind_to(
@@ -87,21 +56,38 @@ impl State {
         query: &Query,
         node: &str,
     ) -> Result<(u16, Value), Failure> {
+        self.bind_with(place, query, node, &Value::Null)
+    }
+
+    /// With the annotations that the binding has.
+    fn bind_with(
+        &mut self,
+        place: &Place,
+        query: &Query,
+        node: &str,
+        metadata: &Value,
+    ) -> Result<(u16, Value), Failure> {
         let (key, pod) = self.existing(place)?;
         let assigned = object::text(&pod, &["spec", "nodeName"]);
-        if !assigned.is_empty() {
-            let why = format!("pod {} is already assigned to node {assigned:?}", key.name);
-            let mut failure = Failure::conflict(&place.resource, &key.name, &why);
-            "pods/binding".clone_into(&mut failure.details.kind);
-            failure.message = failure.message.replacen("on pods ", "on pods/binding ", 1);
-            return Err(failure);
-        }
-        if object::is_terminating(&pod) {
-            let why = format!("pod {} is being deleted, cannot be assigned to a host", key.name);
-            return Err(Failure::conflict(&place.resource, &key.name, &why));
+        let is_gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+        let why = if object::is_terminating(&pod) {
+            Some(format!("pod {} is being deleted, cannot be assigned to a host", key.name))
+        } else if !assigned.is_empty() {
+            Some(format!("pod {} is already assigned to node {assigned:?}", key.name))
+        } else if is_gated {
+            Some(format!("pod {} has non-empty .spec.schedulingGates", key.name))
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            let of_binding = Resource { plural: "pods/binding".to_owned(), ..(*place.resource).clone() };
+            return Err(Failure::conflict(&of_binding, &key.name, &why));
         }
         let mut new = (*pod).clone();
         new["spec"]["nodeName"] = json!(node);
+        for (annotation, value) in metadata["annotations"].as_object().into_iter().flatten() {
+            new["metadata"]["annotations"][annotation] = value.clone();
+        }
         let scheduled = json!({
             "type": "PodScheduled", "status": "True",
             "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
@@ -115,17 +101,40 @@ impl State {
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
         let eviction = decode(call)?;
+        expect_kind_of(&eviction_kind(&place.resource), &eviction, &self.kinds)?;
+        if place.name.as_deref() != Some(object::name(&eviction)) {
+            return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+        }
         let (key, pod) = self.existing(place)?;
         let phase = object::text(&pod, &["status", "phase"]);
-        // What does not run, or goes already, is nothing that a budget protects.
-        let is_protected = phase == "Running" && !object::is_terminating(&pod);
+        // What does not run yet or any more, or goes already, is nothing that a budget protects.
+        let is_protected =
+            !matches!(phase, "Succeeded" | "Failed" | "Pending") && !object::is_terminating(&pod);
         let budget = if is_protected { self.budget_of(&key, &pod)? } else { None };
-        if let Some((budget_key, budget)) = budget {
+        if let Some((budget_key, budget)) = budget.filter(|(_, budget)| !is_free_to_go(&pod, budget)) {
             self.draw(&budget_key, &budget, &key, query)?;
         }
-        let options = eviction.get("deleteOptions").map(Value::to_string).unwrap_or_default();
-        let call = Call { body: options.into_bytes(), ..call.clone() };
+        let mut options = eviction["deleteOptions"].clone();
+        if query.is_dry_run() {
+            options["dryRun"] = json!(query.dry_run);
+        }
+        let is_dry_run = options["dryRun"].as_array().is_some_and(|stages| !stages.is_empty());
+        let call = Call {
+            body: if options.is_null() { Vec::new() } else { options.to_string().into_bytes() },
+            ..call.clone()
+        };
         let whole = Place { subresource: None, ..place.clone() };
+        if !is_dry_run {
+            self.check_preconditions(&whole, query, &call)?;
+            let mut marked = (*pod).clone();
+            let condition = json!({
+                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+                "message": "Eviction API: evicting",
+                "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
+            });
+            set_condition(&mut marked, condition);
+            self.store.put(key, marked);
+        }
         self.delete(&whole, query, &call)?;
         Ok((201, success(201)))
     }
@@ -140,7 +149,7 @@ impl State {
         let first = over.next().map(|(key, budget)| (key.clone(), budget));
         if over.next().is_some() {
             return Err(Failure::new(
-                Reason::InternalError,
+                Reason::Unknown,
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
@@ -168,41 +177,55 @@ impl State {
         let allowed = number("/status/disruptionsAllowed");
         if allowed <= 0 {
             let (needed, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));
-            return refuse(
+            let message = if healthy <= needed {
                 format!(
                     "The disruption budget {} needs {needed} healthy pods and has {healthy} currently",
                     key.name
-                ),
-                None,
-            );
+                )
+            } else {
+                format!("The disruption budget {} does not allow evicting pods currently", key.name)
+            };
+            return refuse(message, None);
         }
-        if !query.is_dry_run() {
-            let mut next = budget.clone();
-            next["status"]["disruptionsAllowed"] = json!(allowed - 1);
-            next["status"]["disruptedPods"][&*pod.name] = object::time(self.now());
-            self.store.put(key.clone(), next);
+        if query.is_dry_run() {
+            return Ok(());
         }
+        let mut next = budget.clone();
+        next["status"]["disruptionsAllowed"] = json!(allowed - 1);
+        next["status"]["disruptedPods"][&*pod.name] = object::time(self.now());
+        if allowed == 1 {
+            let condition = json!({
+                "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+                "observedGeneration": number("/metadata/generation"),
+                "lastTransitionTime": object::time(self.now()),
+            });
+            set_condition(&mut next, condition);
+        }
+        self.store.put(key.clone(), next);
         Ok(())
     }
 }
 
-/// A workload as its scale shows it.
-fn scale_of(object: &Value) -> Value {
-    let metadata: serde_json::Map<String, Value> =
-        ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]
-            .iter()
-            .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
-            .collect();
-    let mut status =
-        json!({ "replicas": object.pointer("/status/replicas").and_then(Value::as_i64).unwrap_or(0) });
-    if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(&object["spec"]["selector"]) {
-        status["selector"] = json!(selector.to_string());
+/// Pods that are not ready do not count for their budget, and may go if it says so or has enough without them.
+fn is_free_to_go(pod: &Value, budget: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
+    if conditions.into_iter().flatten().any(is_ready) {
+        return false;
     }
-    json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-        "spec": { "replicas": object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0) },
-        "status": status,
-    })
+    let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
+    let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
+    budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (needed > 0 && healthy >= needed)
+}
+
+/// As which failures speak of an eviction.
+fn eviction_kind(pods: &Resource) -> Resource {
+    Resource {
+        group: "policy".to_owned(),
+        kind: "Eviction".to_owned(),
+        plural: "evictions".to_owned(),
+        ..pods.clone()
+    }
 }
 
 /// Sets a condition by its type.

@@ -10,6 +10,11 @@ use super::{Answer, Call, State};
 use crate::failure::Failure;
 use crate::{discovery, openapi};
 
+/// Groups of definitions have a dot and are not Kubernetes' own.
+fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
 /// What the server says its address is. Clients keep to the one they have.
 const ADDRESS: &str = "127.0.0.1:443";
 
@@ -51,7 +56,9 @@ impl State {
             (Some(_), words) if call.method != Method::GET && *words != ["apis"] => Err(Failure::not_allowed()),
             (Some(object), _) => Ok(Answer::Object(200, object)),
             (None, ["api", _, ..]) => Err(Failure::no_resource()),
-            (None, ["apis", group, _, ..]) if discovery::group(&self.kinds, group).is_some() => {
+            (None, ["apis", group, _, ..])
+                if is_built_in(group) && discovery::group(&self.kinds, group).is_some() =>
+            {
                 Err(Failure::no_resource())
             }
             (None, _) => Ok(Answer::NoPage),

@@ -98,21 +98,23 @@ pub(super) fn revision(text: &str) -> Result<Option<u64>, Failure> {
     })
 }
 
+/// Whoever reads one object, or watches, is told less well that there is no such revision.
+pub(super) fn in_other_words(refused: Failure) -> Failure {
+    Failure::new(Reason::Unknown, refused.message.trim_start_matches("invalid resource version: "))
+}
+
 /// What is wrong with how a list or a watch says from when it wants to know.
 pub(super) fn check_versions(query: &Query, is_watch: bool) -> Result<(), Failure> {
     let mut causes = Vec::new();
     let (field, wanted) = ("resourceVersionMatch", &*query.resource_version_match);
     match query.initial_events {
-        Some(is_asked) if is_watch => {
-            if wanted.is_empty() {
+        Some(_) if is_watch => {
+            if wanted != "NotOlderThan" {
                 let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
                 causes.push(forbidden(field, why));
-            } else if wanted != "NotOlderThan" {
-                causes.push(not_supported(field, &quoted(wanted), &["NotOlderThan"]));
             }
-            if is_asked && !query.bookmarks {
-                let why = "sendInitialEvents requires setting allowWatchBookmarks to true";
-                causes.push(forbidden("allowWatchBookmarks", why));
+            if !matches!(wanted, "" | "NotOlderThan") {
+                causes.push(not_supported(field, &quoted(wanted), &["NotOlderThan"]));
             }
         }
         Some(_) => {
@@ -160,18 +162,14 @@ pub(super) fn check_not_ahead(asked: u64, current: u64) -> Result<(), Failure> {
 
 impl State {
     pub(super) fn get(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
-        let asked = revision(&query.resource_version).map_err(|refused| {
-            // Whoever reads one object says it in other words.
-            let why = refused.message.trim_start_matches("invalid resource version: ");
-            Failure::new(Reason::Unknown, why)
-        })?;
+        let asked = revision(&query.resource_version).map_err(in_other_words)?;
         check_not_ahead(asked.unwrap_or(0), self.store.revision())?;
         let (_, object) = self.existing(place)?;
         if wants_table(&call.accept) {
             let metadata = json!({ "resourceVersion": object::revision(&object) });
             return self.table(place, query, &[&object], &metadata);
         }
-        Ok(shown(&place.resource, &object))
+        Ok(self.show(&place.resource, &object))
     }
 
     fn table(
@@ -226,8 +224,21 @@ impl State {
             "kind": format!("{}List", place.resource.kind),
             "apiVersion": place.resource.api_version(),
             "metadata": metadata,
-            "items": page.into_iter().map(|(_, object)| item(&place.resource, object)).collect::<Vec<_>>(),
+            "items": page.into_iter().map(|(_, object)| self.item(&place.resource, object)).collect::<Vec<_>>(),
         }))
+    }
+
+    /// Lists of built-in kinds do not repeat what kind their items are.
+    fn item(&self, resource: &Resource, object: &Value) -> Value {
+        if is_custom(resource) {
+            return self.show(resource, object);
+        }
+        let mut object = shown(resource, object);
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("apiVersion");
+            fields.remove("kind");
+        }
+        object
     }
 
     /// The revision to list at, and the object to go on after.
@@ -259,17 +270,4 @@ pub(super) fn wants_table(accept: &str) -> bool {
         .split(',')
         .next()
         .is_some_and(|first| first.contains("as=Table") && first.contains("g=meta.k8s.io"))
-}
-
-/// Lists of built-in kinds do not repeat what kind their items are.
-fn item(resource: &Resource, object: &Value) -> Value {
-    if is_custom(resource) {
-        return shown(resource, object);
-    }
-    let mut object = object.clone();
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("apiVersion");
-        fields.remove("kind");
-    }
-    object
 }

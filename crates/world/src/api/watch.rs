@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::read::{Selection, check_not_ahead, check_versions, revision, wants_table};
+use super::read::{Selection, check_versions, in_other_words, revision, wants_table};
 use super::{Api, Call, State, shown};
 use crate::failure::{Failure, Reason};
 use crate::kinds::Resource;
@@ -49,8 +49,7 @@ impl Events {
         check_versions(query, true)?;
         let selection = Selection::of(&state, &place, query)?;
         let current = state.store.revision();
-        let asked = revision(&query.resource_version)?.unwrap_or(0);
-        check_not_ahead(asked, current)?;
+        let asked = revision(&query.resource_version).map_err(in_other_words)?.unwrap_or(0);
         let resource = place.resource.qualified();
         let mut ready = VecDeque::new();
         let lists = query.initial_events == Some(true);
@@ -191,7 +190,7 @@ fn bookmark(place: &Place, revision: u64) -> Value {
     let object = json!({
         "kind": place.resource.kind,
         "apiVersion": place.resource.api_version(),
-        "metadata": { "resourceVersion": revision.to_string(), "creationTimestamp": null },
+        "metadata": { "resourceVersion": revision.to_string() },
     });
     event("BOOKMARK", &object)
 }

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::admit::{admit_update, note_gates};
 use super::{Call, State, shown};
 use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
-use crate::kinds::{Resource, Subresource};
+use crate::kinds::{Kinds, Resource, Subresource};
 use crate::names;
 use crate::object;
 use crate::options::Options;
 use crate::patch::{self, Shape};
+use crate::quantity;
 use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
@@ -89,14 +91,14 @@ impl State {
 
     /// What is wrong with a new object, and the last that the server adds to it.
     fn check_new(&self, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
-        self.define(resource, object)?;
+        self.define(resource, object, None)?;
         let mut causes = names::validate_create(resource, object);
         causes.extend(validate::on_create(resource, object));
         causes.extend(self.judge(resource, None, object, None));
         if causes.is_empty() {
             return Ok(());
         }
-        Err(Failure::invalid(resource, object::name(object), causes))
+        Err(invalid(resource, object::name(object), causes))
     }
 
     /// Puts an object of the world's own into it.
@@ -220,10 +222,12 @@ impl State {
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
         }
+        quantity::canonicalize(resource, &mut new);
         strategy::prepare_for_update(resource, place.subresource, old, &mut new);
+        admit_update(resource, place.subresource, &mut new);
         defaults::complete(resource, &mut new);
         self.fill_in(resource, &mut new);
-        self.define(resource, &mut new)?;
+        self.define(resource, &mut new, Some(&**old))?;
         keep_what_is_the_servers(old, &mut new);
         if strategy::has_generation(resource) {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
@@ -236,9 +240,12 @@ impl State {
         causes.extend(validate::on_update(resource, place.subresource, &new, old));
         causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
         if !causes.is_empty() {
-            return Err(Failure::invalid(resource, &key.name, causes));
+            return Err(invalid(resource, &key.name, causes));
         }
-        if let Writer::Update(manager) = writer {
+        if new["metadata"]["managedFields"] == json!([{}]) {
+            // This is how all managers are forgotten.
+            object::set(&mut new, "managedFields", Value::Null);
+        } else if let Writer::Update(manager) = writer {
             let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
             patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
         }
@@ -270,56 +277,8 @@ impl State {
         }
     }
 
-    /// An object that says what it is must be what is asked for.
     fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
-        let expected = resource.api_version();
-        let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
-        // Only of built-in kinds may it be left out.
-        let unsaid = if strategy::is_custom(resource) { "" } else { &*expected };
-        let (api_version, kind) =
-            (said("apiVersion").unwrap_or(unsaid), said("kind").unwrap_or(&resource.kind));
-        if api_version == expected && kind == resource.kind {
-            return Ok(());
-        }
-        let mismatch = |given: &str| {
-            Failure::bad_request(format!(
-                "the API version in the data ({given}) does not match the expected API version ({expected})"
-            ))
-        };
-        let version = api_version.rsplit('/').next().unwrap_or_default();
-        let refused = |why: String| {
-            let wanted = &resource.kind;
-            Err(Failure::bad_request(format!(
-                "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
-            )))
-        };
-        if strategy::is_custom(resource) {
-            return Err(match api_version == expected {
-                true => {
-                    let cause = names::invalid("kind", kind, &format!("must be {}", resource.kind));
-                    let other = Resource { kind: kind.to_owned(), ..resource.clone() };
-                    Failure::invalid(&other, object::name(object), vec![cause])
-                }
-                false => mismatch(object::text(object, &["apiVersion"])),
-            });
-        }
-        if strategy::was_served(api_version) && kind == resource.kind {
-            return Err(mismatch(api_version));
-        }
-        if self.kinds.find_kind(api_version, kind).is_none() {
-            return refused(not_registered(api_version, kind));
-        }
-        if kind != resource.kind {
-            let internal = match resource.group.split('.').next().unwrap_or_default() {
-                "" => "core",
-                group => group,
-            };
-            return refused(format!(
-                "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
-                resource.kind
-            ));
-        }
-        Err(mismatch(api_version))
+        expect_kind_of(resource, object, &self.kinds)
     }
 
     /// Objects are made only in namespaces that are there to stay.
@@ -345,10 +304,12 @@ impl State {
     /// What the server adds to every new object.
     fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
         say_kind(resource, object);
+        quantity::canonicalize(resource, object);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));
         strategy::prepare_for_create(resource, object);
+        note_gates(resource, object, now);
         defaults::complete(resource, object);
         self.fill_in(resource, object);
         object::tidy_metadata(object);
@@ -359,6 +320,67 @@ impl State {
             object::set(object, field, Value::Null);
         }
     }
+}
+
+/// An object that says what it is must be what is asked for.
+pub(super) fn expect_kind_of(resource: &Resource, object: &Value, kinds: &Kinds) -> Result<(), Failure> {
+    let expected = resource.api_version();
+    let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
+    // Only of built-in kinds may it be left out.
+    let unsaid = if strategy::is_custom(resource) { "" } else { &*expected };
+    let (api_version, kind) =
+        (said("apiVersion").unwrap_or(unsaid), said("kind").unwrap_or(&resource.kind));
+    if api_version == expected && kind == resource.kind {
+        return Ok(());
+    }
+    let mismatch = |given: &str| {
+        Failure::bad_request(format!(
+            "the API version in the data ({given}) does not match the expected API version ({expected})"
+        ))
+    };
+    let version = api_version.rsplit('/').next().unwrap_or_default();
+    let refused = |why: String| {
+        let wanted = &resource.kind;
+        Err(Failure::bad_request(format!(
+            "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
+        )))
+    };
+    if strategy::is_custom(resource) {
+        return Err(match api_version == expected {
+            true => {
+                let cause = names::invalid("kind", kind, &format!("must be {}", resource.kind));
+                let other = Resource { kind: kind.to_owned(), ..resource.clone() };
+                Failure::invalid(&other, object::name(object), vec![cause])
+            }
+            false => mismatch(object::text(object, &["apiVersion"])),
+        });
+    }
+    if strategy::was_served(api_version) && kind == resource.kind {
+        return Err(mismatch(api_version));
+    }
+    if kinds.find_kind(api_version, kind).is_none() {
+        return refused(not_registered(api_version, kind));
+    }
+    if kind != resource.kind {
+        let internal = match resource.group.split('.').next().unwrap_or_default() {
+            "" => "core",
+            group => group,
+        };
+        return refused(format!(
+            "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
+            resource.kind
+        ));
+    }
+    Err(mismatch(api_version))
+}
+
+/// Events of both groups are the same to the server, which speaks of them under their first name.
+fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Failure {
+    if resource.group == "events.k8s.io" {
+        let old = Resource { group: String::new(), ..resource.clone() };
+        return Failure::invalid(&old, name, causes);
+    }
+    Failure::invalid(resource, name, causes)
 }
 
 /// A version is a number.
@@ -451,7 +473,7 @@ fn say_kind(resource: &Resource, object: &mut Value) {
     object["kind"] = json!(resource.kind);
 }
 
-fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {
+pub(super) fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {
     let (named, asked) = (object::name(object), place.name.as_deref().unwrap_or_default());
     if named == asked {
         return Ok(());

@@ -32,6 +32,10 @@ fn tidy(value: &mut Value, with_managers: bool) {
                     "uid" => "<uid>",
                     "resourceVersion" => "<rv>",
                     "continue" => "<continue>",
+                    "disruptedPods" => {
+                        value.as_object_mut().into_iter().flatten().for_each(|(_, at)| *at = json!("<time>"));
+                        continue;
+                    }
                     "creationTimestamp" | "deletionTimestamp" | "lastTransitionTime" | "time" => "<time>",
                     _ => {
                         tidy(value, with_managers);

@@ -220,7 +220,13 @@ pub(crate) fn prepare_for_update(
             // Whoever writes the status says who manages what.
             object::set(new, "managedFields", metadata.get("managedFields").cloned().unwrap_or_default());
         }
-        Some(Subresource::Finalize) => kept(new, "status"),
+        Some(Subresource::Finalize) => {
+            kept(new, "status");
+            let is_empty = new["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+            if is_empty {
+                new["spec"] = json!({});
+            }
+        }
         _ if resource.kind == "DaemonSet" && resource.group == "apps" => {
             kept(new, "status");
             let was = object::text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(1);

@@ -260,10 +260,6 @@ impl State {
         if options.is_dry_run() {
             return shown(resource, &next);
         }
-        if !is_waited_for && object::finalizers(&next).is_empty() {
-            self.store.remove(key);
-            return shown(resource, &next);
-        }
         shown(resource, &self.store.put(key.clone(), next))
     }
 }

@@ -101,7 +101,10 @@ impl State {
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
         let eviction = decode(call)?;
-        expect_kind_of(&eviction_kind(&place.resource), &eviction, &self.kinds)?;
+        // Evictions are still taken in their first form, too.
+        if object::text(&eviction, &["apiVersion"]) != "policy/v1beta1" {
+            expect_kind_of(&eviction_kind(&place.resource), &eviction, &self.kinds)?;
+        }
         if place.name.as_deref() != Some(object::name(&eviction)) {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }

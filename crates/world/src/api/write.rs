@@ -236,16 +236,20 @@ impl State {
         }
         object::set(&mut new, "resourceVersion", json!(object::revision(old)));
         say_kind(resource, &mut new);
+        // This is how all managers are forgotten.
+        let forgets = new["metadata"]["managedFields"] == json!([{}]);
+        if forgets {
+            object::set(&mut new, "managedFields", Value::Null);
+        }
         let mut causes = names::validate_update(resource, &new, old);
         causes.extend(validate::on_update(resource, place.subresource, &new, old));
         causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
         if !causes.is_empty() {
             return Err(invalid(resource, &key.name, causes));
         }
-        if new["metadata"]["managedFields"] == json!([{}]) {
-            // This is how all managers are forgotten.
-            object::set(&mut new, "managedFields", Value::Null);
-        } else if let Writer::Update(manager) = writer {
+        if let Writer::Update(manager) = writer
+            && !forgets
+        {
             let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
             patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
         }

@@ -64,12 +64,9 @@ impl Stage {
         let kubernetes = asking::play(&self.kubernetes, sequence, &namespace).await;
         let world = asking::play(&client, sequence, &namespace).await;
         for (at, (kubernetes, world)) in kubernetes.into_iter().zip(world).enumerate() {
-            if kubernetes == world {
-                continue;
+            if kubernetes != world && purpose::why(&sequence[at], &kubernetes, &world).is_none() {
+                return Some(Difference { at, kubernetes, world });
             }
-            // What follows from a difference is no news.
-            let is_meant = purpose::why(&sequence[at], &kubernetes, &world).is_some();
-            return (!is_meant).then_some(Difference { at, kubernetes, world });
         }
         None
     }

@@ -16,6 +16,7 @@ mod reading;
 mod real;
 mod report;
 mod table;
+mod world;
 
 use clap::{Args, Subcommand};
 
@@ -32,6 +33,7 @@ Examples:
   cargo xtask bench --quick                     shows that everything works, and judges nothing
   cargo xtask bench provision                   plans for pods without a place
   cargo xtask bench consolidate                 clusters that have more nodes than they need
+  cargo xtask bench world                       lives of clusters in the in-process world
   cargo xtask bench --peer karpenter            Karpenter beside Berth on the same files
   cargo xtask bench --peer karpenter --peer-version v1.14.1
                                                 the same with one version
@@ -52,12 +54,15 @@ enum Question {
     Provision(provision::Options),
     /// Plans for clusters with too many nodes: time, memory, what is saved, what moves, and how these grow
     Consolidate(form::Form),
+    /// Lives of whole clusters in the in-process world: time and memory
+    World(form::Form),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
     match &bench.question {
         Some(Question::Provision(options)) => provision::run(options),
         Some(Question::Consolidate(form)) => consolidate::run(*form),
+        Some(Question::World(form)) => world::run(*form),
         None if bench.peers.names_a_peer() => peers::run(&bench.peers),
         None => all(&bench.peers),
     }
@@ -66,7 +71,12 @@ pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
 /// Every question is asked, even after one whose bars are missed.
 fn all(options: &peers::Options) -> Result<(), StepError> {
     let provision = provision::Options { real_pods: options.real_pods.clone(), form: options.form };
-    let asked = [provision::run(&provision), consolidate::run(options.form), peers::run(options)];
+    let asked = [
+        provision::run(&provision),
+        consolidate::run(options.form),
+        world::run(options.form),
+        peers::run(options),
+    ];
     check("all benchmarks", COMMAND, || {
         Ok(asked.into_iter().filter_map(Result::err).map(|error| error.to_string()).collect())
     })

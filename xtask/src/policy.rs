@@ -9,8 +9,8 @@ use crate::step::StepError;
 
 /// The crates from the bottom up. A crate may depend on those of lower layers only.
 const LAYERS: [&[&str]; 6] = [
-    &["berth-core", "berth-control-plane"],
-    &["berth-api"],
+    &["berth-core", "berth-credentials"],
+    &["berth-api", "berth-control-plane"],
     &["berth-cloud"],
     &["berth-operator", "berth-world"],
     &["berth-cli"],

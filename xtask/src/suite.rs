@@ -1,5 +1,7 @@
 //! `cargo xtask test`: what a change has to pass, cheapest first, stopping at the first failure.
 
+use berth_control_plane::{Audience, Error, Programs, Sources};
+
 use crate::metadata::Metadata;
 use crate::step::{StepError, check, command, works};
 use crate::{generate, policy};
@@ -18,6 +20,7 @@ pub(crate) fn run() -> Result<(), StepError> {
         policy::violations(&metadata)
     })?;
     command("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+    control_plane()?;
     // The custom resources under deploy/crds are checked by a test of their own.
     command("tests", &["cargo", "test", "--workspace"])?;
     check("generated docs are fresh", "cargo xtask generate", generate::stale)?;
@@ -29,5 +32,27 @@ pub(crate) fn run() -> Result<(), StepError> {
         println!("-- get it with: cargo install cargo-deny --locked");
     }
     println!("\nAll is well.");
+    Ok(())
+}
+
+/// Tests hold the in-process world against a real Kubernetes, which is built the first time.
+fn control_plane() -> Result<(), StepError> {
+    let audience = Audience { say: &|said| println!("   {said}"), has_left: &|| false };
+    let mut left_out = None;
+    check(
+        "programs of a real control plane",
+        "cargo xtask control-plane up",
+        || match Programs::find_or_build(&Sources::from_environment(None)?, &audience) {
+            Ok(_) => Ok(vec![]),
+            Err(why @ Error::NoGo { .. }) if std::env::var_os("CI").is_none() => {
+                left_out = Some(why);
+                Ok(vec![])
+            }
+            Err(error) => Ok(vec![error.to_string()]),
+        },
+    )?;
+    if let Some(why) = left_out {
+        println!("\n== the tests on a real control plane are left out\n-- {why}");
+    }
     Ok(())
 }

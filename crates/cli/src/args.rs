@@ -25,6 +25,7 @@ Examples:
   berth explain pod shop/api-7d9c -f cluster/       Why this pod is pending
   berth explain node ip-10-0-1-7 -f cluster/        Why this node is still here
   berth catalog list --filter 'cpu>=8,arch=arm64'   What there is to buy
+  berth world                                       A Kubernetes to try things in
 
 Exit codes: 0 done; 1 it ran, and the answer is no; 2 bad input or usage."
 )]
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     /// Show and import instance types and their prices
     #[command(subcommand, arg_required_else_help = true)]
     Catalog(CatalogCommand),
+    /// Run a Kubernetes in this process, for kubectl and for tests of controllers
+    World(World),
     /// Print the custom resource definitions as YAML
     #[command(after_help = "Examples:\n  berth crds | kubectl apply --server-side -f -")]
     Crds,
@@ -252,6 +255,41 @@ pub(crate) struct CatalogImport {
 
     #[command(flatten)]
     pub(crate) offers: Offers,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A world has the API of Kubernetes on 127.0.0.1, over TLS, with everything in memory. It is a new
+cluster with the custom resource definitions that `berth crds` prints. It ends with this process,
+and so does all that was in it.
+
+Examples:
+  berth world
+      Prints what to type in another shell.
+  berth world --port 6443 --kubeconfig world.kubeconfig -f examples/shop/
+      Where others expect it, with something in it. The file must not exist, and is removed
+      at the end.
+  berth world --kubeconfig world.kubeconfig &
+  until kubectl --kubeconfig world.kubeconfig get namespaces; do sleep 1; done
+      In a script; `kill %1` ends it.
+
+Exit codes: 0 it was ended; 2 bad input or usage.")]
+pub(crate) struct World {
+    /// The port to listen on; a free one if not given
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) port: u16,
+
+    /// Where to write the kubeconfig; if not given, in a directory of its own among the system's temporary files
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// What identities and generated names are drawn from: the same seed gives the same ones in the same order
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) seed: u64,
+
+    /// Manifests that are applied at the start: files, directories, or - for standard input
+    #[arg(short = 'f', long = "filename", value_name = "PATH", num_args = 1..)]
+    pub(crate) paths: Vec<PathBuf>,
 }
 
 /// Where manifests come from, and how they are judged.
@@ -475,6 +513,8 @@ mod tests {
             "berth catalog list",
             "berth catalog list --catalog kwok --filter cpu>=8,arch=arm64 -o json",
             "berth catalog import prices.json -o catalog.json",
+            "berth world",
+            "berth world --port 6443 --kubeconfig k --seed 7 -f a b/ -f -",
             "berth crds",
             "berth completions zsh",
         ] {
@@ -512,6 +552,8 @@ mod tests {
             ("berth explain pod web-0 -f a", ErrorKind::ValueValidation),
             ("berth explain pod a/b/c -f a", ErrorKind::ValueValidation),
             ("berth catalog list --filter cpu", ErrorKind::ValueValidation),
+            ("berth world --port 65536", ErrorKind::ValueValidation),
+            ("berth world --seed=-1", ErrorKind::ValueValidation),
             ("berth reasons", ErrorKind::InvalidSubcommand),
         ] {
             assert_eq!(parse(line).map_err(|e| e.kind()).err(), Some(kind), "{line}");

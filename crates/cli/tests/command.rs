@@ -1,7 +1,7 @@
 //! The binary as a shell sees it: exit codes, streams, closed pipes.
 
-use std::io::{self, Write, pipe};
-use std::process::{Command, Output, Stdio};
+use std::io::{self, BufRead, BufReader, Write, pipe};
+use std::process::{Child, Command, Output, Stdio};
 
 const POOL: &str = "\
 apiVersion: karpenter.sh/v1
@@ -56,6 +56,9 @@ fn exit_codes_and_streams() {
         ("explain node --help", 0, "Examples:", ""),
         ("catalog --help", 0, "Built in:", ""),
         ("catalog list --help", 0, "Examples:", ""),
+        ("world --help", 0, "Examples:", ""),
+        ("world --port 65536", 2, "", "65536"),
+        ("world -f no-such-file", 2, "", "no-such-file"),
         ("completions bash", 0, "_berth()", ""),
         ("", 2, "", "Usage: berth"),
         ("advise", 2, "", "--filename"),
@@ -238,4 +241,71 @@ fn a_page_is_written_beside_the_plan() {
     let nowhere =
         berth_reading("advise -f - --html /no/such/directory/page.html", POOL).expect("berth starts");
     assert_eq!(nowhere.status.code(), Some(2));
+}
+
+/// A world that was started, its address and the path of its kubeconfig, as it says itself.
+fn started(line: &str) -> io::Result<(Child, String, String)> {
+    let mut child = berth(line).stdout(Stdio::piped()).spawn()?;
+    let mut lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+    let mut after = |words: &str| {
+        let said = lines.find_map(|line| Some(line.ok()?.split_once(words)?.1.to_owned()));
+        said.ok_or_else(|| io::Error::other(format!("berth {line} does not say {words}")))
+    };
+    let address = after("https://")?.split(". ").next().unwrap_or_default().to_owned();
+    let kubeconfig = after("export KUBECONFIG=")?;
+    Ok((child, address, kubeconfig))
+}
+
+#[cfg(unix)]
+#[test]
+fn a_world_lives_until_it_is_ended_and_leaves_nothing() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop");
+    let (mut first, address, kubeconfig) =
+        started(&format!("world --seed 7 -f {example}")).expect("it starts");
+    let text = std::fs::read_to_string(&kubeconfig).expect("the kubeconfig exists");
+    assert!(text.contains(&address), "{address} is not in {text}");
+    std::net::TcpStream::connect(&address).expect("it listens");
+    let port = address.rsplit(':').next().unwrap_or_default();
+    for (line, complaint) in [
+        (
+            format!("world --port {port}"),
+            format!("another program listens on {address}; choose another port"),
+        ),
+        (format!("world --kubeconfig {kubeconfig}"), format!("{kubeconfig} exists already")),
+    ] {
+        let output = berth(&line).output().expect("berth starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "berth {line}: {said}");
+        assert!(said.contains(&complaint), "berth {line}: {said}");
+    }
+    let named = std::env::temp_dir().join(format!("berth-world-test-{}", std::process::id()));
+    let (mut second, _, written) =
+        started(&format!("world --kubeconfig {}", named.display())).expect("it starts");
+    assert_eq!(written, named.to_string_lossy());
+    for (child, signal) in [(&mut first, "-INT"), (&mut second, "-TERM")] {
+        let killed =
+            Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+        assert!(killed.success());
+        assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    }
+    assert!(!named.exists());
+    let directory = std::path::Path::new(&kubeconfig).parent().expect("it is in a directory");
+    assert!(!directory.exists(), "{} is left", directory.display());
+    assert!(std::net::TcpStream::connect(&address).is_err());
+}
+
+#[test]
+fn a_world_is_not_started_with_what_it_does_not_take() {
+    let boat = "apiVersion: example.com/v1\nkind: Boat\nmetadata: {name: b}\n";
+    let odd = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Odd}\n";
+    for (manifests, complaint) in [
+        (boat, "stdin:1: Boat/b: no matches for kind \"Boat\" in version \"example.com/v1\""),
+        (odd, "stdin:1: ConfigMap/Odd: ConfigMap \"Odd\" is invalid: metadata.name: Invalid value: \"Odd\""),
+        ("a: [", "stdin:1: "),
+    ] {
+        let output = berth_reading("world -f -", manifests).expect("berth starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{manifests}: {said}");
+        assert!(said.contains(complaint) && said.contains("no world was started"), "{manifests}: {said}");
+    }
 }

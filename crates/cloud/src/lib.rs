@@ -1,4 +1,5 @@
-//! What clouds offer: the built-in catalogs, catalogs read from files, and how to search them.
+//! What clouds offer: the built-in catalogs, catalogs read from files, and how to search them; and what
+//! Berth asks of a cloud, whichever it is (`provider::Cloud`).
 //!
 //! Every catalog from here lists its types in the order of their names, each name once, and the offerings
 //! of a type in the order of zone, capacity type and labels, each once.
@@ -10,6 +11,8 @@ mod field;
 pub mod filter;
 mod import;
 pub mod kwok;
+pub mod machine;
+pub mod provider;
 
 use std::fs;
 use std::io;
@@ -20,6 +23,7 @@ use berth_core::names::Text;
 
 pub use crate::error::{CatalogError, Place, Problem};
 pub use crate::import::{export, import};
+pub use crate::provider::Cloud;
 
 /// What a price list does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -49,7 +49,9 @@ pub enum Error {
     File { path: PathBuf, source: io::Error },
     #[error("cannot start {program}: {source}")]
     NotStarted { program: String, source: io::Error },
-    #[error("cannot make certificates: {message}")]
+    #[error(transparent)]
+    Credentials(#[from] berth_credentials::Error),
+    #[error("cannot use certificates: {message}")]
     Certificates { message: String },
     #[error("{program} ended with {status}; it said last:\n{said}")]
     Ended { program: Program, status: String, said: String },

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use berth_credentials::{Authority, Kubeconfig, Pair, TokenKey};
 use serde_json::{Value, json};
 
-use crate::certificates::{Authority, Identity, Pair, TokenKey};
+use crate::certificates::{self, Identity};
 use crate::error::Error;
 
 const KWOK: &str = include_str!("kwok.yaml");
@@ -81,12 +80,12 @@ pub(crate) struct Secrets {
 
 impl Secrets {
     pub(crate) fn new() -> Result<Self, Error> {
-        let authority = Authority::new()?;
-        let clients = Identity::ALL.into_iter().map(|identity| Ok((identity, authority.client(identity)?)));
+        let authority = Authority::new("berth control plane")?;
+        let clients = Identity::ALL.into_iter().map(|identity| Ok((identity, identity.pair(&authority)?)));
         Ok(Self {
             authority: authority.certificate(),
             clients: clients.collect::<Result<_, Error>>()?,
-            server: authority.server()?,
+            server: certificates::server(&authority)?,
             tokens: TokenKey::new()?,
         })
     }
@@ -100,37 +99,19 @@ impl Secrets {
         write(files.token_private_key(), &self.tokens.private)?;
         write(files.token_public_key(), &self.tokens.public)?;
         for (identity, pair) in &self.clients {
-            let text = pretty(&kubeconfig(apiserver, identity.user(), &self.authority, pair));
-            write(files.kubeconfig(*identity), &text)?;
+            let kubeconfig = Kubeconfig {
+                cluster: "berth-control-plane",
+                server: &format!("https://127.0.0.1:{apiserver}"),
+                authority: &self.authority,
+                user: identity.user(),
+                pair,
+            };
+            write(files.kubeconfig(*identity), &kubeconfig.to_string())?;
         }
         let scheduler = scheduler(&files.kubeconfig(Identity::Scheduler));
-        write(files.scheduler_configuration(), &pretty(&scheduler))?;
+        write(files.scheduler_configuration(), &format!("{scheduler:#}\n"))?;
         write(files.kwok_configuration(), KWOK)
     }
-}
-
-/// JSON is YAML, and needs no rules about quotes.
-fn pretty(value: &Value) -> String {
-    format!("{value:#}\n")
-}
-
-/// Complete in itself, so that it works wherever it is copied to.
-fn kubeconfig(apiserver: u16, user: &str, authority: &str, pair: &Pair) -> Value {
-    let name = "berth-control-plane";
-    json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {
-            "server": format!("https://127.0.0.1:{apiserver}"),
-            "certificate-authority-data": STANDARD.encode(authority),
-        }}],
-        "users": [{"name": user, "user": {
-            "client-certificate-data": STANDARD.encode(&pair.certificate),
-            "client-key-data": STANDARD.encode(&pair.key),
-        }}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
-        "current-context": name,
-    })
 }
 
 /// The defaults would bind ten pods a second.
@@ -141,21 +122,4 @@ fn scheduler(kubeconfig: &Path) -> Value {
         "clientConnection": {"kubeconfig": kubeconfig, "qps": 1000, "burst": 2000},
         "leaderElection": {"leaderElect": false},
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_kubeconfig_carries_its_certificates() {
-        let pair = Pair { certificate: "crt".to_owned(), key: "key".to_owned() };
-        let config = kubeconfig(6443, "admin", "ca", &pair);
-        assert_eq!(config["clusters"][0]["cluster"]["server"], "https://127.0.0.1:6443");
-        assert_eq!(config["clusters"][0]["cluster"]["certificate-authority-data"], "Y2E=");
-        assert_eq!(config["users"][0]["user"]["client-certificate-data"], "Y3J0");
-        assert_eq!(config["users"][0]["user"]["client-key-data"], "a2V5");
-        assert_eq!(config["current-context"], config["contexts"][0]["name"]);
-        assert_eq!(config["contexts"][0]["context"]["user"], config["users"][0]["name"]);
-    }
 }

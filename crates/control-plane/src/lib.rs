@@ -4,11 +4,10 @@
 //! `cargo xtask control-plane` is its command. A test holds a [`ControlPlane`]:
 //!
 //! ```no_run
-//! use berth_control_plane::{Audience, ControlPlane, Directory, Programs, Sources};
+//! use berth_control_plane::ControlPlane;
 //!
 //! # fn main() -> Result<(), berth_control_plane::Error> {
-//! let programs = Programs::find(&Sources::from_environment(None)?)?;
-//! let plane = ControlPlane::start(&programs, Directory::temporary()?, None, &Audience::silent())?;
+//! let Some(plane) = ControlPlane::for_test()? else { return Ok(()) };
 //! println!("{}", plane.kubeconfig().display());
 //! # Ok(())
 //! # }

@@ -104,6 +104,18 @@ impl ControlPlane {
         Ok(Self { running, directory, record })
     }
 
+    /// One for a test, or nothing where its programs are not at hand.
+    pub fn for_test() -> Result<Option<Self>, Error> {
+        let Some(programs) = Programs::for_test()? else { return Ok(None) };
+        Self::start(&programs, Directory::temporary()?, None, &Audience::silent()).map(Some)
+    }
+
+    /// The same with nothing but etcd and the API server.
+    pub fn api_for_test() -> Result<Option<Self>, Error> {
+        let Some(programs) = Programs::for_test()? else { return Ok(None) };
+        Self::start_api(&programs, Directory::temporary()?, &Audience::silent()).map(Some)
+    }
+
     /// For an administrator.
     pub fn kubeconfig(&self) -> &Path {
         &self.record.kubeconfig

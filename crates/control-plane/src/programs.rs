@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -100,6 +101,19 @@ impl Programs {
         Ok(programs)
     }
 
+    /// For a test, or nothing where something is missing: that is said, and fails only where `CI` is set.
+    pub fn for_test() -> Result<Option<Self>, Error> {
+        match Sources::from_environment(None).and_then(|sources| Self::find(&sources)) {
+            Ok(programs) => Ok(Some(programs)),
+            Err(why @ (Error::NotBuilt { .. } | Error::NoHome { .. })) if env::var_os("CI").is_none() => {
+                // Written past the test harness, which would keep it to itself.
+                let _ = writeln!(io::stderr(), "Kubernetes' own programs were left out: {why}");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Builds what is missing, which takes minutes the first time.
     pub fn find_or_build(sources: &Sources, audience: &Audience<'_>) -> Result<Self, Error> {
         if !missing(sources).is_empty() {
@@ -109,7 +123,7 @@ impl Programs {
     }
 
     /// There is one for every program: `find` makes no other map.
-    pub(crate) fn path(&self, program: Program) -> &Path {
+    pub fn path(&self, program: Program) -> &Path {
         self.found.get(&program).map_or(Path::new(program.name()), |found| &found.path)
     }
 

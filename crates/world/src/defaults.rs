@@ -25,10 +25,7 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "replicas", json!(1));
             at(spec, "template", template);
         }),
-        ("", "Secret") => {
-            unless_set(object, "type", json!("Opaque"));
-            encode_texts(object);
-        }
+        ("", "Secret") => secret(object),
         ("", "Event") => {
             at(object, "source", |_| {});
             at(object, "involvedObject", |_| {});
@@ -165,16 +162,6 @@ fn zeros(resource: &Resource, object: &mut Value) {
             }
         });
     });
-}
-
-/// What a secret is told in clear text is kept with the rest.
-fn encode_texts(secret: &mut Value) {
-    let Some(texts) = secret.as_object_mut().and_then(|fields| fields.remove("stringData")) else { return };
-    for (key, text) in texts.as_object().into_iter().flatten() {
-        if let Some(text) = text.as_str() {
-            secret["data"][key] = json!(STANDARD.encode(text));
-        }
-    }
 }
 
 fn node(node: &mut Value) {
@@ -376,6 +363,17 @@ fn claim(spec: &mut Value) {
     unless_set(spec, "volumeMode", json!("Filesystem"));
 }
 
+/// What is written as text is kept as bytes.
+fn secret(object: &mut Value) {
+    unless_set(object, "type", json!("Opaque"));
+    let text = object.as_object_mut().and_then(|fields| fields.remove("stringData"));
+    for (key, value) in text.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        if let Some(text) = value.as_str() {
+            at(object, "data", |data| data[key] = json!(STANDARD.encode(text)));
+        }
+    }
+}
+
 fn service(spec: &mut Value) {
     unless_set(spec, "type", json!("ClusterIP"));
     unless_set(spec, "sessionAffinity", json!("None"));
@@ -386,6 +384,12 @@ fn service(spec: &mut Value) {
     });
     if spec["type"] != "ExternalName" {
         unless_set(spec, "internalTrafficPolicy", json!("Cluster"));
+    }
+    if spec["type"] == "NodePort" || spec["type"] == "LoadBalancer" {
+        unless_set(spec, "externalTrafficPolicy", json!("Cluster"));
+    }
+    if spec["type"] == "LoadBalancer" {
+        unless_set(spec, "allocateLoadBalancerNodePorts", json!(true));
     }
 }
 

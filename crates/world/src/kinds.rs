@@ -32,6 +32,10 @@ pub enum Subresource {
     Binding,
     /// What waits for the end of a namespace.
     Finalize,
+    Log,
+    Exec,
+    Attach,
+    PortForward,
 }
 
 impl Subresource {
@@ -42,6 +46,10 @@ impl Subresource {
             Self::Eviction => "eviction",
             Self::Binding => "binding",
             Self::Finalize => "finalize",
+            Self::Log => "log",
+            Self::Exec => "exec",
+            Self::Attach => "attach",
+            Self::PortForward => "portforward",
         }
     }
 }
@@ -155,7 +163,15 @@ impl Row {
 
 const STATUS: &[Subresource] = &[Subresource::Status];
 const STATUS_AND_SCALE: &[Subresource] = &[Subresource::Status, Subresource::Scale];
-const OF_PODS: &[Subresource] = &[Subresource::Status, Subresource::Eviction, Subresource::Binding];
+const OF_PODS: &[Subresource] = &[
+    Subresource::Status,
+    Subresource::Eviction,
+    Subresource::Binding,
+    Subresource::Log,
+    Subresource::Exec,
+    Subresource::Attach,
+    Subresource::PortForward,
+];
 
 macro_rules! rows {
     ($($group:literal $version:literal $kind:literal $plural:literal $short:expr, $scope:ident, $sub:expr;)*) => {

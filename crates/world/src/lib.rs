@@ -2,6 +2,7 @@
 //!
 //! The same code serves a client in the same process without a socket, and kubectl.
 
+pub mod cloud;
 pub mod crd;
 pub mod discovery;
 pub mod failure;
@@ -24,16 +25,23 @@ mod options;
 mod quantity;
 mod request;
 mod serve;
+mod socket;
 mod store;
 mod strategy;
 mod validate;
 
+use std::net::SocketAddr;
+
 use axum::Router;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use api::Api;
-use faults::{FaultPlan, Faults, Seat, Served};
+use failure::Failure;
+use faults::{FaultPlan, Faults, Seat};
 use life::Life;
+
+pub use socket::{ServeError, Served};
 
 /// A cluster of its own.
 #[derive(Clone, Debug)]
@@ -48,8 +56,8 @@ impl World {
         Self { api: Api::new(seed, now), faults: Faults::none() }
     }
 
-    fn served(&self) -> Served {
-        Served { api: self.api.clone(), faults: self.faults.clone() }
+    fn served(&self) -> faults::Served {
+        faults::Served { api: self.api.clone(), faults: self.faults.clone() }
     }
 
     /// The API as a service, which a `kube::Client` takes as it is, and a socket can serve.
@@ -88,9 +96,24 @@ impl World {
         now.checked_add(self.faults.clock(client)).unwrap_or(now)
     }
 
+    /// The same over TLS at an address, or at a free port of it for port 0. Must be called where tokio's clock is real.
+    pub async fn serve(&self, address: SocketAddr) -> Result<Served, ServeError> {
+        socket::serve(self.router(), address).await
+    }
+
+    /// Server-side apply of an object as somebody who may do everything; what it is then.
+    pub fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
+        self.api.apply(manager, object)
+    }
+
     /// Lets the world's controllers work, for as long as this is awaited.
     pub async fn live(&self) {
         Life::new(self.api.clone(), life::controllers()).live().await;
+    }
+
+    /// The revision of the last change.
+    pub fn revision(&self) -> u64 {
+        self.api.state().store.revision()
     }
 
     /// Takes down every change from now on, for [`World::trace`].

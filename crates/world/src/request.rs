@@ -275,7 +275,10 @@ impl Place {
     pub(crate) fn verb(&self, method: &Method, watch: bool) -> Result<Verb, Failure> {
         let one = self.name.is_some();
         match *method {
-            Method::GET if one && !self.creates_a_part() => Ok(Verb::Get),
+            Method::GET if matches!(self.subresource, Some(Subresource::Eviction | Subresource::Binding)) => {
+                Err(Failure::not_allowed())
+            }
+            Method::GET if one => Ok(Verb::Get),
             Method::GET if watch && !one => Ok(Verb::Watch),
             Method::GET if !one => Ok(Verb::List),
             Method::POST if self.creates_a_part() => Ok(Verb::Create),
@@ -298,7 +301,16 @@ impl Place {
     }
 
     fn creates_a_part(&self) -> bool {
-        matches!(self.subresource, Some(Subresource::Eviction | Subresource::Binding))
+        matches!(
+            self.subresource,
+            Some(
+                Subresource::Eviction
+                    | Subresource::Binding
+                    | Subresource::Exec
+                    | Subresource::Attach
+                    | Subresource::PortForward
+            )
+        )
     }
 }
 

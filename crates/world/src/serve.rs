@@ -1,19 +1,21 @@
 //! The API as a service: for a client in the same process, and behind a socket.
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{Router, any};
-use futures::stream;
+use futures::{StreamExt, stream};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
 use serde_json::Value;
 
-use crate::api::{Answer, Call, Events, user};
+use crate::api::{Answer, Api, Call, Events, Peer};
 use crate::failure::{Failure, Reason};
 use crate::faults::{self, HarmedEvents, Lost, Served};
 
 /// What the API server takes at most.
 const BODY_BYTES_MAX: usize = 3 << 20;
+/// So much more is read, and thrown away.
+const REST_BYTES_MAX: usize = 1 << 30;
 
 pub(crate) fn router(served: Served) -> Router {
     Router::new().fallback(any(answer)).with_state(served)
@@ -21,7 +23,7 @@ pub(crate) fn router(served: Served) -> Router {
 
 /// Behind a socket, a client is the program that it says it is.
 async fn answer(State(served): State<Served>, request: Request) -> Response {
-    let call = match read(request).await {
+    let call = match read(&served.api, request).await {
         Ok(call) => call,
         Err(failure) => return refuse(&failure),
     };
@@ -43,6 +45,7 @@ pub(crate) fn respond(
         Ok(Answer::As(form, object)) => response(200, form, Body::from(object.to_string())),
         Ok(Answer::Bytes(form, bytes)) => response(200, form, Body::from(bytes)),
         Ok(Answer::Text(text)) => response(200, "text/plain; charset=utf-8", Body::from(text)),
+        Ok(Answer::Nothing) => nothing(),
         Ok(Answer::NoPage) => response(404, "text/plain; charset=utf-8", Body::from("404 page not found\n")),
         Ok(Answer::Events(events)) => {
             response(200, "application/json", Body::from_stream(lines(listener(events))))
@@ -59,15 +62,14 @@ pub(crate) fn refuse(failure: &Failure) -> Response {
     response
 }
 
-pub(crate) async fn read(request: Request) -> Result<Call, Failure> {
+pub(crate) async fn read(api: &Api, request: Request) -> Result<Call, Failure> {
     let (parts, body) = request.into_parts();
     let header = |name: http::HeaderName| {
         parts.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned()
     };
-    let body = to_bytes(body, BODY_BYTES_MAX).await.map_err(|_| {
-        let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
-        Failure::new(Reason::RequestEntityTooLarge, message)
-    })?;
+    let user = api.user(&parts.headers, parts.extensions.get::<Peer>())?;
+    let asks_only = matches!(parts.method, http::Method::GET | http::Method::HEAD);
+    let body = if asks_only { Vec::new() } else { whole(body).await? };
     Ok(Call {
         method: parts.method.clone(),
         path: parts.uri.path().to_owned(),
@@ -75,9 +77,30 @@ pub(crate) async fn read(request: Request) -> Result<Call, Failure> {
         content_type: header(CONTENT_TYPE),
         accept: header(ACCEPT),
         agent: header(USER_AGENT),
-        user: user(&parts.headers),
-        body: body.to_vec(),
+        user,
+        body,
     })
+}
+
+/// A body, if it is not too large. Who still writes does not read the answer, so the rest is let run out.
+async fn whole(body: Body) -> Result<Vec<u8>, Failure> {
+    let mut chunks = body.into_data_stream();
+    let (mut whole, mut read) = (Vec::new(), 0_usize);
+    while let Some(chunk) = chunks.next().await {
+        // Who leaves in the middle hears no answer.
+        let chunk = chunk.map_err(|error| Failure::bad_request(error.to_string()))?;
+        read = read.saturating_add(chunk.len());
+        if read <= BODY_BYTES_MAX {
+            whole.extend_from_slice(&chunk);
+        } else if read > REST_BYTES_MAX {
+            break;
+        }
+    }
+    if read <= BODY_BYTES_MAX {
+        return Ok(whole);
+    }
+    let message = format!("Request entity too large: limit is {BODY_BYTES_MAX}");
+    Err(Failure::new(Reason::RequestEntityTooLarge, message))
 }
 
 /// Each event on a line of its own.
@@ -91,6 +114,12 @@ fn lines(events: HarmedEvents) -> impl stream::Stream<Item = Result<Bytes, Lost>
         });
         Some((line, events))
     })
+}
+
+fn nothing() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = http::StatusCode::NO_CONTENT;
+    response
 }
 
 fn json(code: u16, object: &Value) -> Response {

@@ -106,6 +106,7 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             }
             select_own_pods(object);
         }
+        "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
         _ if is_custom(resource) => {

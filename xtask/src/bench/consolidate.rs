@@ -19,7 +19,7 @@ const PODS_PER_NODE: u32 = 30;
 const CLASSES: u32 = 500;
 
 pub(super) fn run(form: Form) -> Result<(), StepError> {
-    let program = Program::bench("consolidate", form.runs())?;
+    let program = Program::bench("berth-cloud", "consolidate", form.runs())?;
     let series: Vec<Series> = WORKLOADS
         .iter()
         .map(|workload| Series::measure(&program, workload, form))

@@ -124,7 +124,7 @@ pub(super) struct Planner {
 
 impl Planner {
     pub(super) fn build(runs: u32) -> Result<Self, StepError> {
-        Ok(Self { program: Program::bench("provision", runs)?, known: BTreeMap::new() })
+        Ok(Self { program: Program::bench("berth-cloud", "provision", runs)?, known: BTreeMap::new() })
     }
 
     pub(super) fn plan(&mut self, workload: &Workload, effort: Effort) -> Result<Planned, StepError> {

@@ -23,8 +23,8 @@ pub(super) trait Run: DeserializeOwned {
 }
 
 impl Program {
-    pub(super) fn bench(name: &str, runs: u32) -> Result<Self, StepError> {
-        Self::built(&["cargo", "bench", "--no-run", "--package", "berth-cloud", "--bench", name], name, runs)
+    pub(super) fn bench(package: &str, name: &str, runs: u32) -> Result<Self, StepError> {
+        Self::built(&["cargo", "bench", "--no-run", "--package", package, "--bench", name], name, runs)
     }
 
     pub(super) fn example(package: &str, name: &str, runs: u32) -> Result<Self, StepError> {

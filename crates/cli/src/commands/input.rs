@@ -67,7 +67,7 @@ pub(crate) fn read(input: &Input, worth: DisruptionPolicy) -> Result<Option<Judg
     Ok(Some(Judged { snapshot, policy, skipped, incomplete, is_partial, remarks }))
 }
 
-fn source(path: &Path) -> Source {
+pub(super) fn source(path: &Path) -> Source {
     if path == Path::new("-") { Source::Stdin } else { Source::Path(path.to_owned()) }
 }
 

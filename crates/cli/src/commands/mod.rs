@@ -6,8 +6,10 @@ pub(crate) mod completions;
 pub(crate) mod crds;
 pub(crate) mod explain;
 mod input;
+pub(crate) mod world;
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -37,6 +39,16 @@ pub(crate) enum Failure {
     Output(io::Error),
     #[error("cannot write {}: {error}", path.display())]
     File { path: PathBuf, error: io::Error },
+    #[error("{} exists already, and is left alone; name another file, or remove it", path.display())]
+    FileExists { path: PathBuf },
+    #[error(
+        "another program listens on {address}; choose another port with --port, or leave it out for a free one"
+    )]
+    PortInUse { address: SocketAddr },
+    #[error(transparent)]
+    Serve(berth_world::ServeError),
+    #[error("cannot run: {0}")]
+    Runtime(io::Error),
     #[error("there is no pod {pod}; {}", if near.is_empty() { "its namespace has none".to_owned() } else { format!("its namespace has {near}") })]
     NoSuchPod { pod: String, near: String },
     #[error("there is no node {node}; {}", if known.is_empty() { "the input has none".to_owned() } else { format!("the input has {known}") })]

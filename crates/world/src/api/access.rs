@@ -5,28 +5,91 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::HeaderMap;
 use serde_json::{Value, json};
 
-use super::{Call, State};
-use crate::failure::Failure;
+use super::{Api, Call, State};
+use crate::failure::{Failure, Reason};
 use crate::object;
 use crate::rbac::{self, Attributes, ResourceTarget, Rules, Target, User};
 use crate::request::Asked;
 
-/// Whoever is in the same process, or has the key of the kubeconfig, may do everything, and act as somebody else.
-pub(crate) fn user(headers: &HeaderMap) -> User {
-    let all = |name: &str| -> Vec<String> {
-        headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
-    };
-    match all("impersonate-user").pop() {
-        None => User {
-            name: "admin".to_owned(),
-            groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
-        },
-        Some(name) => {
-            let mut groups = all("impersonate-group");
-            groups.push("system:authenticated".to_owned());
-            User { name, groups }
+const ANONYMOUS: &str = "system:anonymous";
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
+/// What a connection knows of who is at its other end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Peer {
+    Known(User),
+    /// They show nothing.
+    Nobody,
+    /// They show what is not from here.
+    Stranger,
+}
+
+impl Api {
+    /// Who asks. Whoever is in the same process may do everything; and who may, acts as somebody else.
+    pub(crate) fn user(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<User, Failure> {
+        let has_token = all(headers, "authorization").iter().any(|value| value.starts_with("Bearer "));
+        let user = match peer {
+            None => admin(),
+            Some(Peer::Known(user)) => user.clone(),
+            // No token is from here either.
+            Some(Peer::Nobody) if !has_token => {
+                User { name: ANONYMOUS.to_owned(), groups: vec![UNAUTHENTICATED.to_owned()] }
+            }
+            Some(Peer::Nobody | Peer::Stranger) => {
+                return Err(Failure::new(Reason::Unauthorized, "Unauthorized"));
+            }
+        };
+        let (name, groups) = (all(headers, "impersonate-user").pop(), all(headers, "impersonate-group"));
+        match name.filter(|name| !name.is_empty()) {
+            Some(name) => self.impersonated(&user, name, groups),
+            None if groups.is_empty() => Ok(user),
+            None => {
+                let groups: Vec<String> = groups.iter().map(|group| format!("{group:?}")).collect();
+                Err(Failure::bad_request(format!(
+                    "requested &user.DefaultInfo{{Name:\"\", UID:\"\", Groups:[]string{{{}}}, \
+                     Extra:map[string][]string(nil)}} without impersonating a user name",
+                    groups.join(", ")
+                )))
+            }
         }
     }
+
+    /// Whom somebody acts as, if they may act as them and as a member of each group.
+    fn impersonated(&self, user: &User, name: String, mut groups: Vec<String>) -> Result<User, Failure> {
+        let rules = self.state().rules();
+        let check = |resource, namespace, name| {
+            let target = ResourceTarget { resource, namespace, name, ..ResourceTarget::default() };
+            rules.check(user, &Attributes { verb: "impersonate", target: Target::Resource(target) })
+        };
+        let service_account =
+            name.strip_prefix("system:serviceaccount:").and_then(|rest| rest.split_once(':'));
+        match service_account {
+            Some((namespace, account)) => check("serviceaccounts", namespace, account)?,
+            None => check("users", "", &name)?,
+        }
+        for group in &groups {
+            check("groups", "", group)?;
+        }
+        if let Some((namespace, _)) = service_account.filter(|_| groups.is_empty()) {
+            groups.push("system:serviceaccounts".to_owned());
+            groups.push(format!("system:serviceaccounts:{namespace}"));
+        }
+        let joins = if name == ANONYMOUS { UNAUTHENTICATED } else { AUTHENTICATED };
+        if !groups.iter().any(|group| group == AUTHENTICATED || group == UNAUTHENTICATED) {
+            groups.push(joins.to_owned());
+        }
+        Ok(User { name, groups })
+    }
+}
+
+/// Who may do everything.
+pub(super) fn admin() -> User {
+    User { name: "admin".to_owned(), groups: vec!["system:masters".to_owned(), AUTHENTICATED.to_owned()] }
+}
+
+fn all(headers: &HeaderMap, name: &str) -> Vec<String> {
+    headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
 }
 
 /// The rules, as read from what was stored at a revision: they are asked for far more often than they change.

@@ -15,13 +15,14 @@ use crate::table::PrinterColumn;
 
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
-/// What is defined, by plural and group.
+/// What is defined, by plural and group; with the revision that it was read from.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Definitions(BTreeMap<String, Definition>);
+pub(super) struct Definitions(BTreeMap<String, (String, Definition)>);
 
 impl Definitions {
     fn version(&self, resource: &Resource) -> Option<&Version> {
-        self.0.get(&resource.qualified())?.version(&resource.version)
+        let (_, definition) = self.0.get(&resource.qualified())?;
+        definition.version(&resource.version)
     }
 }
 
@@ -131,7 +132,8 @@ impl State {
     /// Serves what the stored definitions define.
     pub(super) fn serve_definitions(&mut self) {
         let stored = self.stored_definitions();
-        for gone in std::mem::take(&mut self.definitions.0).into_values() {
+        let mut known = std::mem::take(&mut self.definitions.0);
+        for (_, gone) in known.values() {
             self.kinds.remove(&gone.group, &gone.names.plural);
         }
         for crd in stored {
@@ -141,11 +143,19 @@ impl State {
                         condition["type"] == json!("Established") && condition["status"] == json!("True")
                     },
                 );
-            if let (true, Ok(definition)) = (is_established, Definition::parse(&crd)) {
+            if !is_established {
+                continue;
+            }
+            let revision = object::revision(&crd).to_owned();
+            let read = match known.remove(object::name(&crd)) {
+                Some((of, definition)) if of == revision => Ok(definition),
+                _ => Definition::parse(&crd),
+            };
+            if let Ok(definition) = read {
                 for resource in definition.resources() {
                     self.kinds.add(Arc::new(resource));
                 }
-                self.definitions.0.insert(definition.name.clone(), definition);
+                self.definitions.0.insert(definition.name.clone(), (revision, definition));
             }
         }
     }

@@ -3,12 +3,15 @@
 mod access;
 mod act;
 mod admit;
+mod apply;
 mod custom;
 mod delete;
 mod parts;
 mod paths;
+mod reach;
 mod read;
 mod scale;
+mod services;
 mod watch;
 mod write;
 
@@ -29,7 +32,7 @@ use crate::store::{Key, Store};
 use access::Access;
 use custom::{DEFINITIONS, Definitions};
 
-pub(crate) use access::user;
+pub(crate) use access::Peer;
 pub(crate) use act::{Act, Propagation};
 pub(crate) use watch::Events;
 
@@ -71,6 +74,8 @@ pub(crate) enum Answer {
     As(&'static str, Value),
     Bytes(&'static str, Vec<u8>),
     Text(&'static str),
+    /// There is nothing to say.
+    Nothing,
     /// Nothing is served there.
     NoPage,
     Events(Events),
@@ -133,7 +138,7 @@ impl Api {
         if place.resource.qualified() == DEFINITIONS && !matches!(verb, Verb::Get | Verb::List) {
             state.serve_definitions();
         }
-        Ok(Answer::Object(code, object))
+        Ok(if code == 204 { Answer::Nothing } else { Answer::Object(code, object) })
     }
 }
 

@@ -27,6 +27,11 @@ impl State {
         match (part, verb) {
             (Subresource::Binding, Verb::Create) => self.bind(place, query, call),
             (Subresource::Eviction, Verb::Create) => self.evict(place, query, call),
+            (Subresource::Log, Verb::Get)
+            | (
+                Subresource::Exec | Subresource::Attach | Subresource::PortForward,
+                Verb::Get | Verb::Create,
+            ) => self.reach(part, place, call),
             (Subresource::Scale, _) => self.scale(verb, place, query, call),
             _ => Err(Failure::not_allowed()),
         }

@@ -227,6 +227,7 @@ impl State {
         admit_update(resource, place.subresource, &mut new);
         defaults::complete(resource, &mut new);
         self.fill_in(resource, &mut new);
+        self.allocate(resource, &mut new, Some(old));
         self.define(resource, &mut new, Some(&**old))?;
         keep_what_is_the_servers(old, &mut new);
         if strategy::has_generation(resource) {
@@ -316,6 +317,7 @@ impl State {
         note_gates(resource, object, now);
         defaults::complete(resource, object);
         self.fill_in(resource, object);
+        self.allocate(resource, object, None);
         object::tidy_metadata(object);
         if strategy::has_generation(resource) {
             object::set(object, "generation", json!(1));

@@ -38,6 +38,13 @@ pub(crate) struct ServedSubresource {
     pub(crate) verbs: &'static [&'static str],
 }
 
+impl ServedSubresource {
+    /// Whether it carries objects, and not whatever two programs say to each other.
+    pub(crate) fn has_objects(&self) -> bool {
+        self.verbs != CONNECT
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Gvk {
     pub(crate) group: String,
@@ -136,6 +143,8 @@ fn stability(version: &str) -> Option<(u8, u64, u64)> {
 
 const CREATE: &[&str] = &["create"];
 const UPDATE: &[&str] = &["update"];
+const GET: &[&str] = &["get"];
+const CONNECT: &[&str] = &["create", "get"];
 const READ: &[&str] = &["get", "list"];
 const CHANGE: &[&str] = &["get", "patch", "update"];
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
@@ -175,6 +184,10 @@ fn of_subresource(resource: &Resource, subresource: Subresource) -> ServedSubres
         Subresource::Eviction => (Gvk::new("policy", "v1", "Eviction"), CREATE),
         Subresource::Binding => (Gvk::new("", "v1", "Binding"), CREATE),
         Subresource::Finalize => (Gvk::new("", "v1", "Namespace"), UPDATE),
+        Subresource::Log => (Gvk::new("", "v1", "Pod"), GET),
+        Subresource::Exec => (Gvk::new("", "v1", "PodExecOptions"), CONNECT),
+        Subresource::Attach => (Gvk::new("", "v1", "PodAttachOptions"), CONNECT),
+        Subresource::PortForward => (Gvk::new("", "v1", "PodPortForwardOptions"), CONNECT),
     };
     ServedSubresource { name: subresource.name(), kind, verbs }
 }

@@ -65,7 +65,7 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let Self { served, client } = self.clone();
         Box::pin(async move {
-            match serve::read(request.map(Body::new)).await {
+            match serve::read(&served.api, request.map(Body::new)).await {
                 Ok(call) => answer(&served, &client, call).await,
                 Err(failure) => Ok(serve::refuse(&failure)),
             }

@@ -30,7 +30,7 @@ fn of_resource(prefix: &str, served: &Served) -> Vec<(String, Value)> {
     if served.scope == Scope::Namespaced {
         paths.push((format!("{prefix}/{plural}"), path(&[], verbs, kind, &[Action::List])));
     }
-    for subresource in &served.subresources {
+    for subresource in served.subresources.iter().filter(|subresource| subresource.has_objects()) {
         let actions = [Action::Get, Action::Create, Action::Update, Action::Patch];
         let path = path(&name, subresource.verbs, &subresource.kind, &actions);
         paths.push((format!("{one}/{}", subresource.name), path));

@@ -15,7 +15,7 @@ use k8s_openapi::schemars::generate::SchemaSettings;
 use k8s_openapi::schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
-use crate::discovery::served::{Gvk, Version};
+use crate::discovery::served::{Gvk, Served, Version};
 
 /// Which OpenAPI the schema is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) fn of_version(version: &Version, crds: &[&Value], dialect: Dialect) -
     let mut custom = Vec::new();
     let mut described = Vec::new();
     for served in &version.resources {
-        for kind in std::iter::once(&served.kind).chain(served.subresources.iter().map(|sub| &sub.kind)) {
+        for kind in kinds_of(served) {
             match built_in(kind) {
                 Some(of) => drop((of.schema)(&mut generator)),
                 None => {
@@ -67,6 +67,12 @@ pub(super) fn of_version(version: &Version, crds: &[&Value], dialect: Dialect) -
         }
     }
     schemas
+}
+
+/// The kinds of objects that a resource and its parts carry.
+fn kinds_of(served: &Served) -> impl Iterator<Item = &Gvk> {
+    let of_parts = served.subresources.iter().filter(|part| part.has_objects()).map(|part| &part.kind);
+    std::iter::once(&served.kind).chain(of_parts)
 }
 
 /// The name of a kind's schema: `io.k8s.api.apps.v1.Deployment`, or `com.example.shop.v1.Cart`.
@@ -248,9 +254,7 @@ mod tests {
     fn every_built_in_kind_has_a_schema() {
         for group in groups(&Kinds::built_in()).iter().filter(|group| group.name != "metrics.k8s.io") {
             for served in group.versions.iter().flat_map(|version| &version.resources) {
-                let kinds =
-                    std::iter::once(&served.kind).chain(served.subresources.iter().map(|sub| &sub.kind));
-                let unknown: Vec<&Gvk> = kinds.filter(|kind| built_in(kind).is_none()).collect();
+                let unknown: Vec<&Gvk> = kinds_of(served).filter(|kind| built_in(kind).is_none()).collect();
                 assert_eq!(unknown, Vec::<&Gvk>::new(), "of {}", served.plural);
             }
         }

@@ -1,28 +1,14 @@
 //! The real API server, where its programs are at hand. Nothing else runs that would change what cases write.
 
-use std::io::Write;
-
-use berth_control_plane::{Audience, ControlPlane, Directory, Error, Programs, Sources};
+use berth_control_plane::ControlPlane;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
 pub(crate) struct Plane(ControlPlane);
 
-/// Nothing where there are no programs: that is said, and no failure.
+/// Nothing where there are no programs.
 pub(crate) fn start() -> Option<Plane> {
-    let programs = Sources::from_environment(None).and_then(|sources| Programs::find(&sources));
-    match programs {
-        Ok(programs) => {
-            let directory = Directory::temporary().unwrap();
-            Some(Plane(ControlPlane::start_api(&programs, directory, &Audience::silent()).unwrap()))
-        }
-        Err(why @ (Error::NotBuilt { .. } | Error::NoHome { .. })) => {
-            // Written past the test harness, which would keep it to itself.
-            let _ = writeln!(std::io::stderr(), "the real API server was left out: {why}");
-            None
-        }
-        Err(error) => panic!("{error}"),
-    }
+    ControlPlane::api_for_test().unwrap().map(Plane)
 }
 
 impl Plane {

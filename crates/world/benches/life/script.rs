@@ -1,0 +1,200 @@
+//! A cluster's life to play: nodes and workloads from a seed, and what people do to them as time goes by.
+
+use std::time::Duration;
+
+use axum::body::{Body, to_bytes};
+use berth_world::World;
+use http::{Method, Request};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tower_service::Service;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Script {
+    pub(crate) seed: u64,
+    pub(crate) nodes: usize,
+    pub(crate) pods: usize,
+    pub(crate) minutes: u64,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lived {
+    pub(crate) nodes_ready: usize,
+    pub(crate) pods_running: usize,
+    /// Changes of all objects.
+    pub(crate) changes: usize,
+    pub(crate) trace: String,
+}
+
+/// How many deployments share the pods.
+const DEPLOYMENTS: usize = 20;
+const POD_MILLICPU: usize = 250;
+
+/// Plays a script in virtual time, on one thread.
+pub(crate) fn play(script: Script, traced: bool) -> Lived {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    runtime.unwrap().block_on(script.play(traced))
+}
+
+impl Script {
+    async fn play(self, traced: bool) -> Lived {
+        let world = World::new(self.seed, Timestamp::from_second(1_767_225_600).unwrap());
+        if traced {
+            world.begin_trace();
+        }
+        let life = tokio::spawn({
+            let world = world.clone();
+            async move { world.live().await }
+        });
+        let people = People { world: world.clone() };
+        people.register(self.nodes).await;
+        people.deploy(self.pods).await;
+        self.pass(&people).await;
+        let lived = people.look(traced).await;
+        life.abort();
+        lived
+    }
+
+    /// Everything that happens to a cluster in the time: a tenth of it each.
+    async fn pass(self, people: &People) {
+        let tenth = Duration::from_secs(self.minutes * 6);
+        let node = |number: u64| format!("node-{}", (self.seed + number) % self.nodes.max(1) as u64);
+        for part in 0..10 {
+            tokio::time::sleep(tenth).await;
+            let deployment = format!("web-{}", (self.seed + part) % DEPLOYMENTS as u64);
+            match part {
+                0 => people.cordon(&node(0)).await,
+                1 => people.scale(&deployment, 1).await,
+                2 => people.evict_from(&node(0)).await,
+                3 => people.restart(&deployment).await,
+                4 => people.scale(&deployment, self.pods / DEPLOYMENTS).await,
+                5 => people.delete_pods_of(&deployment).await,
+                6 => people.delete_node(&node(1)).await,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Whoever uses the cluster.
+struct People {
+    world: World,
+}
+
+const DEPLOYMENTS_PATH: &str = "/apis/apps/v1/namespaces/default/deployments";
+const PODS_PATH: &str = "/api/v1/namespaces/default/pods";
+
+impl People {
+    async fn ask(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        let request =
+            Request::builder().method(method).uri(path).header("content-type", content_type).body(body);
+        let answer = self.world.client("people").call(request.unwrap()).await.unwrap();
+        let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    async fn post(&self, path: &str, body: &Value) {
+        let made = self.ask(Method::POST, path, "application/json", body).await;
+        assert_ne!(made["kind"], "Status", "{made}");
+    }
+
+    async fn patch(&self, path: &str, body: &Value) {
+        let patched = self.ask(Method::PATCH, path, "application/merge-patch+json", body).await;
+        assert_ne!(patched["kind"], "Status", "{patched}");
+    }
+
+    async fn items(&self, path: &str) -> Vec<Value> {
+        let mut list = self.ask(Method::GET, path, "", &Value::Null).await;
+        match list["items"].take() {
+            Value::Array(items) => items,
+            other => panic!("{path} has no items: {other}"),
+        }
+    }
+
+    async fn register(&self, nodes: usize) {
+        for number in 0..nodes {
+            let size = json!({"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"});
+            let zone = ["a", "b", "c"][number % 3];
+            let node = json!({
+                "metadata": {"name": format!("node-{number}"), "labels": {"topology.kubernetes.io/zone": zone}},
+                "status": {"capacity": size, "allocatable": size},
+            });
+            self.post("/api/v1/nodes", &node).await;
+        }
+    }
+
+    async fn deploy(&self, pods: usize) {
+        for number in 0..DEPLOYMENTS {
+            let replicas = pods / DEPLOYMENTS + usize::from(number < pods % DEPLOYMENTS);
+            let labels = json!({"app": format!("web-{number}")});
+            let requests = json!({"cpu": format!("{POD_MILLICPU}m"), "memory": "512Mi"});
+            let deployment = json!({
+                "metadata": {"name": format!("web-{number}")},
+                "spec": {
+                    "replicas": replicas, "selector": {"matchLabels": labels},
+                    "template": {
+                        "metadata": {"labels": labels},
+                        "spec": {"containers": [
+                            {"name": "web", "image": "web:1", "resources": {"requests": requests}},
+                        ]},
+                    },
+                },
+            });
+            self.post(DEPLOYMENTS_PATH, &deployment).await;
+        }
+    }
+
+    async fn cordon(&self, node: &str) {
+        self.patch(&format!("/api/v1/nodes/{node}"), &json!({"spec": {"unschedulable": true}})).await;
+    }
+
+    async fn scale(&self, deployment: &str, replicas: usize) {
+        self.patch(&format!("{DEPLOYMENTS_PATH}/{deployment}"), &json!({"spec": {"replicas": replicas}}))
+            .await;
+    }
+
+    async fn restart(&self, deployment: &str) {
+        let annotations = json!({"kubectl.kubernetes.io/restartedAt": "now"});
+        let template = json!({"spec": {"template": {"metadata": {"annotations": annotations}}}});
+        self.patch(&format!("{DEPLOYMENTS_PATH}/{deployment}"), &template).await;
+    }
+
+    async fn evict_from(&self, node: &str) {
+        for pod in self.items(&format!("{PODS_PATH}?fieldSelector=spec.nodeName={node}")).await {
+            let name = pod["metadata"]["name"].as_str().unwrap();
+            let eviction = json!({
+                "apiVersion": "policy/v1", "kind": "Eviction",
+                "metadata": {"name": name, "namespace": "default"},
+            });
+            let path = format!("{PODS_PATH}/{name}/eviction");
+            self.ask(Method::POST, &path, "application/json", &eviction).await;
+        }
+    }
+
+    async fn delete_pods_of(&self, deployment: &str) {
+        let path = format!("{PODS_PATH}?labelSelector=app={deployment}");
+        self.ask(Method::DELETE, &path, "", &Value::Null).await;
+    }
+
+    async fn delete_node(&self, node: &str) {
+        self.ask(Method::DELETE, &format!("/api/v1/nodes/{node}"), "", &Value::Null).await;
+    }
+
+    async fn look(&self, traced: bool) -> Lived {
+        let is_ready = |object: &&Value| {
+            let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.into_iter().any(|of| of["type"] == "Ready" && of["status"] == "True")
+        };
+        let nodes = self.items("/api/v1/nodes").await;
+        let pods = self.items(PODS_PATH).await;
+        let trace = if traced { self.world.trace() } else { String::new() };
+        Lived {
+            nodes_ready: nodes.iter().filter(is_ready).count(),
+            pods_running: pods.iter().filter(is_ready).count(),
+            changes: usize::try_from(self.world.revision()).unwrap(),
+            trace,
+        }
+    }
+}

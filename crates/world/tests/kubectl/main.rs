@@ -1,0 +1,129 @@
+//! What somebody types, on the world and on a real cluster, which must print the same.
+//!
+//! Cases are in `cases/*.txt`: command lines with what they read, in order. What kubectl printed on Kubernetes is
+//! beside them in `*.answers`, without ages, identities and the like. The world is held to it wherever there is a
+//! kubectl. Where the other programs of the control plane are at hand, it is asked as well, and
+//! `BERTH_RECORD=1 cargo test -p berth-world --test kubectl` writes down anew what it says.
+
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a case that cannot be played is a mistake in the test"
+)]
+
+mod case;
+mod plain;
+mod shell;
+
+use std::fmt::Write;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+
+use berth_control_plane::{ControlPlane, Program, Programs};
+use berth_world::World;
+use case::{Case, Step};
+use jiff::Timestamp;
+use shell::Shell;
+use tokio::sync::oneshot;
+
+/// The files with cases, by name.
+fn files() -> Vec<PathBuf> {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubectl/cases");
+    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// All that is printed by the cases of a file.
+fn transcript(shell: &Shell, file: &Path) -> String {
+    let text = std::fs::read_to_string(file).unwrap();
+    let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+    let mut transcript = String::new();
+    for (number, case) in Case::all(&text).iter().enumerate() {
+        let namespace = format!("{stem}-{number}");
+        let case = case.filled_in(&namespace);
+        writeln!(transcript, "# {}", case.name).unwrap();
+        let mut session = shell.session(&namespace);
+        for step in &case.steps {
+            let (title, printed) = match step {
+                Step::Run { line, input } => (line.clone(), session.run(line, input)),
+                Step::Quietly { line, input } => {
+                    session.until_it_works(line, input);
+                    continue;
+                }
+                Step::Begin { line } => {
+                    session.begin(line);
+                    continue;
+                }
+                Step::End { lines } => (format!("{lines} lines"), session.end(*lines)),
+            };
+            writeln!(transcript, "$ {}", title.replace(&namespace, "{ns}")).unwrap();
+            transcript.push_str(&plain::plain(&printed, &namespace));
+        }
+    }
+    transcript
+}
+
+fn answers_of(file: &Path) -> PathBuf {
+    file.with_extension("answers")
+}
+
+/// Serves a world on a thread of its own until the sender is dropped.
+fn world() -> (String, oneshot::Sender<()>) {
+    let (ready, kubeconfig) = mpsc::channel();
+    let (keep, dropped) = oneshot::channel();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let world = World::new(1, Timestamp::now());
+            let served = world.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
+            ready.send(served.kubeconfig().to_owned()).unwrap();
+            tokio::select! {
+                _ = dropped => {}
+                () = world.live() => {}
+            }
+            served.stop().await;
+        });
+    });
+    (kubeconfig.recv().unwrap(), keep)
+}
+
+#[test]
+fn kubectl_finds_the_world_as_it_finds_kubernetes() {
+    let Some(programs) = Programs::for_test().unwrap() else { return };
+    let mut wrong = String::new();
+    for file in files() {
+        let (kubeconfig, _keep) = world();
+        let shell = Shell::new(programs.path(Program::Kubectl), &kubeconfig);
+        let expected = std::fs::read_to_string(answers_of(&file)).unwrap_or_default();
+        wrong.push_str(&plain::differences(&expected, &transcript(&shell, &file)));
+    }
+    assert!(
+        wrong.is_empty(),
+        "kubectl on the world (+) does not say what it did on Kubernetes (-):\n{wrong}"
+    );
+}
+
+#[test]
+fn kubectl_finds_kubernetes_as_it_did() {
+    let Some(plane) = ControlPlane::for_test().unwrap() else { return };
+    let record = std::env::var_os("BERTH_RECORD").is_some();
+    let kubeconfig = std::fs::read_to_string(plane.kubeconfig()).unwrap();
+    let mut wrong = String::new();
+    for file in files() {
+        let shell = Shell::new(&plane.record().kubectl, &kubeconfig);
+        let said = transcript(&shell, &file);
+        if record {
+            std::fs::write(answers_of(&file), &said).unwrap();
+        }
+        let expected = std::fs::read_to_string(answers_of(&file)).unwrap_or_default();
+        wrong.push_str(&plain::differences(&expected, &said));
+    }
+    assert!(wrong.is_empty(), "kubectl on Kubernetes (+) does not say what it did (-):\n{wrong}");
+}

@@ -4,6 +4,7 @@ use std::fs;
 
 use berth_core::reason::Reason;
 
+use crate::messages::{self, Table};
 use crate::root;
 use crate::step::{StepError, command, output};
 
@@ -36,6 +37,10 @@ fn documents() -> Result<Vec<Document>, StepError> {
     let help = Help::of(&[])?;
     if !help.text.is_empty() {
         documents.push(Document { path: "docs/cli.md", text: command_line(help)? });
+    }
+    match messages::table()? {
+        Table::Text(text) => documents.push(Document { path: messages::PATH, text }),
+        Table::LeftOut(why) => println!("   note: {} was left as it is. {why}", messages::PATH),
     }
     Ok(documents)
 }

@@ -5,6 +5,7 @@ mod control_plane;
 mod fuzz;
 mod generate;
 mod licence;
+mod messages;
 mod metadata;
 mod oracle;
 mod peer;

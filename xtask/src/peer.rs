@@ -30,9 +30,7 @@ impl Peer {
     /// Builds unless Go is missing, too old, or cannot fetch the peer. The first time takes minutes: Kubernetes is large.
     pub(crate) fn build(&self) -> Result<Built, StepError> {
         if output(&["go", "version"]).is_err() {
-            return Ok(Built::LeftOut(
-                "Go is not installed; get it from https://go.dev/dl or with your package manager".to_owned(),
-            ));
+            return Ok(Built::LeftOut(NO_GO.to_owned()));
         }
         let program = directory()?.join(self.program);
         eprintln!("building peers/{}; the first time takes minutes", self.folder);
@@ -56,6 +54,51 @@ impl Peer {
         }
     }
 }
+
+/// A Go module whose source is at hand.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase")]
+pub(crate) struct Module {
+    pub(crate) path: String,
+    pub(crate) version: String,
+    #[serde(rename = "Dir")]
+    pub(crate) directory: PathBuf,
+}
+
+/// The source of modules, or why there is none on this machine.
+#[derive(Debug)]
+pub(crate) enum Fetched {
+    Modules(Vec<Module>),
+    LeftOut(String),
+}
+
+/// Modules in the versions that a folder under `peers/` uses, without building anything.
+pub(crate) fn fetch(folder: &str, modules: &[&str]) -> Result<Fetched, StepError> {
+    if output(&["go", "version"]).is_err() {
+        return Ok(Fetched::LeftOut(NO_GO.to_owned()));
+    }
+    let command = format!("go mod download -json {} in peers/{folder}", modules.join(" "));
+    let fetched = Command::new("go")
+        .args(["mod", "download", "-json"])
+        .args(modules)
+        .current_dir(root().join("peers").join(folder))
+        .output()
+        .map_err(|source| StepError::NotStarted { command: command.clone(), source })?;
+    if !fetched.status.success() {
+        // Where it can, Go says in the JSON what is wrong, and else in words.
+        let said = [fetched.stdout, fetched.stderr].concat();
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        return match no_fault_of_ours(&said) {
+            Some(why) => Ok(Fetched::LeftOut(format!("{why}\n{said}"))),
+            None => Err(StepError::Output { command, message: said }),
+        };
+    }
+    let read: Result<Vec<Module>, _> =
+        serde_json::Deserializer::from_slice(&fetched.stdout).into_iter().collect();
+    read.map(Fetched::Modules).map_err(|error| StepError::Output { command, message: error.to_string() })
+}
+
+const NO_GO: &str = "Go is not installed; get it from https://go.dev/dl or with your package manager";
 
 /// What the machine lacks, if that is why Go did not build. Go fetches a newer Go by itself unless it was told
 /// not to.

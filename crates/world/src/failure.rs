@@ -169,6 +169,18 @@ impl Failure {
         Self::unhandled(Reason::MethodNotAllowed, message)
     }
 
+    /// What is wrong with what a patch makes of an object, which is shown with it.
+    pub fn invalid_patch(patched: &str, why: &str) -> Self {
+        let cause = Cause {
+            reason: CauseReason::FieldValueInvalid,
+            field: "patch".to_owned(),
+            message: format!("Invalid value: {patched:?}: {why}"),
+        };
+        let message = format!(" \"\" is invalid: {cause}");
+        let details = Details { causes: vec![cause], ..Details::default() };
+        Self { details: Box::new(details), ..Self::new(Reason::Invalid, message) }
+    }
+
     /// What the server says of a request that it has no handler for.
     pub fn unhandled(reason: Reason, message: &str) -> Self {
         let details = Details { even_if_empty: true, ..Details::default() };

@@ -17,11 +17,13 @@ pub mod selector;
 pub mod table;
 
 mod api;
+mod body;
 mod clock;
 mod defaults;
 mod life;
 mod object;
 mod options;
+mod proto;
 mod quantity;
 mod request;
 mod serve;

@@ -100,6 +100,11 @@ pub(crate) fn set_revision(object: &mut Value, revision: u64) {
     set(object, "resourceVersion", json!(revision.to_string()));
 }
 
+/// As Kubernetes writes times to the microsecond.
+pub(crate) fn micro_time(at: Timestamp) -> Value {
+    json!(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+}
+
 /// As Kubernetes writes times: to the second, in UTC.
 pub(crate) fn time(at: Timestamp) -> Value {
     json!(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())

@@ -26,11 +26,6 @@ impl Options {
         }
         causes.extend(manager_problems(&query.field_manager));
         causes.extend(dry_run_problem(&query.dry_run));
-        let known = ["", "Ignore", "Strict", "Warn"];
-        if !known.contains(&&*query.field_validation) {
-            let said = format!("{:?}", query.field_validation);
-            causes.push(not_supported("fieldValidation", &said, &known));
-        }
         if causes.is_empty() { Ok(()) } else { Err(Failure::invalid_options(self.name(), causes)) }
     }
 

@@ -5,10 +5,10 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{Router, any};
 use futures::{StreamExt, stream};
-use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use serde_json::Value;
 
-use crate::api::{Answer, Api, Call, Events, Peer};
+use crate::api::{Answer, Api, Call, Events, Peer, Warnings};
 use crate::failure::{Failure, Reason};
 use crate::faults::{self, HarmedEvents, Lost, Served};
 
@@ -54,6 +54,17 @@ pub(crate) fn respond(
     }
 }
 
+/// An answer with what is said beside it.
+pub(crate) fn warned(mut response: Response, warnings: &Warnings) -> Response {
+    for text in warnings.all() {
+        let quoted = text.replace('\\', r"\\").replace('"', "\\\"");
+        if let Ok(value) = http::HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    response
+}
+
 pub(crate) fn refuse(failure: &Failure) -> Response {
     let mut response = json(failure.code(), &failure.to_status());
     if let Some(secs) = failure.details.retry_after_secs {
@@ -79,6 +90,7 @@ pub(crate) async fn read(api: &Api, request: Request) -> Result<Call, Failure> {
         agent: header(USER_AGENT),
         user,
         body,
+        warnings: Warnings::default(),
     })
 }
 

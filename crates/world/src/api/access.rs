@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::HeaderMap;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Api, Call, State};
 use crate::failure::{Failure, Reason};
 use crate::object;
 use crate::rbac::{self, Attributes, ResourceTarget, Rules, Target, User};
-use crate::request::Asked;
+use crate::request::{Asked, Query};
 
 const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
@@ -103,6 +103,15 @@ const RULES: [&str; 4] = [
     "roles.rbac.authorization.k8s.io",
 ];
 
+/// By plural, what questions about access are.
+const REVIEWS: [(&str, &str, &str); 5] = [
+    ("localsubjectaccessreviews", "authorization.k8s.io/v1", "LocalSubjectAccessReview"),
+    ("selfsubjectaccessreviews", "authorization.k8s.io/v1", "SelfSubjectAccessReview"),
+    ("selfsubjectreviews", "authentication.k8s.io/v1", "SelfSubjectReview"),
+    ("selfsubjectrulesreviews", "authorization.k8s.io/v1", "SelfSubjectRulesReview"),
+    ("subjectaccessreviews", "authorization.k8s.io/v1", "SubjectAccessReview"),
+];
+
 impl State {
     fn rules(&self) -> Arc<Rules> {
         let touched = RULES.iter().map(|resource| self.store.touched(resource)).max().unwrap_or(0);
@@ -136,20 +145,13 @@ impl State {
     }
 
     /// Answers questions about access, which are asked as objects that nobody keeps.
-    pub(super) fn review(&self, kind: &str, call: &Call) -> Result<Option<Value>, Failure> {
-        let mut review: Value = serde_json::from_slice(&call.body).unwrap_or_else(|_| json!({}));
-        let (group, name) = match kind {
-            "selfsubjectaccessreviews" => ("authorization.k8s.io", "SelfSubjectAccessReview"),
-            "selfsubjectrulesreviews" => ("authorization.k8s.io", "SelfSubjectRulesReview"),
-            "subjectaccessreviews" => ("authorization.k8s.io", "SubjectAccessReview"),
-            "localsubjectaccessreviews" => ("authorization.k8s.io", "LocalSubjectAccessReview"),
-            _ => ("authentication.k8s.io", "SelfSubjectReview"),
+    pub(super) fn review(&self, plural: &str, query: &Query, call: &Call) -> Result<Option<Value>, Failure> {
+        let Some((_, api_version, kind)) = REVIEWS.iter().find(|(of, _, _)| *of == plural) else {
+            return Ok(None);
         };
-        // Whoever asks need not say what it is.
-        review["apiVersion"] = json!(format!("{group}/v1"));
-        review["kind"] = json!(name);
+        let review = self.part_of(api_version, kind, query, call)?;
         let rules = self.rules();
-        let answered = match kind {
+        let answered = match plural {
             "selfsubjectaccessreviews" => rbac::self_subject_access_review(&rules, &call.user, &review),
             "selfsubjectrulesreviews" => rbac::self_subject_rules_review(&rules, &call.user, &review),
             "subjectaccessreviews" => rbac::subject_access_review(&rules, &review),

@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::access::admin;
-use super::{Answer, Api, Call};
+use super::{Answer, Api, Call, Warnings};
 use crate::failure::{Failure, Reason};
 use crate::object;
 
@@ -22,6 +22,7 @@ impl Api {
             agent: String::new(),
             user: admin(),
             body: object.to_string().into_bytes(),
+            warnings: Warnings::default(),
         };
         match self.call(&call)? {
             Answer::Object(_, applied) => Ok(applied),

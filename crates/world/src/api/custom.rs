@@ -71,6 +71,12 @@ impl State {
         object
     }
 
+    /// Drops what its schema does not know; tells the paths.
+    pub(super) fn drop_unknown(&self, resource: &Resource, object: &mut Value) -> Vec<String> {
+        let version = self.definitions.version(resource);
+        version.map_or_else(Vec::new, |version| version.schema.prune_telling(object))
+    }
+
     /// What a schema has against an object.
     pub(super) fn judge(
         &self,

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::admit::check_deletion;
 use super::read::Selection;
-use super::write::not_registered;
 use super::{Call, State, shown};
+use crate::body;
 use crate::failure::Failure;
 use crate::kinds::Resource;
 use crate::names::{invalid, not_supported, quoted};
@@ -43,30 +43,24 @@ const FOREGROUND: &str = "foregroundDeletion";
 impl Options {
     fn of(query: &Query, call: &Call) -> Result<Self, Failure> {
         // What is in the body counts, and only without one what is in the query.
-        let options = if call.body.is_empty() {
-            Self {
-                grace_period_seconds: query.grace_period_secs,
-                propagation_policy: Some(query.propagation.clone()).filter(|policy| !policy.is_empty()),
-                dry_run: query.dry_run.clone(),
-                ..Self::default()
-            }
-        } else {
-            Self::decode(&call.body)?
+        if !call.body.is_empty() {
+            return Self::read(&body::delete_options(&call.content_type, &call.body)?);
+        }
+        let options = Self {
+            grace_period_seconds: query.grace_period_secs,
+            propagation_policy: Some(query.propagation.clone()).filter(|policy| !policy.is_empty()),
+            dry_run: query.dry_run.clone(),
+            ..Self::default()
         };
         options.check()?;
         Ok(options)
     }
 
-    fn decode(body: &[u8]) -> Result<Self, Failure> {
-        let body: Value = serde_json::from_slice(body).map_err(|error| {
-            Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
-        })?;
-        let (version, kind) = (object::text(&body, &["apiVersion"]), object::text(&body, &["kind"]));
-        if !matches!(kind, "" | "DeleteOptions") {
-            return Err(Failure::bad_request(not_registered(version, kind)));
-        }
-        serde_json::from_value(body)
-            .map_err(|error| Failure::bad_request(format!("invalid delete options: {error}")))
+    /// From options that have been decoded.
+    pub(super) fn read(options: &Value) -> Result<Self, Failure> {
+        let options = Self::deserialize(options).map_err(|error| Failure::bad_request(error.to_string()))?;
+        options.check()?;
+        Ok(options)
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -108,7 +102,7 @@ impl Options {
         finalizers.into_iter().map(str::to_owned).collect()
     }
 
-    fn is_dry_run(&self) -> bool {
+    pub(super) fn is_dry_run(&self) -> bool {
         !self.dry_run.is_empty()
     }
 }
@@ -145,13 +139,7 @@ impl State {
     }
 
     /// Whether the object is the one that is meant.
-    pub(super) fn check_preconditions(
-        &self,
-        place: &Place,
-        query: &Query,
-        call: &Call,
-    ) -> Result<(), Failure> {
-        let options = Options::of(query, call)?;
+    pub(super) fn check_preconditions(&self, place: &Place, options: &Options) -> Result<(), Failure> {
         let (key, object) = self.existing(place)?;
         check(&place.resource, &key, &object, &options.preconditions)
     }

@@ -4,6 +4,7 @@ mod access;
 mod act;
 mod admit;
 mod apply;
+mod bodies;
 mod custom;
 mod delete;
 mod parts;
@@ -64,6 +65,29 @@ pub(crate) struct Call {
     pub(crate) agent: String,
     pub(crate) user: User,
     pub(crate) body: Vec<u8>,
+    pub(crate) warnings: Warnings,
+}
+
+/// What is said to whoever asks beside the answer, whatever that is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// In order, each once.
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Call {
+    fn warn<'a>(&self, texts: impl Iterator<Item = &'a str>) {
+        let mut said = self.warnings.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for text in texts {
+            if !said.iter().any(|known| known == text) {
+                said.push(text.to_owned());
+            }
+        }
+    }
 }
 
 /// What the API says.
@@ -117,7 +141,7 @@ impl Api {
             if call.method != Method::POST {
                 return Err(Failure::not_allowed());
             }
-            let review = self.state().review(kind, call)?;
+            let review = self.state().review(kind, &query, call)?;
             return Ok(review.map_or(Answer::NoPage, |review| Answer::Object(201, review)));
         }
         let target = Target::parse(&path, &self.state().kinds)?;

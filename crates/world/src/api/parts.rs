@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::write::{check_uid, decode, expect_kind_of};
+use super::delete::Options;
+use super::write::check_uid;
 use super::{Call, State};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::{Resource, Subresource};
@@ -38,7 +39,7 @@ impl State {
     }
 
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let binding = decode(call)?;
+        let binding = self.part_of("v1", "Binding", query, call)?;
         let named = Place { name: Some(object::name(&binding).to_owned()), ..place.clone() };
         let place = if place.name.is_none() { &named } else { place };
         if place.name.as_deref() != Some(object::name(&binding)) {
@@ -105,11 +106,7 @@ impl State {
     }
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let eviction = decode(call)?;
-        // Evictions are still taken in their first form, too.
-        if object::text(&eviction, &["apiVersion"]) != "policy/v1beta1" {
-            expect_kind_of(&eviction_kind(&place.resource), &eviction, &self.kinds)?;
-        }
+        let eviction = self.part_of("policy/v1", "Eviction", query, call)?;
         if place.name.as_deref() != Some(object::name(&eviction)) {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
@@ -122,18 +119,14 @@ impl State {
         if let Some((budget_key, budget)) = budget.filter(|(_, budget)| !is_free_to_go(&pod, budget)) {
             self.draw(&budget_key, &budget, &key, query)?;
         }
-        let mut options = eviction["deleteOptions"].clone();
+        let mut options =
+            eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), Options::read)?;
         if query.is_dry_run() {
-            options["dryRun"] = json!(query.dry_run);
+            options.dry_run.clone_from(&query.dry_run);
         }
-        let is_dry_run = options["dryRun"].as_array().is_some_and(|stages| !stages.is_empty());
-        let call = Call {
-            body: if options.is_null() { Vec::new() } else { options.to_string().into_bytes() },
-            ..call.clone()
-        };
         let whole = Place { subresource: None, ..place.clone() };
-        if !is_dry_run {
-            self.check_preconditions(&whole, query, &call)?;
+        if !options.is_dry_run() {
+            self.check_preconditions(&whole, &options)?;
             let mut marked = (*pod).clone();
             let condition = json!({
                 "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
@@ -142,8 +135,10 @@ impl State {
             });
             set_condition(&mut marked, condition);
             self.store.put(key, marked);
+            // Whoever named a version meant the one before the mark.
+            options.preconditions.resource_version = None;
         }
-        self.delete(&whole, query, &call)?;
+        self.delete_object(&whole, &options)?;
         Ok((201, success(201)))
     }
 
@@ -224,16 +219,6 @@ fn is_free_to_go(pod: &Value, budget: &Value) -> bool {
     let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
     let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
     budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (needed > 0 && healthy >= needed)
-}
-
-/// As which failures speak of an eviction.
-fn eviction_kind(pods: &Resource) -> Resource {
-    Resource {
-        group: "policy".to_owned(),
-        kind: "Eviction".to_owned(),
-        plural: "evictions".to_owned(),
-        ..pods.clone()
-    }
 }
 
 /// Sets a condition by its type.

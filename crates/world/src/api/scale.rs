@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::write::{PatchKind, Writer, check_uid, decode, decode_patch, expect_kind_of, expect_name, manager};
+use super::bodies::{patch_of, resource_of};
+use super::write::{PatchKind, Writer, check_uid, expect_name, manager};
 use super::{Call, State};
 use crate::crd;
 use crate::failure::{Cause, CauseReason, Failure};
-use crate::kinds::{Resource, Scope};
+use crate::kinds::Resource;
 use crate::object;
 use crate::patch;
 use crate::request::{Place, Query, Verb};
@@ -76,19 +77,9 @@ impl Paths {
     }
 }
 
-/// As which failures speak of it.
+/// As which it is read, and failures speak of it.
 fn scale_kind() -> Resource {
-    Resource {
-        group: "autoscaling".to_owned(),
-        version: "v1".to_owned(),
-        kind: "Scale".to_owned(),
-        plural: "scales".to_owned(),
-        singular: "scale".to_owned(),
-        short_names: Vec::new(),
-        categories: Vec::new(),
-        scope: Scope::Namespaced,
-        subresources: Vec::new(),
-    }
+    resource_of("autoscaling/v1", "Scale")
 }
 
 impl State {
@@ -103,17 +94,17 @@ impl State {
         match verb {
             Verb::Get => self.existing(place).map(|(_, object)| (200, paths.scale_of(&object))),
             Verb::Update => {
-                let wanted = decode(call)?;
-                expect_kind_of(&scale_kind(), &wanted, &self.kinds)?;
+                let wanted = self.object_of(&scale_kind(), query, call)?;
                 self.rescale(place, query, call, &paths, &wanted)
             }
             Verb::Patch => {
-                let (kind, body) = (PatchKind::parse(&call.content_type)?, decode_patch(call)?);
+                let given = patch_of(query, call)?;
                 let scale = paths.scale_of(&self.existing(place)?.1);
-                let wanted = match kind {
-                    PatchKind::Json => patch::json_patch(&scale, &body)?,
-                    _ => patch::merge_patch(&scale, &body)?,
+                let wanted = match given.kind {
+                    PatchKind::Json => patch::json_patch(&scale, &given.body)?,
+                    _ => patch::merge_patch(&scale, &given.body)?,
                 };
+                let wanted = self.patched(&scale_kind(), given, wanted, call)?;
                 self.rescale(place, query, call, &paths, &wanted)
             }
             _ => Err(Failure::not_allowed()),

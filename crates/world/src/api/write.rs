@@ -5,15 +5,16 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::admit::{admit_update, note_gates};
+use super::bodies::patch_of;
 use super::{Call, State, shown};
 use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
-use crate::kinds::{Kinds, Resource, Subresource};
+use crate::kinds::{Resource, Subresource};
 use crate::names;
 use crate::object;
 use crate::options::Options;
 use crate::patch::{self, Shape};
-use crate::quantity;
+use crate::proto::put_in_form;
 use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
@@ -38,7 +39,7 @@ impl PatchKind {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/strategic-merge-patch+json" => Ok(Self::Strategic),
-            "application/apply-patch+yaml" | "application/apply-patch+json" => Ok(Self::Apply),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
             _ => Err(Failure::unhandled(Reason::UnsupportedMediaType, "415: Unsupported Media Type")),
         }
     }
@@ -59,7 +60,8 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         Options::Create.check(query)?;
-        self.create_object(place, query, manager(query, call), decode(call)?)
+        let object = self.object_of(&place.resource, query, call)?;
+        self.create_object(place, query, manager(query, call), object)
     }
 
     pub(super) fn create_object(
@@ -115,7 +117,8 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         Options::Update.check(query)?;
-        self.update_object(place, query, manager(query, call), decode(call)?)
+        let object = self.object_of(&place.resource, query, call)?;
+        self.update_object(place, query, manager(query, call), object)
     }
 
     pub(super) fn update_object(
@@ -150,27 +153,34 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         let kind = PatchKind::parse(&call.content_type)?;
         if kind == PatchKind::Apply { Options::Apply } else { Options::Patch }.check(query)?;
-        let body = decode_patch(call)?;
-        if kind == PatchKind::Apply {
-            return self.apply(place, query, &body);
+        if kind == PatchKind::Strategic && strategy::is_custom(&place.resource) {
+            return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
         }
+        let given = patch_of(query, call)?;
+        if given.kind == PatchKind::Apply {
+            given.check_applied(call)?;
+            return self.apply(place, query, &given.body);
+        }
+        let body = &given.body;
         let (key, old) = self.existing(place)?;
         let shown_old = shown(&place.resource, &old);
-        let new = match kind {
-            PatchKind::Json => patch::json_patch(&shown_old, &body)?,
+        let new = match given.kind {
+            PatchKind::Json => patch::json_patch(&shown_old, body)?,
             PatchKind::Strategic if strategy::is_custom(&place.resource) => {
                 return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
             }
             PatchKind::Strategic => {
-                patch::strategic_merge_patch(&shown_old, &body, &Shape::built_in(&place.resource))?
+                patch::strategic_merge_patch(&shown_old, body, &Shape::built_in(&place.resource))?
             }
-            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, &body)?,
+            PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, body)?,
         };
+        let new = self.patched(&place.resource, given, new, call)?;
         self.replace(place, query, Writer::Update(manager(query, call)), &key, &old, new)
     }
 
     /// Server-side apply, which makes what is not there.
     fn apply(&mut self, place: &Place, query: &Query, body: &Value) -> Result<(u16, Value), Failure> {
+        self.check_declared(&place.resource, body)?;
         let shape = self.shape(&place.resource);
         let part = place.subresource.map(Subresource::name);
         let (now, manager) = (self.now(), &query.field_manager);
@@ -178,11 +188,13 @@ impl State {
             Ok((key, old)) => {
                 let live = shown(&place.resource, &old);
                 let new = patch::apply(Some(&live), body, manager, query.force == Some(true), part, now, &shape)?;
+                let new = self.settled(&place.resource, new);
                 self.replace(place, query, Writer::Apply, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
-                let mut object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
+                let object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
+                let mut object = self.settled(&place.resource, object);
                 expect_namespace(place, &mut object)?;
                 expect_name(place, &object)?;
                 self.check_namespace(place, object::name(&object))?;
@@ -222,7 +234,6 @@ impl State {
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
         }
-        quantity::canonicalize(resource, &mut new);
         strategy::prepare_for_update(resource, place.subresource, old, &mut new);
         admit_update(resource, place.subresource, &mut new);
         defaults::complete(resource, &mut new);
@@ -242,6 +253,7 @@ impl State {
         if forgets {
             object::set(&mut new, "managedFields", Value::Null);
         }
+        put_in_form(&resource.api_version(), &resource.kind, &mut new);
         let mut causes = names::validate_update(resource, &new, old);
         causes.extend(validate::on_update(resource, place.subresource, &new, old));
         causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
@@ -282,8 +294,48 @@ impl State {
         }
     }
 
-    fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
-        expect_kind_of(resource, object, &self.kinds)
+    /// An object that says what it is must be what is asked for.
+    pub(super) fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+        let expected = resource.api_version();
+        let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
+        let (api_version, kind) =
+            (said("apiVersion").unwrap_or(&expected), said("kind").unwrap_or(&resource.kind));
+        if api_version == expected && kind == resource.kind {
+            return Ok(());
+        }
+        let mismatch = |given: &str| {
+            Failure::bad_request(format!(
+                "the API version in the data ({given}) does not match the expected API version ({expected})"
+            ))
+        };
+        let version = api_version.rsplit('/').next().unwrap_or_default();
+        let refused = |why: String| {
+            let wanted = &resource.kind;
+            Err(Failure::bad_request(format!(
+                "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
+            )))
+        };
+        if strategy::was_served(api_version) && kind == resource.kind {
+            // Only evictions are still taken in their first form.
+            if kind == "Eviction" {
+                return Ok(());
+            }
+            return Err(mismatch(api_version));
+        }
+        if self.kinds.find_kind(api_version, kind).is_none() {
+            return refused(not_registered(api_version, kind));
+        }
+        if kind != resource.kind {
+            let internal = match resource.group.split('.').next().unwrap_or_default() {
+                "" => "core",
+                group => group,
+            };
+            return refused(format!(
+                "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
+                resource.kind
+            ));
+        }
+        Err(mismatch(api_version))
     }
 
     /// Objects are made only in namespaces that are there to stay.
@@ -309,7 +361,6 @@ impl State {
     /// What the server adds to every new object.
     fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
         say_kind(resource, object);
-        quantity::canonicalize(resource, object);
         let (uid, now) = (self.lots.uid(), self.now());
         object::set(object, "uid", json!(uid));
         object::set(object, "creationTimestamp", object::time(now));
@@ -325,59 +376,8 @@ impl State {
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             object::set(object, field, Value::Null);
         }
+        put_in_form(&resource.api_version(), &resource.kind, object);
     }
-}
-
-/// An object that says what it is must be what is asked for.
-pub(super) fn expect_kind_of(resource: &Resource, object: &Value, kinds: &Kinds) -> Result<(), Failure> {
-    let expected = resource.api_version();
-    let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
-    // Only of built-in kinds may it be left out.
-    let unsaid = if strategy::is_custom(resource) { "" } else { &*expected };
-    let (api_version, kind) =
-        (said("apiVersion").unwrap_or(unsaid), said("kind").unwrap_or(&resource.kind));
-    if api_version == expected && kind == resource.kind {
-        return Ok(());
-    }
-    let mismatch = |given: &str| {
-        Failure::bad_request(format!(
-            "the API version in the data ({given}) does not match the expected API version ({expected})"
-        ))
-    };
-    let version = api_version.rsplit('/').next().unwrap_or_default();
-    let refused = |why: String| {
-        let wanted = &resource.kind;
-        Err(Failure::bad_request(format!(
-            "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
-        )))
-    };
-    if strategy::is_custom(resource) {
-        return Err(match api_version == expected {
-            true => {
-                let cause = names::invalid("kind", kind, &format!("must be {}", resource.kind));
-                let other = Resource { kind: kind.to_owned(), ..resource.clone() };
-                Failure::invalid(&other, object::name(object), vec![cause])
-            }
-            false => mismatch(object::text(object, &["apiVersion"])),
-        });
-    }
-    if strategy::was_served(api_version) && kind == resource.kind {
-        return Err(mismatch(api_version));
-    }
-    if kinds.find_kind(api_version, kind).is_none() {
-        return refused(not_registered(api_version, kind));
-    }
-    if kind != resource.kind {
-        let internal = match resource.group.split('.').next().unwrap_or_default() {
-            "" => "core",
-            group => group,
-        };
-        return refused(format!(
-            "converting ({version}.{kind}) to ({internal}.{}): unknown conversion",
-            resource.kind
-        ));
-    }
-    Err(mismatch(api_version))
 }
 
 /// Events of both groups are the same to the server, which speaks of them under their first name.
@@ -416,7 +416,7 @@ pub(super) fn check_uid(resource: &Resource, key: &Key, new: &Value, old: &Value
 }
 
 /// What is said of a kind that nobody knows.
-pub(super) fn not_registered(api_version: &str, kind: &str) -> String {
+fn not_registered(api_version: &str, kind: &str) -> String {
     let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
     format!("no kind {kind:?} is registered for version {api_version:?} {scheme}")
 }
@@ -446,31 +446,6 @@ fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
         object::set(new, "deletionTimestamp", of(old, "deletionTimestamp"));
     }
     object::tidy_metadata(new);
-}
-
-pub(super) fn decode(call: &Call) -> Result<Value, Failure> {
-    match call.content_type.split(';').next().unwrap_or_default().trim() {
-        "" | "application/json" => {}
-        _ => {
-            return Err(Failure::new(
-                Reason::UnsupportedMediaType,
-                "the body of the request was in an unknown format - accepted media types include: application/json, \
-                 application/yaml, application/vnd.kubernetes.protobuf",
-            ));
-        }
-    }
-    let object: Value = serde_json::from_slice(&call.body).map_err(|error| {
-        Failure::bad_request(format!("the object provided is unrecognized (must be of type Object): {error}"))
-    })?;
-    if object.is_object() {
-        return Ok(object);
-    }
-    Err(Failure::bad_request("the object provided is unrecognized (must be of type Object)"))
-}
-
-pub(super) fn decode_patch(call: &Call) -> Result<Value, Failure> {
-    serde_json::from_slice(&call.body)
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))
 }
 
 /// An object is kept with what it is, whether or not its author said so.

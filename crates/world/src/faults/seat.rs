@@ -108,7 +108,8 @@ pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Res
     if let Ok(Answer::Object(200, list)) = &mut answered {
         cut(list, most);
     }
-    Ok(serve::respond(answered, |events| HarmedEvents::new(api, faults, client, events)))
+    let response = serve::respond(answered, |events| HarmedEvents::new(api, faults, client, events));
+    Ok(serve::warned(response, &call.warnings))
 }
 
 /// What a request asks, if it is one for resources.

@@ -44,7 +44,7 @@ fn go_kind(value: &Value) -> &'static str {
 }
 
 /// A value as Go prints it: `map[a:1 b:[x y]]`.
-fn go_text(value: &Value) -> String {
+pub(crate) fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::String(text) => text.clone(),

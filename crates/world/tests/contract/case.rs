@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::request::{Form, Request, Watched};
 
+
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) requests: Vec<Request>,
@@ -34,7 +35,7 @@ impl Case {
             let request = case.requests.last_mut().unwrap_or_else(|| panic!("no request before: {line}"));
             match line.strip_prefix('@').and_then(|header| header.split_once(": ")) {
                 Some((name, value)) => request.headers.push((name.to_owned(), value.to_owned())),
-                None => request.body.push_str(line),
+                None => request.body.extend([line, "\n"]),
             }
         }
         cases

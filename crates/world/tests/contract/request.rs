@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use http::Method;
 use serde_json::Value;
 
@@ -36,17 +38,22 @@ pub(crate) enum Form {
     StrategicPatch,
     Apply,
     Text,
+    Yaml,
+    /// Written down in base64.
+    Protobuf,
     /// Nothing is said.
     Unsaid,
 }
 
 impl Form {
-    pub(crate) const WORDS: [(&str, Self); 6] = [
+    pub(crate) const WORDS: [(&str, Self); 8] = [
         ("json", Self::JsonPatch),
         ("merge", Self::MergePatch),
         ("strategic", Self::StrategicPatch),
         ("apply", Self::Apply),
         ("text", Self::Text),
+        ("yaml", Self::Yaml),
+        ("protobuf", Self::Protobuf),
         ("unsaid", Self::Unsaid),
     ];
 
@@ -58,6 +65,8 @@ impl Form {
             Self::StrategicPatch => Some("application/strategic-merge-patch+json"),
             Self::Apply => Some("application/apply-patch+yaml"),
             Self::Text => Some("text/plain"),
+            Self::Yaml => Some("application/yaml"),
+            Self::Protobuf => Some("application/vnd.kubernetes.protobuf"),
             Self::Unsaid => None,
         }
     }
@@ -74,6 +83,15 @@ impl Request {
             shows_managers: false,
             headers: Vec::new(),
             body,
+        }
+    }
+
+    /// The body as it is sent.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        match self.form {
+            Form::Protobuf => STANDARD.decode(self.body.trim_end()).unwrap(),
+            Form::Yaml => self.body.as_bytes().to_vec(),
+            _ => self.body.trim_end().as_bytes().to_vec(),
         }
     }
 
@@ -122,6 +140,6 @@ impl fmt::Display for Request {
         for (name, value) in &self.headers {
             write!(f, "\n@{name}: {value}")?;
         }
-        if self.body.is_empty() { Ok(()) } else { write!(f, "\n{}", self.body) }
+        if self.body.is_empty() { Ok(()) } else { write!(f, "\n{}", self.body.trim_end()) }
     }
 }

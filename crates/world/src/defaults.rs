@@ -9,7 +9,6 @@ use crate::object;
 
 /// Completes a built-in object. Custom resources have their defaults in their schemas.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {
-    zeros(resource, object);
     match (&*resource.group, &*resource.kind) {
         ("", "Pod") => {
             at(object, "spec", |spec| {
@@ -26,26 +25,6 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             at(spec, "template", template);
         }),
         ("", "Secret") => secret(object),
-        ("", "Event") => {
-            at(object, "source", |_| {});
-            at(object, "involvedObject", |_| {});
-            for (field, value) in [
-                ("eventTime", Value::Null),
-                ("firstTimestamp", Value::Null),
-                ("lastTimestamp", Value::Null),
-                ("reportingComponent", json!("")),
-                ("reportingInstance", json!("")),
-            ] {
-                unless_set(object, field, value);
-            }
-        }
-        ("events.k8s.io", "Event") => {
-            at(object, "deprecatedSource", |_| {});
-            at(object, "regarding", |_| {});
-            for field in ["deprecatedFirstTimestamp", "deprecatedLastTimestamp", "eventTime"] {
-                unless_set(object, field, Value::Null);
-            }
-        }
         ("", "Namespace") => {
             let name = object::name(object).to_owned();
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
@@ -79,7 +58,6 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
                 }
             });
         }
-        ("policy", "PodDisruptionBudget") => at(object, "spec", |_| {}),
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             if let Some(fields) = object.as_object_mut() {
                 // No rules are not the same as a list without any.
@@ -134,36 +112,6 @@ fn unless_given(object: &mut Value, field: &str, value: &str) {
     }
 }
 
-/// What the server counts from nothing, and times at which nothing has happened yet.
-fn zeros(resource: &Resource, object: &mut Value) {
-    let (counts, times): (&[&str], &[&str]) = match (&*resource.group, &*resource.kind) {
-        ("", "Node") => (&[], &["lastHeartbeatTime", "lastTransitionTime"]),
-        ("", "Pod") => (&[], &["lastProbeTime", "lastTransitionTime"]),
-        ("apps", "Deployment") => (&[], &["lastTransitionTime", "lastUpdateTime"]),
-        ("", "ReplicationController") | ("apps", "ReplicaSet") => (&["replicas"], &["lastTransitionTime"]),
-        ("apps", "StatefulSet") => (&["availableReplicas", "replicas"], &["lastTransitionTime"]),
-        ("apps", "DaemonSet") => (
-            &["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"],
-            &["lastTransitionTime"],
-        ),
-        ("batch", "Job") => (&[], &["lastProbeTime", "lastTransitionTime"]),
-        ("policy", "PodDisruptionBudget") => {
-            (&["currentHealthy", "desiredHealthy", "disruptionsAllowed", "expectedPods"], &[])
-        }
-        _ => return,
-    };
-    at(object, "status", |status| {
-        for count in counts {
-            unless_set(status, count, json!(0));
-        }
-        each(status, "conditions", |condition| {
-            for time in times {
-                unless_set(condition, time, Value::Null);
-            }
-        });
-    });
-}
-
 fn node(node: &mut Value) {
     at(node, "spec", |spec| {
         // The one network that older clients know is the first of those that newer ones do.
@@ -191,25 +139,6 @@ fn node(node: &mut Value) {
             fields.remove("allocatable");
             fields.remove("capacity");
         }
-        at(status, "daemonEndpoints", |endpoints| {
-            at(endpoints, "kubeletEndpoint", |endpoint| unless_set(endpoint, "Port", json!(0)));
-        });
-        at(status, "nodeInfo", |info| {
-            for field in [
-                "architecture",
-                "bootID",
-                "containerRuntimeVersion",
-                "kernelVersion",
-                "kubeProxyVersion",
-                "kubeletVersion",
-                "machineID",
-                "operatingSystem",
-                "osImage",
-                "systemUUID",
-            ] {
-                unless_set(info, field, json!(""));
-            }
-        });
     });
 }
 

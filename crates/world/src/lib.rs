@@ -24,7 +24,6 @@ mod life;
 mod object;
 mod options;
 mod proto;
-mod quantity;
 mod request;
 mod serve;
 mod socket;

@@ -316,10 +316,6 @@ impl State {
             )))
         };
         if strategy::was_served(api_version) && kind == resource.kind {
-            // Only evictions are still taken in their first form.
-            if kind == "Eviction" {
-                return Ok(());
-            }
             return Err(mismatch(api_version));
         }
         if self.kinds.find_kind(api_version, kind).is_none() {

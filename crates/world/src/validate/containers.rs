@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 
 use super::faults::{Faults, is_empty, items, number, text};
 use crate::names::{dns_label_problems, qualified_name_problems};
-use crate::quantity;
 
 pub(super) fn containers(faults: &mut Faults, spec: &Value, path: &str) {
     let field = format!("{path}.containers");
@@ -144,12 +143,11 @@ pub(super) fn amounts(faults: &mut Faults, resources: &Value, path: &str) {
         match resources["limits"].get(resource) {
             Some(limit) => {
                 let (Some(asked), Some(limited)) = (parse(amount), parse(limit)) else { continue };
-                let of = format!("{resource} limit of {}", quantity::canonical_value(limit));
-                let amount = json!(quantity::canonical_value(amount));
+                let of = format!("{resource} limit of {}", limit.as_str().unwrap_or_default());
                 if asked != limited && !may_be_overcommitted(resource) {
-                    faults.invalid(&requests, &amount, &format!("must be equal to {of}"));
+                    faults.invalid(&requests, amount, &format!("must be equal to {of}"));
                 } else if asked > limited {
-                    faults.invalid(&requests, &amount, &format!("must be less than or equal to {of}"));
+                    faults.invalid(&requests, amount, &format!("must be less than or equal to {of}"));
                 }
             }
             None if !may_be_overcommitted(resource) => {
@@ -164,17 +162,16 @@ pub(super) fn amounts(faults: &mut Faults, resources: &Value, path: &str) {
 /// An amount is not negative, and whole where halves make no sense.
 pub(super) fn check_amount(faults: &mut Faults, field: &str, resource: &str, amount: &Value) {
     let Some(parsed) = parse(amount) else { return };
-    let shown = json!(quantity::canonical_value(amount));
     if parsed.is_negative() {
-        faults.invalid(field, &shown, "must be greater than or equal to 0");
+        faults.invalid(field, amount, "must be greater than or equal to 0");
     }
     if is_counted(resource) && parsed.milli_ceil() % 1000 != 0 {
-        faults.invalid(field, &shown, "must be an integer");
+        faults.invalid(field, amount, "must be an integer");
     }
 }
 
 fn parse(amount: &Value) -> Option<Quantity> {
-    quantity::text_of(amount)?.parse().ok()
+    amount.as_str()?.parse().ok()
 }
 
 const OF_CONTAINERS: [&str; 3] = ["cpu", "memory", "ephemeral-storage"];

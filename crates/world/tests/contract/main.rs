@@ -19,6 +19,7 @@ mod plain;
 mod plane;
 mod request;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -107,15 +108,24 @@ fn both(file: &Path, kubernetes: &[Vec<Said>], world: &[Vec<Said>]) -> String {
 
 /// The lines in which two transcripts differ, under the names of their cases.
 fn differences(expected: &str, said: &str) -> String {
+    let by_case = |text: &str| -> BTreeMap<String, Vec<String>> {
+        let text = format!("\n{text}");
+        let cases = text.split("\n# ").filter(|case| !case.trim().is_empty());
+        let lines = cases.map(|case| case.lines().map(str::to_owned).collect::<Vec<String>>());
+        lines.map(|mut lines| (lines.remove(0), lines)).collect()
+    };
+    let (expected, said) = (by_case(expected), by_case(said));
+    let names: BTreeSet<&String> = expected.keys().chain(said.keys()).collect();
     let mut wrong = String::new();
-    let mut name = "";
-    let (expected, said): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), said.lines().collect());
-    for index in 0..expected.len().max(said.len()) {
-        let (was, is) = (expected.get(index).copied(), said.get(index).copied());
-        name = is.and_then(|line| line.strip_prefix("# ")).unwrap_or(name);
-        if was != is {
-            let (was, is) = (was.unwrap_or("nothing"), is.unwrap_or("nothing"));
-            wrong.extend([name, "\n  - ", was, "\n  + ", is, "\n"]);
+    for name in names {
+        let lines = |of: &BTreeMap<String, Vec<String>>| of.get(name).cloned().unwrap_or_default();
+        let (expected, said) = (lines(&expected), lines(&said));
+        for index in 0..expected.len().max(said.len()) {
+            let (was, is) = (expected.get(index), said.get(index));
+            if was != is {
+                let line = |line: Option<&String>| line.map_or("nothing", |line| line).to_owned();
+                writeln!(wrong, "{name}\n  - {}\n  + {}", line(was), line(is)).unwrap();
+            }
         }
     }
     wrong
@@ -151,7 +161,7 @@ async fn kubernetes_answers_as_it_did() {
 #[test]
 fn the_table_is_as_long_as_was_promised() {
     let all: Vec<Case> = files().iter().flat_map(|file| cases(file)).collect();
-    let names: std::collections::BTreeSet<&str> = all.iter().map(|case| &*case.name).collect();
+    let names: BTreeSet<&str> = all.iter().map(|case| &*case.name).collect();
     assert_eq!(names.len(), all.len(), "two cases have the same name");
     assert!(all.len() >= 160 || std::env::var_os("BERTH_CASES").is_some(), "only {} cases", all.len());
 }

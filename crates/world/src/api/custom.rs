@@ -84,11 +84,12 @@ impl State {
         part: Option<Subresource>,
         object: &Value,
         old: Option<&Value>,
+        known: &[Cause],
     ) -> Vec<Cause> {
         let Some(version) = self.definitions.version(resource) else { return Vec::new() };
         let mut causes = match (part, old) {
-            (Some(Subresource::Status), Some(old)) => version.schema.validate_status(object, old),
-            _ => version.schema.validate(object, old),
+            (Some(Subresource::Status), Some(old)) => version.schema.validate_status_after(known, object, old),
+            _ => version.schema.validate_after(known, object, old),
         };
         if let Some(scale) = &version.scale {
             let is_status = part == Some(Subresource::Status);

@@ -85,8 +85,12 @@ impl State {
         let shape = self.shape(&place.resource);
         patch::record_update(None, &mut object, manager, self.now(), None, &shape);
         let key = Self::key(place, object::name(&object));
-        if self.store.get(&key).is_some() {
-            return Err(Failure::already_exists(&place.resource, &key.name));
+        if let Some(there) = self.store.get(&key) {
+            let mut failure = Failure::already_exists(&place.resource, &key.name);
+            if object::is_terminating(&there) {
+                failure.message = format!("object is being deleted: {}", failure.message);
+            }
+            return Err(failure);
         }
         Ok((201, self.store_or_show(query, &place.resource, key, object)))
     }
@@ -96,7 +100,7 @@ impl State {
         self.define(resource, object, None)?;
         let mut causes = names::validate_create(resource, object);
         causes.extend(validate::on_create(resource, object));
-        causes.extend(self.judge(resource, None, object, None));
+        causes.extend(self.judge(resource, None, object, None, &causes));
         if causes.is_empty() {
             return Ok(());
         }
@@ -131,7 +135,6 @@ impl State {
         self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
         expect_name(place, &object)?;
-        check_revision(&object)?;
         let (key, old) = match self.existing(place) {
             Err(_) if strategy::is_made_by_update(&place.resource) => {
                 object::set(&mut object, "resourceVersion", Value::Null);
@@ -141,6 +144,7 @@ impl State {
             Err(missing) => return Err(missing),
             Ok(existing) => existing,
         };
+        check_revision(&object)?;
         check_uid(&place.resource, &key, &object, &old)?;
         self.replace(place, query, Writer::Update(manager), &key, &old, object)
     }
@@ -196,6 +200,7 @@ impl State {
                 let object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
                 let mut object = self.settled(&place.resource, object);
                 expect_namespace(place, &mut object)?;
+                expect_no_uid(place, &object)?;
                 expect_name(place, &object)?;
                 self.check_namespace(place, object::name(&object))?;
                 self.admit(place, &mut object)?;
@@ -256,7 +261,7 @@ impl State {
         put_in_form(&resource.api_version(), &resource.kind, &mut new);
         let mut causes = names::validate_update(resource, &new, old);
         causes.extend(validate::on_update(resource, place.subresource, &new, old));
-        causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
+        causes.extend(self.judge(resource, place.subresource, &new, Some(old), &causes));
         if !causes.is_empty() {
             return Err(invalid(resource, &key.name, causes));
         }
@@ -463,6 +468,17 @@ pub(super) fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> 
     Err(Failure::bad_request(format!(
         "the name of the object ({named}) does not match the name on the URL ({asked})"
     )))
+}
+
+/// Nothing that is not there has a uid.
+fn expect_no_uid(place: &Place, object: &Value) -> Result<(), Failure> {
+    let (uid, name) = (object::uid(object), place.name.as_deref().unwrap_or_default());
+    if uid.is_empty() {
+        return Ok(());
+    }
+    let why =
+        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+    Err(Failure::conflict(&place.resource, name, &why))
 }
 
 fn expect_namespace(place: &Place, object: &mut Value) -> Result<(), Failure> {

@@ -61,15 +61,22 @@ fn without_identities(text: &str) -> String {
     for word in text.split(' ') {
         let bare = word.trim_matches(['(', ',', ':', '.', ')', '"']);
         let is_uid = bare.len() == 36 && bare.matches('-').count() == 4;
+        let is_made = is_made(bare);
         let is_version = bare.parse::<u64>().is_ok() && BEFORE_VERSIONS.contains(&last);
-        words.push(match (is_uid, is_version) {
-            (true, _) => word.replace(bare, "<uid>"),
-            (_, true) => word.replace(bare, "<rv>"),
+        words.push(match (is_uid, is_version, is_made) {
+            (true, _, _) => word.replace(bare, "<uid>"),
+            (_, true, _) => word.replace(bare, "<rv>"),
+            (_, _, true) => word.replace(bare, "g-<suffix>"),
             _ => word.to_owned(),
         });
         last = word;
     }
     words.join(" ")
+}
+
+/// Names that are made in random sequences.
+fn is_made(name: &str) -> bool {
+    name.strip_prefix("g-").is_some_and(|suffix| suffix.len() == 5)
 }
 
 /// Nobody waits longer than this for an event that may not come.

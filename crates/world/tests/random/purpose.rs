@@ -9,5 +9,8 @@ pub(crate) fn why(_request: &Request, kubernetes: &Said, world: &Said) -> Option
     if both("pod updates may not change fields other than") {
         return Some("the world does not tell how structures of the server's own differ");
     }
+    if kubernetes.iter().any(|line| line.contains("kube-api-access-")) {
+        return Some("the world has no keys for pods, so it does not mount them");
+    }
     None
 }

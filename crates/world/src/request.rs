@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Method;
 
-use crate::failure::{Failure, Reason};
+use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
 use crate::strategy::is_custom;
 
@@ -36,22 +36,6 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
-}
-
-impl Verb {
-    /// As RBAC calls it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        }
-    }
 }
 
 /// The options that a query may have.

@@ -39,6 +39,14 @@ pub(crate) fn is_custom(resource: &Resource) -> bool {
     resource.group.contains('.') && !resource.group.ends_with(".k8s.io")
 }
 
+/// Whether a kind looks at the metadata of new objects itself. Of others they are looked at in the end.
+pub(crate) fn checks_metadata(resource: &Resource) -> bool {
+    !matches!(
+        (&*resource.group, &*resource.kind),
+        ("policy", "PodDisruptionBudget") | ("" | "events.k8s.io", "Event")
+    )
+}
+
 /// Whether an update makes what is not there.
 pub(crate) fn is_made_by_update(resource: &Resource) -> bool {
     matches!(&*resource.kind, "Lease" | "Event" | "Endpoints" | "LimitRange" | "Service" | "RuntimeClass")
@@ -200,6 +208,7 @@ pub(crate) fn prepare_for_update(
                 (None, Some(fields)) => fields.remove("status"),
                 (_, None) => None,
             };
+            let is_theirs = |field: &str| matches!(field, "managedFields" | "resourceVersion");
             let kept: &[&str] = match &*resource.kind {
                 "Deployment" => &["labels"],
                 "Pod" => &["ownerReferences"],
@@ -208,7 +217,7 @@ pub(crate) fn prepare_for_update(
                 _ => &[],
             };
             for (field, value) in metadata.as_object().into_iter().flatten() {
-                if !kept.contains(&field.as_str()) {
+                if !kept.contains(&field.as_str()) && (!is_custom(resource) || is_theirs(field)) {
                     object::set(new, field, value.clone());
                 }
             }
@@ -217,6 +226,9 @@ pub(crate) fn prepare_for_update(
                 if !kept.contains(&field) && is_left_out(field) {
                     object::set(new, field, Value::Null);
                 }
+            }
+            if resource.kind == "Pod" && object::text(new, &["status", "qosClass"]).is_empty() {
+                new["status"]["qosClass"] = old["status"]["qosClass"].clone();
             }
             // Whoever writes the status says who manages what.
             object::set(new, "managedFields", metadata.get("managedFields").cloned().unwrap_or_default());

@@ -87,15 +87,17 @@ impl State {
         known: &[Cause],
     ) -> Vec<Cause> {
         let Some(version) = self.definitions.version(resource) else { return Vec::new() };
-        let mut causes = match (part, old) {
-            (Some(Subresource::Status), Some(old)) => version.schema.validate_status_after(known, object, old),
-            _ => version.schema.validate_after(known, object, old),
+        let of_scale = match (&version.scale, part) {
+            (None, _) => Vec::new(),
+            (Some(scale), Some(Subresource::Status)) => scale.check_status(object),
+            (Some(scale), _) => scale.check(object),
         };
-        if let Some(scale) = &version.scale {
-            let is_status = part == Some(Subresource::Status);
-            causes.extend(if is_status { scale.check_status(object) } else { scale.check_spec(object) });
+        match (part, old) {
+            (Some(Subresource::Status), Some(old)) => {
+                version.schema.validate_status_with(known, of_scale, object, old)
+            }
+            _ => version.schema.validate_with(known, of_scale, object, old),
         }
-        causes
     }
 
     /// Checks a definition before it is written, and completes it with its status.

@@ -182,7 +182,7 @@ impl State {
             return Ok(told(resource, object));
         }
         let mut next = (**object).clone();
-        object::set(&mut next, "finalizers", list_or_null(options.finalizers(object)));
+        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(object)));
         let is_held = !object::finalizers(&next).is_empty();
         match grace {
             Grace::Begins(secs) => self.mark(&mut next, secs),
@@ -244,7 +244,7 @@ impl State {
         }
         object::set(&mut next, "deletionTimestamp", object::time(self.now()));
         next["status"]["phase"] = json!("Terminating");
-        object::set(&mut next, "finalizers", list_or_null(options.finalizers(namespace)));
+        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(namespace)));
         if options.is_dry_run() {
             return shown(resource, &next);
         }
@@ -252,7 +252,7 @@ impl State {
     }
 }
 
-fn list_or_null(list: Vec<String>) -> Value {
+fn list_or_null(list: &[String]) -> Value {
     if list.is_empty() { Value::Null } else { json!(list) }
 }
 

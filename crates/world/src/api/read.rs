@@ -99,7 +99,7 @@ pub(super) fn revision(text: &str) -> Result<Option<u64>, Failure> {
 }
 
 /// Whoever reads one object, or watches, is told less well that there is no such revision.
-pub(super) fn in_other_words(refused: Failure) -> Failure {
+pub(super) fn in_other_words(refused: &Failure) -> Failure {
     Failure::new(Reason::Unknown, refused.message.trim_start_matches("invalid resource version: "))
 }
 
@@ -162,7 +162,7 @@ pub(super) fn check_not_ahead(asked: u64, current: u64) -> Result<(), Failure> {
 
 impl State {
     pub(super) fn get(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
-        let asked = revision(&query.resource_version).map_err(in_other_words)?;
+        let asked = revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?;
         check_not_ahead(asked.unwrap_or(0), self.store.revision())?;
         let (_, object) = self.existing(place)?;
         if wants_table(&call.accept) {

@@ -98,9 +98,17 @@ impl State {
     /// What is wrong with a new object, and the last that the server adds to it.
     fn check_new(&self, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
         self.define(resource, object, None)?;
-        let mut causes = names::validate_create(resource, object);
+        let of_metadata = names::validate_create(resource, object);
+        let (mut causes, last) = if strategy::checks_metadata(resource) {
+            (of_metadata, Vec::new())
+        } else {
+            (Vec::new(), of_metadata)
+        };
         causes.extend(validate::on_create(resource, object));
         causes.extend(self.judge(resource, None, object, None, &causes));
+        if causes.is_empty() {
+            causes = last;
+        }
         if causes.is_empty() {
             return Ok(());
         }
@@ -200,6 +208,7 @@ impl State {
                 let object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
                 let mut object = self.settled(&place.resource, object);
                 expect_namespace(place, &mut object)?;
+                check_revision(&object)?;
                 expect_no_uid(place, &object)?;
                 expect_name(place, &object)?;
                 self.check_namespace(place, object::name(&object))?;
@@ -259,7 +268,11 @@ impl State {
             object::set(&mut new, "managedFields", Value::Null);
         }
         put_in_form(&resource.api_version(), &resource.kind, &mut new);
-        let mut causes = names::validate_update(resource, &new, old);
+        let mut causes = if place.subresource == Some(Subresource::Status) {
+            names::validate_status_update(resource, &new, old)
+        } else {
+            names::validate_update(resource, &new, old)
+        };
         causes.extend(validate::on_update(resource, place.subresource, &new, old));
         causes.extend(self.judge(resource, place.subresource, &new, Some(old), &causes));
         if !causes.is_empty() {

@@ -34,13 +34,23 @@ pub fn validate_create(resource: &Resource, object: &Value) -> Vec<Cause> {
 ///
 /// The same cause can be there more than once: the server checks for all kinds, then for one.
 pub fn validate_update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    updated(resource, new, old, checks(resource))
+}
+
+/// The same for a write of the status, of which a kind checks less.
+pub fn validate_status_update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    let is_passed = resource.kind == "PodDisruptionBudget";
+    updated(resource, new, old, if is_passed { &[] } else { &[Check::AsChanged] })
+}
+
+fn updated(resource: &Resource, new: &Value, old: &Value, more: &[Check]) -> Vec<Cause> {
     if text(new, "resourceVersion").is_empty() {
         let why = "must be specified for an update";
         return vec![invalid_value("metadata.resourceVersion", "0", why)];
     }
     let mut causes = as_created(resource, NameRule::PathSegment, new);
     causes.extend(as_changed(new, old));
-    for check in checks(resource) {
+    for check in more {
         match check {
             Check::AsCreated => causes.extend(validate_create(resource, new)),
             Check::AsChanged => {

@@ -130,12 +130,20 @@ impl Schema {
 
     /// What is wrong with `object`, which replaces `old`. What was wrong before and did not change is let be.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
-        self.validate_after(&[], object, old)
+        self.validate_with(&[], Vec::new(), object, old)
     }
 
-    /// Once other faults are known, which may keep the rules from being tried.
-    pub fn validate_after(&self, known: &[Cause], object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    /// With `known` faults, which may keep the rules from being tried, and `others` that are told after those of
+    /// the schema's shape.
+    pub fn validate_with(
+        &self,
+        known: &[Cause],
+        others: Vec<Cause>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Vec<Cause> {
         let mut causes = check::check(self, object, old, "");
+        causes.extend(others);
         causes.extend(embedded::check(self, object, ""));
         if old.is_none_or(|old| lists::check(self, old, "").is_empty()) {
             causes.extend(lists::check(self, object, ""));
@@ -145,14 +153,21 @@ impl Schema {
 
     /// As [`Self::validate`], for an update of the status alone.
     pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
-        self.validate_status_after(&[], object, old)
+        self.validate_status_with(&[], Vec::new(), object, old)
     }
 
-    pub fn validate_status_after(&self, known: &[Cause], object: &Value, old: &Value) -> Vec<Cause> {
+    pub fn validate_status_with(
+        &self,
+        known: &[Cause],
+        others: Vec<Cause>,
+        object: &Value,
+        old: &Value,
+    ) -> Vec<Cause> {
         let mut causes = match (self.properties.get("status"), object.get("status")) {
             (Some(schema), Some(status)) => check::check(schema, status, old.get("status"), "status"),
             _ => Vec::new(),
         };
+        causes.extend(others);
         if lists::check(self, old, "").is_empty() {
             causes.extend(lists::check(self, object, ""));
         }

@@ -80,7 +80,7 @@ fn is_made(name: &str) -> bool {
 }
 
 /// Nobody waits longer than this for an event that may not come.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The first events of a watch.
 pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {

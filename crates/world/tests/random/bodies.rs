@@ -168,7 +168,6 @@ pub(crate) const KINDS: &[Kind] = &[
         ],
         strategic: &[
             r#"{"spec": {"taints": [{"key": "l", "effect": "NoSchedule"}]}}"#,
-            r#"{"spec": {"taints": [{"key": "k", "$patch": "delete"}]}}"#,
         ],
         has_scale: false,
     },

@@ -5,6 +5,7 @@
 
 mod go_source;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -87,10 +88,8 @@ fn write(modules: Vec<Module>) -> Result<String, StepError> {
     }
     let mut messages: BTreeMap<String, String> = BTreeMap::new();
     while let Some((path, name)) = maker.wanted.pop_first() {
-        let called = message_name(&path, &name);
-        if !messages.contains_key(&called) {
-            let fields = maker.fields(&path, &name)?;
-            messages.insert(called, fields);
+        if let Entry::Vacant(room) = messages.entry(message_name(&path, &name)) {
+            room.insert(maker.fields(&path, &name)?);
         }
     }
     let mut text = format!(
@@ -193,13 +192,16 @@ impl Maker {
             let of = self.resolve(path, imports, of)?;
             return Ok(match key {
                 "string" => format!("{{}}{of}"),
-                key => format!("{{{}}}{of}", self.go_name(path, imports, key)?),
+                key => {
+                    let (path, name) = qualified(path, imports, key)?;
+                    format!("{{{}}}{of}", go_text(&path, &name))
+                }
             });
         }
         if matches!(type_, "string" | "bool" | "int32" | "int64" | "float64") {
             return Ok(type_.to_owned());
         }
-        let (path, name) = self.qualified(path, imports, type_)?;
+        let (path, name) = qualified(path, imports, type_)?;
         let full = format!("{path}.{name}");
         if let Some((_, own)) = OWN_FORM.iter().find(|(known, _)| *known == full) {
             if own.starts_with("Schema") {
@@ -221,31 +223,20 @@ impl Maker {
             }
         }
     }
+}
 
-    fn go_name(
-        &mut self,
-        path: &str,
-        imports: &BTreeMap<String, String>,
-        type_: &str,
-    ) -> Result<String, StepError> {
-        let (path, name) = self.qualified(path, imports, type_)?;
-        Ok(go_text(&path, &name))
-    }
-
-    /// The package and the name of a type.
-    fn qualified(
-        &self,
-        path: &str,
-        imports: &BTreeMap<String, String>,
-        type_: &str,
-    ) -> Result<(String, String), StepError> {
-        match type_.split_once('.') {
-            None => Ok((path.to_owned(), type_.to_owned())),
-            Some((alias, name)) => match imports.get(alias) {
-                Some(path) => Ok((path.clone(), name.to_owned())),
-                None => Err(not_understood(path, &format!("{alias} is not imported"))),
-            },
-        }
+/// The package and the name of a type.
+fn qualified(
+    path: &str,
+    imports: &BTreeMap<String, String>,
+    type_: &str,
+) -> Result<(String, String), StepError> {
+    match type_.split_once('.') {
+        None => Ok((path.to_owned(), type_.to_owned())),
+        Some((alias, name)) => match imports.get(alias) {
+            Some(path) => Ok((path.clone(), name.to_owned())),
+            None => Err(not_understood(path, &format!("{alias} is not imported"))),
+        },
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod crds;
 pub mod duration;
+pub mod held;
 pub mod resources;
 
 mod ahead;

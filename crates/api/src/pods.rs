@@ -32,6 +32,13 @@ pub(crate) struct PodShape {
     runtime_class: Option<Text>,
 }
 
+impl PodShape {
+    /// What a pod of this shape asks for, where containers get of `defaults` what they do not name.
+    pub(crate) fn requests(&self, defaults: Option<&DefaultRequests>) -> Resources {
+        self.demand.effective(defaults, None)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum PriorityRef {
     /// Already resolved by the cluster.

@@ -49,6 +49,13 @@ pub fn untolerated<'a>(
     })
 }
 
+/// Of which resources more is asked for than is left, by their place in both lists. What is not asked for may be
+/// overdrawn.
+pub fn lacking<'a>(asked: &'a [i64], left: &'a [i64]) -> impl Iterator<Item = usize> + 'a {
+    let pairs = asked.iter().zip(left).enumerate();
+    pairs.filter(|(_, (asked, left))| **asked > 0 && left < asked).map(|(index, _)| index)
+}
+
 /// What a `PreferNoSchedule` taint counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SoftTaints {

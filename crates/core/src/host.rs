@@ -1,11 +1,12 @@
 //! Places that exist or are planned, and what is on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::class::Class;
 use crate::market::{Amounts, Candidate, Cell};
 use crate::names::Text;
 use crate::pod::HostPort;
+use crate::volume::VolumeDemand;
 
 /// An existing node that stays, or a planned one.
 #[derive(Clone, Debug)]
@@ -36,7 +37,7 @@ pub(crate) enum HostOrigin {
 
 /// Volumes on a host by driver, against what the drivers can attach.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct AttachedVolumes {
+pub struct AttachedVolumes {
     pub(crate) limits: BTreeMap<Text, u32>,
     own: BTreeMap<Text, u32>,
     /// Driver and claim, with how many pods use it.
@@ -44,7 +45,7 @@ pub(crate) struct AttachedVolumes {
 }
 
 impl AttachedVolumes {
-    pub(crate) fn limited_to(limits: BTreeMap<Text, u32>) -> Self {
+    pub fn limited_to(limits: BTreeMap<Text, u32>) -> Self {
         Self { limits, ..Self::default() }
     }
 
@@ -55,6 +56,18 @@ impl AttachedVolumes {
     /// Whether all of it could be attached under these limits.
     pub(crate) fn within(&self, limits: &BTreeMap<Text, u32>) -> bool {
         limits.iter().all(|(driver, limit)| self.used(driver) <= *limit)
+    }
+
+    /// Whether one pod can have these volumes attached here.
+    pub fn admits(&self, demands: &[VolumeDemand]) -> bool {
+        self.limits.iter().all(|(driver, limit)| {
+            let of_driver = demands.iter().filter(|demand| demand.driver.as_ref() == Some(driver));
+            let new: BTreeSet<&Text> = of_driver
+                .map(|demand| &demand.claim)
+                .filter(|claim| !self.shared.contains_key(&(driver.clone(), (*claim).clone())))
+                .collect();
+            new.is_empty() || self.used(driver).saturating_add(count(new.iter())) <= *limit
+        })
     }
 
     /// How many pods of the class can have their volumes attached here.
@@ -107,7 +120,7 @@ impl AttachedVolumes {
         }
     }
 
-    pub(crate) fn attach_claim(&mut self, driver: &Text, claim: &Text, pods: u32) {
+    pub fn attach_claim(&mut self, driver: &Text, claim: &Text, pods: u32) {
         *self.shared.entry((driver.clone(), claim.clone())).or_insert(0) += pods;
     }
 }

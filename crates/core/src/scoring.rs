@@ -109,14 +109,59 @@ fn best_host(packer: &Packer<'_>, totals: &[Amounts], class_index: usize) -> Opt
 /// CPU and memory come first among the dimensions; they are what the default scores look at.
 const SCORED: usize = 2;
 
-/// LeastAllocated and BalancedAllocation, each from 0 to 100, after the pod is there.
+/// `NodeResourcesFit` and `NodeResourcesBalancedAllocation`, after the pod is there.
 fn score(requests: &[i64], free: &[i64], total: &[i64]) -> i64 {
-    let left = |d: usize| (free[d] - requests[d]).max(0);
-    let share = |d: usize| if total[d] > 0 { left(d) * 100 / total[d] } else { 0 };
-    let least = (0..SCORED).map(share).sum::<i64>() / 2;
-    // Of two resources the standard deviation is half their distance.
-    let balanced = 100 - (share(0) - share(1)).abs() / 2;
-    least + balanced
+    let scored = |pods: i64| {
+        std::array::from_fn::<Share, SCORED, _>(|d| Share {
+            used: total[d] - free[d] + pods * requests[d],
+            total: total[d],
+        })
+    };
+    least_allocated(&scored(1)) + balanced(&scored(0), &scored(1))
+}
+
+/// The most that a score can be.
+pub const SCORE_MAX: i64 = 100;
+
+/// How much of a resource of a node is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    pub used: i64,
+    pub total: i64,
+}
+
+/// The emptier the better: the share that is left of each resource that the node has, on average.
+pub fn least_allocated(shares: &[Share]) -> i64 {
+    let left = |share: &Share| {
+        (share.total > 0).then(|| (share.total - share.used).max(0) * SCORE_MAX / share.total)
+    };
+    let (sum, count) =
+        shares.iter().filter_map(left).fold((0, 0), |(sum, count), left| (sum + left, count + 1));
+    if count == 0 { 0 } else { sum / count }
+}
+
+/// The more evenly the pod makes the node used, the better: from half the most, where it could not make it less
+/// even, to the most.
+pub fn balanced(before: &[Share; 2], after: &[Share; 2]) -> i64 {
+    let half = SCORE_MAX / 2;
+    half + (half + evenness(after) - evenness(before)) / 2
+}
+
+/// Of two resources the standard deviation of their use is half their distance.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "kube-scheduler reckons so, and from 50 to 100 it comes out"
+)]
+fn evenness(shares: &[Share; 2]) -> i64 {
+    let fraction = |share: &Share| (share.used as f64 / share.total as f64).min(1.0);
+    let [first, second] = shares;
+    let deviation = if first.total > 0 && second.total > 0 {
+        ((fraction(first) - fraction(second)) / 2.0).abs()
+    } else {
+        0.0
+    };
+    ((1.0 - deviation) * SCORE_MAX as f64) as i64
 }
 
 #[cfg(test)]
@@ -128,13 +173,37 @@ mod tests {
         let total = [1000, 1000];
         for (better, worse, why) in [
             ([1000, 1000], [500, 500], "the emptier"),
-            ([500, 500], [900, 100], "the more even"),
             ([800, 700], [500, 600], "the emptier, where both are as even"),
         ] {
             let requests = [100, 100];
             assert!(score(&requests, &better, &total) > score(&requests, &worse, &total), "{why}");
         }
-        assert_eq!(score(&[0, 0], &[1000, 1000], &total), 200);
-        assert_eq!(score(&[1000, 1000], &[1000, 1000], &total), 100);
+        assert!(
+            score(&[300, 0], &[900, 400], &total) > score(&[300, 0], &[400, 900], &total),
+            "the more even"
+        );
+        assert_eq!(score(&[0, 0], &[1000, 1000], &total), 175);
+        assert_eq!(score(&[1000, 1000], &[1000, 1000], &total), 75);
+    }
+
+    #[test]
+    fn scores_are_kube_schedulers() {
+        let shares =
+            |used: [i64; 2], total: [i64; 2]| [0, 1].map(|d| Share { used: used[d], total: total[d] });
+        for (before, after, total, least, even) in [
+            ([0, 0], [500, 500], [1000, 1000], 50, 75),
+            ([0, 0], [500, 0], [1000, 1000], 75, 62),
+            ([500, 0], [500, 500], [1000, 1000], 50, 87),
+            ([900, 100], [1200, 100], [1000, 1000], 45, 72),
+            ([0, 0], [500, 500], [1000, 0], 50, 75),
+            ([0, 0], [500, 500], [0, 0], 0, 75),
+        ] {
+            assert_eq!(least_allocated(&shares(after, total)), least, "{after:?} of {total:?}");
+            assert_eq!(
+                balanced(&shares(before, total), &shares(after, total)),
+                even,
+                "{before:?} to {after:?} of {total:?}"
+            );
+        }
     }
 }

@@ -7,6 +7,8 @@ use crate::pod::{Pod, VolumeRef};
 use crate::reason::{Reason, Refusal};
 use crate::requirement::NodeTerm;
 
+pub use crate::host::AttachedVolumes;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeClaim {
     pub storage_class: Option<Text>,

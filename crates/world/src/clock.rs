@@ -41,6 +41,11 @@ impl Lots {
         Self(seed)
     }
 
+    /// Goes on with other lots than a copy of these will draw.
+    pub(crate) fn part(&mut self) {
+        self.0 = self.next();
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -72,6 +77,14 @@ impl Lots {
             })
             .collect()
     }
+}
+
+/// The lot that falls to a text, always the same (FNV-1a, mixed as above).
+pub(crate) fn lot_of(text: &str) -> u64 {
+    let hashed = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    Lots(hashed).next()
 }
 
 #[cfg(test)]

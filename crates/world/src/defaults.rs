@@ -24,6 +24,20 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "replicas", json!(1));
             at(spec, "template", template);
         }),
+        ("", "LimitRange") => at(object, "spec", |spec| each(spec, "limits", limit)),
+        ("", "Namespace") => at(object, "metadata", |metadata| {
+            let name = metadata
+                .get("name")
+                .cloned()
+                .filter(|name| name.as_str().is_some_and(|name| !name.is_empty()));
+            if let Some(name) = name {
+                at(metadata, "labels", |labels| {
+                    if let Some(labels) = labels.as_object_mut() {
+                        labels.insert("kubernetes.io/metadata.name".to_owned(), name);
+                    }
+                });
+            }
+        }),
         ("", "Secret") => secret(object),
         ("", "Namespace") => {
             let name = object::name(object).to_owned();
@@ -67,6 +81,7 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
         ("scheduling.k8s.io", "PriorityClass") => {
             unless_set(object, "preemptionPolicy", json!("PreemptLowerPriority"));
         }
+        ("admissionregistration.k8s.io", kind) => each(object, "webhooks", |hook| webhook(kind, hook)),
         ("storage.k8s.io", "StorageClass") => {
             unless_set(object, "reclaimPolicy", json!("Delete"));
             unless_set(object, "volumeBindingMode", json!("Immediate"));
@@ -140,6 +155,21 @@ fn node(node: &mut Value) {
             fields.remove("capacity");
         }
     });
+}
+
+/// What a container may have at most it has by default, and asks for; at least what it must.
+fn limit(limit: &mut Value) {
+    if limit["type"] != "Container" {
+        return;
+    }
+    for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+        let amounts: Map<String, Value> = limit[from].as_object().cloned().unwrap_or_default();
+        if !amounts.is_empty() {
+            at(limit, to, |into| {
+                amounts.into_iter().for_each(|(name, amount)| unless_set(into, &name, amount));
+            });
+        }
+    }
 }
 
 fn workload(kind: &str, spec: &mut Value) {
@@ -286,6 +316,21 @@ fn volume(volume: &mut Value) {
         within(volume, kind, |source| unless_set(source, "defaultMode", json!(420)));
     }
     within(volume, "hostPath", |path| unless_set(path, "type", json!("")));
+}
+
+fn webhook(kind: &str, hook: &mut Value) {
+    unless_set(hook, "failurePolicy", json!("Fail"));
+    unless_set(hook, "matchPolicy", json!("Equivalent"));
+    unless_set(hook, "namespaceSelector", json!({}));
+    unless_set(hook, "objectSelector", json!({}));
+    unless_set(hook, "timeoutSeconds", json!(10));
+    if kind == "MutatingWebhookConfiguration" {
+        unless_set(hook, "reinvocationPolicy", json!("Never"));
+    }
+    each(hook, "rules", |rule| unless_set(rule, "scope", json!("*")));
+    within(hook, "clientConfig", |config| {
+        within(config, "service", |service| unless_set(service, "port", json!(443)));
+    });
 }
 
 fn claim(spec: &mut Value) {

@@ -68,6 +68,8 @@ pub struct Details {
     pub retry_after_secs: Option<u32>,
     /// The server says of some failures that it has nothing more to say.
     pub even_if_empty: bool,
+    /// The whole Status, where somebody whom the server asked has made it: it is passed on as it is.
+    pub given: Option<Value>,
 }
 
 /// What is wrong with one field.
@@ -94,6 +96,8 @@ pub enum CauseReason {
     DisruptionBudget,
     NamespaceTerminating,
     ResourceVersionTooLarge,
+    /// There is a message and nothing more.
+    Unsaid,
 }
 
 impl Failure {
@@ -152,6 +156,14 @@ impl Failure {
         }
     }
 
+    /// What went wrong on the server's side.
+    pub fn internal(why: &str) -> Self {
+        let cause = Cause { reason: CauseReason::Unsaid, field: String::new(), message: why.to_owned() };
+        let details = Details { causes: vec![cause], ..Details::default() };
+        let message = format!("Internal error occurred: {why}");
+        Self { details: Box::new(details), ..Self::new(Reason::InternalError, message) }
+    }
+
     /// What is wrong with how something was asked for.
     pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
         let group = "meta.k8s.io".to_owned();
@@ -188,11 +200,15 @@ impl Failure {
     }
 
     pub fn code(&self) -> u16 {
-        self.reason.code()
+        let given = self.details.given.as_ref().and_then(|status| status["code"].as_u64());
+        given.and_then(|code| u16::try_from(code).ok()).unwrap_or_else(|| self.reason.code())
     }
 
     /// The Status object.
     pub fn to_status(&self) -> Value {
+        if let Some(given) = &self.details.given {
+            return given.clone();
+        }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
             "message": self.message, "code": self.code(),
@@ -245,8 +261,10 @@ impl Details {
                 .causes
                 .iter()
                 .map(|cause| {
-                    let mut value =
-                        json!({ "reason": format!("{:?}", cause.reason), "message": cause.message });
+                    let mut value = json!({ "message": cause.message });
+                    if cause.reason != CauseReason::Unsaid {
+                        value["reason"] = json!(format!("{:?}", cause.reason));
+                    }
                     if !cause.field.is_empty() {
                         value["field"] = json!(cause.field);
                     }

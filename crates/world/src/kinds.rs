@@ -163,6 +163,7 @@ impl Row {
 
 const STATUS: &[Subresource] = &[Subresource::Status];
 const STATUS_AND_SCALE: &[Subresource] = &[Subresource::Status, Subresource::Scale];
+const OF_NAMESPACES: &[Subresource] = &[Subresource::Finalize, Subresource::Status];
 const OF_PODS: &[Subresource] = &[
     Subresource::Status,
     Subresource::Eviction,
@@ -187,7 +188,7 @@ const BUILT_IN: &[Row] = rows! {
     "" "v1" "Endpoints" "endpoints" ["ep"], Namespaced, &[];
     "" "v1" "Event" "events" ["ev"], Namespaced, &[];
     "" "v1" "LimitRange" "limitranges" ["limits"], Namespaced, &[];
-    "" "v1" "Namespace" "namespaces" ["ns"], Cluster, &[Subresource::Status, Subresource::Finalize];
+    "" "v1" "Namespace" "namespaces" ["ns"], Cluster, OF_NAMESPACES;
     "" "v1" "Node" "nodes" ["no"], Cluster, STATUS;
     "" "v1" "PersistentVolume" "persistentvolumes" ["pv"], Cluster, STATUS;
     "" "v1" "PersistentVolumeClaim" "persistentvolumeclaims" ["pvc"], Namespaced, STATUS;

@@ -16,11 +16,13 @@ pub mod schema;
 pub mod selector;
 pub mod table;
 
+mod admission;
 mod api;
 mod body;
 mod clock;
 mod defaults;
 mod life;
+mod metrics;
 mod object;
 mod options;
 mod proto;
@@ -30,6 +32,7 @@ mod socket;
 mod store;
 mod strategy;
 mod validate;
+mod webhook;
 
 use std::net::SocketAddr;
 
@@ -41,7 +44,9 @@ use api::Api;
 use failure::Failure;
 use faults::{FaultPlan, Faults, Seat};
 use life::Life;
+use webhook::Service;
 
+pub use life::Kubelets;
 pub use socket::{ServeError, Served};
 
 /// A cluster of its own.
@@ -49,12 +54,29 @@ pub use socket::{ServeError, Served};
 pub struct World {
     api: Api,
     faults: Faults,
+    kubelets: Kubelets,
 }
 
 impl World {
     /// The same seed and time give the same world. Must be called where tokio runs: its clock is the world's.
     pub fn new(seed: u64, now: Timestamp) -> Self {
-        Self { api: Api::new(seed, now), faults: Faults::none() }
+        let api = Api::new(seed, now);
+        Self { kubelets: Kubelets::new(api.clone()), faults: Faults::none(), api }
+    }
+
+    /// Answers in this process for a service that webhooks are configured with: `namespace/name:port`, or the
+    /// `host:port` of a URL. Needs no socket, so it works on virtual time.
+    #[must_use]
+    pub fn with_webhook_service(self, name: &str, service: Router) -> Self {
+        self.api.state().services.insert(name.to_owned(), Service::Here(service));
+        self
+    }
+
+    /// Where a service is that webhooks are configured with, under the same names.
+    #[must_use]
+    pub fn with_service(self, name: &str, address: SocketAddr) -> Self {
+        self.api.state().services.insert(name.to_owned(), Service::At(address));
+        self
     }
 
     fn served(&self) -> faults::Served {
@@ -103,13 +125,25 @@ impl World {
     }
 
     /// Server-side apply of an object as somebody who may do everything; what it is then.
-    pub fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
-        self.api.apply(manager, object)
+    pub async fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
+        self.api.apply(manager, object).await
     }
 
     /// Lets the world's controllers work, for as long as this is awaited.
     pub async fn live(&self) {
-        Life::new(self.api.clone(), life::controllers()).live().await;
+        Life::new(self.api.clone(), life::controllers(&self.kubelets)).live().await;
+    }
+
+    /// What runs on the nodes, to be told how to behave.
+    pub fn kubelets(&self) -> &Kubelets {
+        &self.kubelets
+    }
+
+    /// Lets only these of them work: whoever tests one wants no other.
+    pub async fn live_only(&self, names: &[&str]) {
+        let mut controllers = life::controllers(&self.kubelets);
+        controllers.retain(|controller| names.contains(&controller.name()));
+        Life::new(self.api.clone(), controllers).live().await;
     }
 
     /// The revision of the last change.

@@ -71,6 +71,18 @@ pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>
     metadata.as_object_mut()
 }
 
+/// A field that is an object from then on, whatever it was.
+pub(crate) fn within<'a>(object: &'a mut Value, field: &str) -> &'a mut Value {
+    if !object.is_object() {
+        *object = json!({});
+    }
+    let value = &mut object[field];
+    if !value.is_object() {
+        *value = json!({});
+    }
+    value
+}
+
 /// Sets a field of the metadata, or removes it for null.
 pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     let Some(metadata) = metadata_mut(object) else { return };
@@ -96,13 +108,67 @@ pub(crate) fn tidy_metadata(object: &mut Value) {
     }
 }
 
+/// Sets the value at a path. What is on the way and no object becomes one.
+pub(crate) fn put(object: &mut Value, path: &[&str], value: Value) {
+    let mut at = object;
+    for key in path {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        let Some(fields) = at.as_object_mut() else { return };
+        at = fields.entry(*key).or_insert(Value::Null);
+    }
+    *at = value;
+}
+
 pub(crate) fn set_revision(object: &mut Value, revision: u64) {
     set(object, "resourceVersion", json!(revision.to_string()));
 }
 
+pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
+    text(object, &["metadata", "annotations", name])
+}
+
+/// What an object says of itself in one respect.
+pub(crate) fn condition<'a>(object: &'a Value, of: &str) -> Option<&'a Value> {
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().find(|condition| text(condition, &["type"]) == of)
+}
+
+/// The status of a condition: `True`, `False`, `Unknown`, or nothing.
+pub(crate) fn condition_status<'a>(object: &'a Value, of: &str) -> &'a str {
+    condition(object, of).map(|condition| text(condition, &["status"])).unwrap_or_default()
+}
+
+/// Sets a condition by its type. While its status stays, so does the time of its transition.
+pub(crate) fn set_condition(object: &mut Value, mut condition: Value) {
+    let Some(fields) = object.as_object_mut() else { return };
+    let Some(status) = fields.entry("status").or_insert_with(|| json!({})).as_object_mut() else { return };
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    if conditions.is_null() {
+        *conditions = json!([]);
+    }
+    let Some(list) = conditions.as_array_mut() else { return };
+    match list.iter_mut().find(|known| known["type"] == condition["type"]) {
+        Some(known) => {
+            let since = known.get("lastTransitionTime").filter(|_| known["status"] == condition["status"]);
+            if let Some(since) = since {
+                condition["lastTransitionTime"] = since.clone();
+            }
+            *known = condition;
+        }
+        None => list.push(condition),
+    }
+}
+
+/// The time at a path.
+pub(crate) fn time_at(object: &Value, path: &[&str]) -> Option<Timestamp> {
+    text(object, path).parse().ok()
+}
+
 /// As Kubernetes writes times to the microsecond.
 pub(crate) fn micro_time(at: Timestamp) -> Value {
-    json!(at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string())
+    json!(at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string())
 }
 
 /// As Kubernetes writes times: to the second, in UTC.

@@ -7,6 +7,7 @@ use http::Method;
 use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
 use crate::strategy::is_custom;
+use crate::metrics;
 
 /// What the path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,7 +206,7 @@ impl Target {
             ["apis", group, version, rest @ ..] if !rest.is_empty() => (*group, *version, rest),
             _ => return Ok(Self::Path(path.to_owned())),
         };
-        if !kinds.serves(group, version) {
+        if !kinds.serves(group, version) && !metrics::serves(group, version) {
             return Ok(Self::Path(path.to_owned()));
         }
         place(group, version, rest, kinds).map(Self::Resource).ok_or_else(|| match rest {
@@ -220,7 +221,9 @@ impl Target {
 }
 
 fn place(group: &str, version: &str, rest: &[&str], kinds: &Kinds) -> Option<Place> {
-    let find = |plural: &str| kinds.find(group, version, plural).cloned();
+    let find = |plural: &str| {
+        kinds.find(group, version, plural).cloned().or_else(|| metrics::resource(group, version, plural))
+    };
     let subresource_of = |resource: &Resource, word: &str| {
         resource.subresources.iter().copied().find(|subresource| subresource.name() == word)
     };
@@ -335,6 +338,9 @@ mod tests {
             ("/api/v1/pods/x", nothing),
             ("/api/v1/namespaces/a/nodes", nothing),
             ("/api/v1/namespaces/a/pods/x/scale", nothing),
+            ("/apis/metrics.k8s.io/v1beta1/nodes", "nodes.metrics.k8s.io - - -"),
+            ("/apis/metrics.k8s.io/v1beta1/namespaces/a/pods/x", "pods.metrics.k8s.io a x -"),
+            ("/apis/metrics.k8s.io/v1beta1/things", nothing),
             ("/api/v2/pods", "path /api/v2/pods"),
             ("/apis/example.com/v1/things", "path /apis/example.com/v1/things"),
         ] {

@@ -57,7 +57,9 @@ pub(crate) fn respond(
 /// An answer with what is said beside it.
 pub(crate) fn warned(mut response: Response, warnings: &Warnings) -> Response {
     for text in warnings.all() {
-        let quoted = text.replace('\\', r"\\").replace('"', "\\\"");
+        // Without what a header cannot hold.
+        let plain: String = text.chars().filter(|letter| !letter.is_control()).collect();
+        let quoted = plain.replace('\\', r"\\").replace('"', "\\\"");
         if let Ok(value) = http::HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }

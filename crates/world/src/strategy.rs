@@ -1,5 +1,7 @@
 //! What differs from kind to kind when an object is written.
 
+mod workloads;
+
 use serde_json::{Value, json};
 
 use crate::kinds::{Resource, Subresource};
@@ -103,17 +105,6 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             }
             object["spec"]["finalizers"] = Value::Array(finalizers);
         }
-        "DaemonSet" if resource.group == "apps" => {
-            object["status"] = json!({});
-            object["metadata"]["annotations"][TEMPLATE_GENERATION] = json!("1");
-        }
-        "Job" if resource.group == "batch" => {
-            object["status"] = json!({});
-            if object["spec"]["manualSelector"].is_null() {
-                object["spec"]["manualSelector"] = json!(false);
-            }
-            select_own_pods(object);
-        }
         "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
@@ -129,37 +120,9 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// How often the pods of a daemon set have been changed, which older clients want to know.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-
-/// A job that is not told which pods are its own marks them with its uid.
-fn select_own_pods(job: &mut Value) {
-    if job["spec"]["manualSelector"] == true {
-        return;
-    }
-    let (name, uid) = (object::name(job).to_owned(), object::uid(job).to_owned());
-    let is_unlabelled =
-        job["metadata"]["labels"].as_object().is_none_or(serde_json::Map::is_empty);
-    let labels = &mut job["spec"]["template"]["metadata"]["labels"];
-    for (label, value) in [
-        ("job-name", &name),
-        ("batch.kubernetes.io/job-name", &name),
-        ("controller-uid", &uid),
-        ("batch.kubernetes.io/controller-uid", &uid),
-    ] {
-        if labels[label].is_null() {
-            labels[label] = json!(value);
-        }
-    }
-    let labels = labels.clone();
-    let selected = &mut job["spec"]["selector"]["matchLabels"]["batch.kubernetes.io/controller-uid"];
-    if selected.is_null() {
-        *selected = json!(uid);
-    }
-    // A job without labels of its own has those of its pods.
-    if is_unlabelled {
-        job["metadata"]["labels"] = labels;
-    }
+/// What the server adds to a new object once it is known which it is.
+pub(crate) fn finish_new(resource: &Resource, object: &mut Value) {
+    workloads::finish_new(resource, object);
 }
 
 /// Guaranteed where all containers limit CPU and memory and ask for as much, BestEffort where none asks.
@@ -198,6 +161,7 @@ pub(crate) fn prepare_for_update(
         }
         (_, None) => {}
     };
+    workloads::prepare_for_update(resource, part, old, new);
     match part {
         Some(Subresource::Status) => {
             let status = new.get("status").cloned();
@@ -240,14 +204,9 @@ pub(crate) fn prepare_for_update(
                 new["spec"] = json!({});
             }
         }
-        _ if resource.kind == "DaemonSet" && resource.group == "apps" => {
-            kept(new, "status");
-            let was = object::text(old, &["metadata", "annotations", TEMPLATE_GENERATION]).parse().unwrap_or(1);
-            let is_changed = i64::from(old["spec"]["template"] != new["spec"]["template"]);
-            new["metadata"]["annotations"][TEMPLATE_GENERATION] = json!((was + is_changed).to_string());
-        }
         _ if resource.kind == "Namespace" && resource.group.is_empty() => {
             kept(new, "status");
+            // What keeps a namespace is the matter of its finalizers' own part.
             kept(new, "spec");
         }
         _ if resource.kind == "Pod" && resource.group.is_empty() => {

@@ -45,7 +45,7 @@ impl Package {
             let path = entry.map_err(said)?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let is_generated = name.contains("generated") || name.ends_with("_test.go");
-            if name.ends_with(".go") && !is_generated {
+            if path.extension().is_some_and(|extension| extension == "go") && !is_generated {
                 package.add(&fs::read_to_string(&path).map_err(said)?);
             }
         }

@@ -7,12 +7,16 @@ use serde_json::{Map, Value, json};
 const HOSTNAME: &str = "kubernetes.io/hostname";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const DRIVER: &str = "csi.example.com";
-const NAMESPACES: [&str; 2] = ["default", "other"];
+pub(crate) const NAMESPACES: [&str; 2] = ["default", "other"];
 
 /// SplitMix64: a case can be had again from its seed and number.
-struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
@@ -40,7 +44,7 @@ impl Dice {
 
 /// The objects of one case.
 pub(crate) fn cluster(seed: u64, case: u64) -> Vec<Value> {
-    let mut dice = Dice(seed.wrapping_mul(0x0000_0100_0000_01B3) ^ case.rotate_left(32));
+    let mut dice = Dice::new(seed.wrapping_mul(0x0000_0100_0000_01B3) ^ case.rotate_left(32));
     let dice = &mut dice;
     // Mixed now and then, so that each rule is often the only one that decides.
     let with = Rules::draw(dice);
@@ -58,7 +62,7 @@ pub(crate) fn cluster(seed: u64, case: u64) -> Vec<Value> {
 
 /// Which rules a case is about.
 #[expect(clippy::struct_excessive_bools, reason = "each rule is part of a case or not")]
-struct Rules {
+pub(crate) struct Rules {
     selectors: bool,
     taints: bool,
     resources: bool,
@@ -70,7 +74,7 @@ struct Rules {
 }
 
 impl Rules {
-    fn draw(dice: &mut Dice) -> Self {
+    pub(crate) fn draw(dice: &mut Dice) -> Self {
         let mut on = || dice.percent(30);
         Self {
             selectors: on(),
@@ -85,7 +89,7 @@ impl Rules {
     }
 }
 
-fn namespace(name: &str) -> Value {
+pub(crate) fn namespace(name: &str) -> Value {
     // The API server labels every namespace with its name.
     let mut labels = json!({"kubernetes.io/metadata.name": name});
     if name == "other" {
@@ -94,7 +98,7 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
 }
 
-fn node(dice: &mut Dice, with: &Rules, index: usize) -> Value {
+pub(crate) fn node(dice: &mut Dice, with: &Rules, index: usize) -> Value {
     let name = format!("node-{index}");
     // Every kubelet sets the hostname; Berth assumes it where it is missing.
     let mut labels = json!({ HOSTNAME: name });
@@ -156,7 +160,7 @@ fn distinct_taints(dice: &mut Dice) -> Vec<Value> {
     taints
 }
 
-fn pod(
+pub(crate) fn pod(
     dice: &mut Dice,
     with: &Rules,
     name: &str,
@@ -441,7 +445,7 @@ fn spread(dice: &mut Dice) -> Value {
     spread
 }
 
-struct Claim {
+pub(crate) struct Claim {
     namespace: &'static str,
     name: String,
     /// A pod that runs has all its volumes.

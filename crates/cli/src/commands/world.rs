@@ -25,7 +25,15 @@ pub(crate) fn run(args: &args::World) -> Result<Answer, Failure> {
 
 async fn live(args: &args::World) -> Result<Answer, Failure> {
     let world = World::new(args.seed, Timestamp::now());
-    if !fill(&world, &args.paths)? {
+    // Pods need what the world's controllers make for each namespace.
+    let life = world.live();
+    tokio::pin!(life);
+    let is_filled = tokio::select! {
+        biased;
+        is_filled = fill(&world, &args.paths) => is_filled?,
+        () = &mut life => return Ok(Answer::Done),
+    };
+    if !is_filled {
         return Ok(Answer::BadInput);
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
@@ -40,14 +48,14 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
     tokio::select! {
         biased;
         () = interrupted => {}
-        () = world.live() => {}
+        () = &mut life => {}
     }
     served.stop().await;
     Ok(Answer::Done)
 }
 
 /// Puts Berth's definitions and what was named into the world. Says what is wrong; whether nothing is.
-fn fill(world: &World, paths: &[PathBuf]) -> Result<bool, Failure> {
+async fn fill(world: &World, paths: &[PathBuf]) -> Result<bool, Failure> {
     let definitions =
         berth_api::Source::Text { name: "berth crds".to_owned(), text: berth_api::crds::yaml()? };
     let sources: Vec<berth_api::Source> =
@@ -56,7 +64,7 @@ fn fill(world: &World, paths: &[PathBuf]) -> Result<bool, Failure> {
     // What others need comes first, else as it stands.
     objects.sort_by_key(rank);
     for object in &objects {
-        if let Err(failure) = world.apply(MANAGER, &object.value) {
+        if let Err(failure) = world.apply(MANAGER, &object.value).await {
             problems.push(object.problem(failure.to_string()));
         }
     }

@@ -11,6 +11,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use crate::fit::{self, NodeDemand, SoftTaints};
 use crate::market::{Amounts, Cell, Dimensions, Market};
 use crate::names::{Labels, Text};
+use crate::neighbours::{Seen, spread_counts, spread_includes, spread_keys};
 use crate::node::Node;
 use crate::pod::{HostPort, Pod, PodOrigin, PodSpec, PodTerm, Spread};
 use crate::reason::Refusal;
@@ -298,14 +299,7 @@ impl<'a> ClassBuilder<'a> {
 
     fn spread_group(&mut self, kind: &Kind, spread: &Spread) -> GroupId {
         let spec = &kind.spec;
-        let mut keys: Vec<Text> = spec
-            .spread
-            .iter()
-            .filter(|s| s.required == spread.required)
-            .map(|s| s.topology_key.clone())
-            .collect();
-        keys.sort();
-        keys.dedup();
+        let keys = spread_keys(spec, spread.required);
         let identity = GroupIdentity::Spread {
             key: spread.topology_key.clone(),
             namespace: kind.namespace.clone(),
@@ -325,14 +319,7 @@ impl<'a> ClassBuilder<'a> {
                 .map(|node| {
                     let taints = fit::startup_taints(node, &builder.snapshot.pools);
                     has_keys(&|key| node.labels.contains_key(key))
-                        && (!spread.honor_node_affinity || demand.selects(*node))
-                        && (!spread.honor_node_taints
-                            || fit::untolerated(
-                                &spec.tolerations,
-                                node.lasting_taints(taints),
-                                SoftTaints::Accept,
-                            )
-                            .is_none())
+                        && spread_includes(spread, &demand, *node, node.lasting_taints(taints))
                 })
                 .collect();
             let included_cells = builder
@@ -342,10 +329,7 @@ impl<'a> ClassBuilder<'a> {
                 .map(|cell: &Cell| {
                     let taints = &builder.snapshot.pools[cell.pool].taints;
                     has_keys(&|key| fit::LabelSource::label(cell, key).is_some())
-                        && (!spread.honor_node_affinity || demand.selects(cell))
-                        && (!spread.honor_node_taints
-                            || fit::untolerated(&spec.tolerations, taints.iter(), SoftTaints::Accept)
-                                .is_none())
+                        && spread_includes(spread, &demand, cell, taints.iter())
                 })
                 .collect();
             let key = builder.topology.key(&spread.topology_key);
@@ -372,13 +356,11 @@ impl<'a> ClassBuilder<'a> {
                     GroupIdentity::Spread { namespace, selector, .. } => {
                         kind.namespace == *namespace && spread_counts(selector.as_ref(), kind.labels())
                     }
-                    GroupIdentity::Near { terms, namespace, .. } => terms.iter().all(|term| {
-                        term.covers_namespace(
-                            namespace,
-                            &kind.namespace,
-                            self.snapshot.namespaces.get(&kind.namespace),
-                        ) && term.selector.as_ref().is_some_and(|s| s.matches(kind.labels()))
-                    }),
+                    GroupIdentity::Near { terms, namespace, .. } => {
+                        let namespace_labels = self.snapshot.namespaces.get(&kind.namespace);
+                        let seen = Seen { namespace: &kind.namespace, namespace_labels, spec: &kind.spec };
+                        seen.matches_all(terms, namespace)
+                    }
                 };
                 if counts {
                     groups.push(group);
@@ -571,10 +553,4 @@ fn levels<'a>(
         }
         (demand, pod_rules)
     })
-}
-
-/// Whether a spread with this selector counts pods with these labels. kube-scheduler counts nobody for a
-/// selector without expressions, although it matches every pod.
-fn spread_counts(selector: Option<&Selector>, labels: &Labels) -> bool {
-    selector.is_some_and(|selector| !selector.is_everything() && selector.matches(labels))
 }

@@ -92,6 +92,22 @@ fn all(headers: &HeaderMap, name: &str) -> Vec<String> {
     headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
 }
 
+/// Who a controller of the world's own is to others.
+pub(super) fn controller(manager: &str) -> User {
+    let groups = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect();
+    if manager.starts_with("kube") {
+        return User { name: format!("system:{manager}"), groups: groups(&["system:authenticated"]) };
+    }
+    User {
+        name: format!("system:serviceaccount:kube-system:{manager}"),
+        groups: groups(&[
+            "system:serviceaccounts",
+            "system:serviceaccounts:kube-system",
+            "system:authenticated",
+        ]),
+    }
+}
+
 /// The rules, as read from what was stored at a revision: they are asked for far more often than they change.
 #[derive(Debug, Default)]
 pub(super) struct Access(Mutex<(u64, Arc<Rules>)>);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::State;
 use super::delete::{Options, Preconditions};
@@ -18,6 +18,10 @@ pub(crate) enum Act {
     /// Of the object as it was read: if somebody was faster, it fails.
     Update(&'static str, Value),
     UpdateStatus(&'static str, Value),
+    /// The same as an update, of whatever kind there is.
+    UpdateAny(Arc<str>, Value),
+    /// Of a namespace: what still keeps it.
+    Finalize(Value),
     Delete {
         resource: Arc<str>,
         object: Arc<Value>,
@@ -64,8 +68,16 @@ impl State {
                 let place = self.place_of(resource, &object, None)?;
                 self.update_object(&place, &query, manager, object)
             }
+            Act::UpdateAny(resource, object) => {
+                let place = self.place_of(&resource, &object, None)?;
+                self.update_object(&place, &query, manager, object)
+            }
             Act::UpdateStatus(resource, object) => {
                 let place = self.place_of(resource, &object, Some(Subresource::Status))?;
+                self.update_object(&place, &query, manager, object)
+            }
+            Act::Finalize(object) => {
+                let place = self.place_of("namespaces", &object, Some(Subresource::Finalize))?;
                 self.update_object(&place, &query, manager, object)
             }
             Act::Delete { resource, object, grace_secs, propagation } => {
@@ -84,8 +96,13 @@ impl State {
                 )
             }
             Act::Bind { pod, node } => {
-                let place = self.place_of("pods", &pod, None)?;
-                self.bind_to(&place, &query, &node)
+                let place = self.place_of("pods", &pod, Some(Subresource::Binding))?;
+                let binding = json!({
+                    "apiVersion": "v1", "kind": "Binding",
+                    "metadata": { "name": object::name(&pod), "namespace": object::namespace(&pod) },
+                    "target": { "kind": "Node", "name": node },
+                });
+                self.bind_to(&place, &query, binding)
             }
         }?;
         Ok(answer)

@@ -12,7 +12,7 @@ use crate::object;
 const NAMESPACE: &str = "default";
 
 impl Api {
-    pub(crate) fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
+    pub(crate) async fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
         let call = Call {
             method: Method::PATCH,
             path: self.path_of(object)?,
@@ -24,7 +24,7 @@ impl Api {
             body: object.to_string().into_bytes(),
             warnings: Warnings::default(),
         };
-        match self.call(&call)? {
+        match self.call(&call).await? {
             Answer::Object(_, applied) => Ok(applied),
             _ => Err(Failure::new(Reason::NotFound, "404 page not found")),
         }

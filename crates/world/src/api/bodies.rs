@@ -50,7 +50,7 @@ impl State {
             let api_version = resource.api_version();
             let expected = Kind { api_version: &api_version, kind: &resource.kind };
             let read = body::object(format, &call.body, expected)
-                .map_err(|unreadable| unreadable.as_a(&resource.kind, &call.body))?;
+                .map_err(|unreadable| unreadable.said_of_a(&resource.kind, &call.body))?;
             self.expect_kind(resource, &read.value)?;
             read
         };
@@ -77,7 +77,7 @@ impl State {
             ));
         }
         let mut read =
-            body::custom(format, bytes).map_err(|unreadable| unreadable.as_a(&resource.kind, bytes))?;
+            body::custom(format, bytes).map_err(|unreadable| unreadable.said_of_a(&resource.kind, bytes))?;
         let (said, expected) = (object::text(&read.value, &["apiVersion"]), resource.api_version());
         if said != expected {
             return Err(Failure::bad_request(format!(

@@ -6,9 +6,9 @@ use jiff::SignedDuration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::admit::check_deletion;
 use super::read::Selection;
 use super::{Call, State, shown};
+use crate::admission::{Matter, Operation};
 use crate::body;
 use crate::failure::Failure;
 use crate::kinds::Resource;
@@ -63,6 +63,21 @@ impl Options {
         Ok(options)
     }
 
+    pub(super) fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
+    /// Whether an object is the one that is meant.
+    pub(super) fn expect(&self, resource: &Resource, key: &Key, object: &Value) -> Result<(), Failure> {
+        check(resource, key, object, &self.preconditions)
+    }
+
+    /// The same of whatever the object has become since it was checked.
+    pub(super) fn without_revision(self) -> Self {
+        let preconditions = Preconditions { resource_version: None, ..self.preconditions };
+        Self { preconditions, ..self }
+    }
+
     fn check(&self) -> Result<(), Failure> {
         let mut causes = Vec::new();
         let field = "propagationPolicy";
@@ -84,13 +99,13 @@ impl Options {
 
     /// The finalizers of an object that is deleted so: with the one by which the garbage collector sees to what it
     /// owns, if there is need of one.
-    fn finalizers(&self, object: &Value) -> Vec<String> {
+    fn finalizers(&self, resource: &Resource, object: &Value) -> Vec<String> {
         let has = |finalizer: &str| object::finalizers(object).contains(&finalizer);
         let (orphans, waits) = match (self.orphan_dependents, self.propagation_policy.as_deref()) {
             (Some(orphans), _) => (orphans, false),
             (None, Some(policy)) => (policy == "Orphan", policy == "Foreground"),
             // What the object says itself counts if nothing else is said.
-            (None, None) => (has(ORPHAN), has(FOREGROUND)),
+            (None, None) => (has(ORPHAN) || orphans(resource), has(FOREGROUND)),
         };
         let kept = object::finalizers(object).into_iter().filter(|one| ![ORPHAN, FOREGROUND].contains(one));
         let added = [(orphans, ORPHAN), (waits, FOREGROUND)].into_iter().filter(|(is_added, _)| *is_added);
@@ -102,8 +117,29 @@ impl Options {
         finalizers.into_iter().map(str::to_owned).collect()
     }
 
-    pub(super) fn is_dry_run(&self) -> bool {
-        !self.dry_run.is_empty()
+    /// As an object, the way admission sees it.
+    fn to_value(&self) -> Value {
+        let mut value = json!({ "kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1" });
+        let mut preconditions = json!({});
+        if let Some(uid) = &self.preconditions.uid {
+            preconditions["uid"] = json!(uid);
+        }
+        if let Some(revision) = &self.preconditions.resource_version {
+            preconditions["resourceVersion"] = json!(revision);
+        }
+        let fields = [
+            ("gracePeriodSeconds", self.grace_period_seconds.map(|secs| json!(secs))),
+            ("preconditions", Some(preconditions).filter(|given| *given != json!({}))),
+            ("orphanDependents", self.orphan_dependents.map(|orphan| json!(orphan))),
+            ("propagationPolicy", self.propagation_policy.as_ref().map(|policy| json!(policy))),
+            ("dryRun", Some(json!(self.dry_run)).filter(|_| !self.dry_run.is_empty())),
+        ];
+        for (field, given) in fields {
+            if let Some(given) = given {
+                value[field] = given;
+            }
+        }
+        value
     }
 }
 
@@ -116,6 +152,12 @@ enum Grace {
     /// So many seconds from now, or from when it was first asked for.
     Begins(i64),
     Shortens(i64),
+}
+
+/// What some objects own stays by default, as it did before there was a choice.
+fn orphans(resource: &Resource) -> bool {
+    let kind = (&*resource.group, &*resource.kind);
+    matches!(kind, ("", "ReplicationController") | ("batch", "Job"))
 }
 
 impl State {
@@ -133,15 +175,9 @@ impl State {
         place: &Place,
         options: &Options,
     ) -> Result<(u16, Value), Failure> {
-        check_deletion(place, place.name.as_deref().unwrap_or_default())?;
         let (key, object) = self.existing(place)?;
+        self.admit_deletion(&of_deletion(place, options), &object)?;
         self.delete_one(&place.resource, &key, &object, options).map(|answer| (200, answer))
-    }
-
-    /// Whether the object is the one that is meant.
-    pub(super) fn check_preconditions(&self, place: &Place, options: &Options) -> Result<(), Failure> {
-        let (key, object) = self.existing(place)?;
-        check(&place.resource, &key, &object, &options.preconditions)
     }
 
     pub(super) fn delete_collection(
@@ -160,6 +196,10 @@ impl State {
             .filter(|(_, object)| selection.matches(object))
             .map(|(key, object)| (key.clone(), object))
             .collect();
+        // All are asked for before any is gone.
+        for (_, object) in &meant {
+            self.admit_deletion(&of_deletion(place, &options), object)?;
+        }
         for (key, object) in meant {
             self.delete_one(&place.resource, &key, &object, &options)?;
         }
@@ -182,7 +222,7 @@ impl State {
             return Ok(told(resource, object));
         }
         let mut next = (**object).clone();
-        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(object)));
+        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(resource, object)));
         let is_held = !object::finalizers(&next).is_empty();
         match grace {
             Grace::Begins(secs) => self.mark(&mut next, secs),
@@ -244,7 +284,7 @@ impl State {
         }
         object::set(&mut next, "deletionTimestamp", object::time(self.now()));
         next["status"]["phase"] = json!("Terminating");
-        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(namespace)));
+        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(resource, namespace)));
         if options.is_dry_run() {
             return shown(resource, &next);
         }
@@ -256,7 +296,28 @@ fn list_or_null(list: &[String]) -> Value {
     if list.is_empty() { Value::Null } else { json!(list) }
 }
 
-fn is_namespace(resource: &Resource) -> bool {
+/// How admission is told of a deletion.
+fn of_deletion<'a>(place: &'a Place, options: &Options) -> Matter<'a> {
+    Matter {
+        place,
+        operation: Operation::Delete,
+        kind: None,
+        options: options.to_value(),
+        dry_run: !options.dry_run.is_empty(),
+    }
+}
+
+/// A namespace is marked first, and gone when all that keeps it has let go.
+fn is_kept(resource: &Resource, object: &Value) -> bool {
+    is_namespace(resource) && !(object::is_terminating(object) && is_finalized(object))
+}
+
+/// Nothing keeps a namespace any more.
+pub(super) fn is_finalized(namespace: &Value) -> bool {
+    namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
+}
+
+pub(super) fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.kind == "Namespace"
 }
 

@@ -25,10 +25,12 @@ use serde_json::{Value, json};
 use crate::clock::{Clock, Lots};
 use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
+use crate::metrics;
 use crate::object;
 use crate::rbac::{self, User};
 use crate::request::{Asked, Place, Query, Target, Verb, without_watch};
 use crate::store::{Key, Store};
+use crate::webhook::{Hearing, Services};
 
 use access::Access;
 use custom::{DEFINITIONS, Definitions};
@@ -51,6 +53,9 @@ pub(crate) struct State {
     access: Access,
     clock: Clock,
     lots: Lots,
+    /// The request that is being performed.
+    hearing: Hearing,
+    pub(crate) services: Services,
 }
 
 /// What the API has been asked, with its body read.
@@ -114,6 +119,8 @@ impl Api {
             access: Access::default(),
             clock: Clock::starting(now),
             lots: Lots::new(seed),
+            hearing: Hearing::none(),
+            services: Services::new(),
         };
         state.found();
         Self { state: Arc::new(Mutex::new(state)) }
@@ -126,10 +133,25 @@ impl Api {
 
     /// Writes in the name of a controller of the world's own.
     pub(crate) async fn act(&self, manager: &str, act: Act) -> Result<Value, Failure> {
-        self.state().act(manager, act)
+        let hearing = Hearing::hurried(access::controller(manager));
+        self.hear(hearing, |state| state.act(manager, act.clone())).await.0
     }
 
-    pub(crate) fn call(&self, call: &Call) -> Result<Answer, Failure> {
+    pub(crate) async fn call(&self, call: &Call) -> Result<Answer, Failure> {
+        let (verb, place, query) = match self.begin(call)? {
+            Begun::Answered(answer) => return Ok(answer),
+            Begun::Resource(verb, place, query) => (verb, place, query),
+        };
+        let perform = |state: &mut State| state.perform(verb, &place, &query, call);
+        let (performed, warnings) = self.hear(Hearing::of(call.user.clone()), perform).await;
+        call.warn(warnings.iter().map(String::as_str));
+        let answer =
+            |(code, object)| if code == 204 { Answer::Nothing } else { Answer::Object(code, object) };
+        performed.map(answer)
+    }
+
+    /// Answers what needs no more than a look.
+    fn begin(&self, call: &Call) -> Result<Begun, Failure> {
         let mut query = Query::parse(&call.query)?;
         let (path, is_watch) = without_watch(&call.path);
         query.watch |= is_watch;
@@ -142,11 +164,12 @@ impl Api {
                 return Err(Failure::not_allowed());
             }
             let review = self.state().review(kind, &query, call)?;
-            return Ok(review.map_or(Answer::NoPage, |review| Answer::Object(201, review)));
+            let answer = review.map_or(Answer::NoPage, |review| Answer::Object(201, review));
+            return Ok(Begun::Answered(answer));
         }
         let target = Target::parse(&path, &self.state().kinds)?;
         let mut place = match target {
-            Target::Path(_) => return self.state().path(call),
+            Target::Path(_) => return self.state().path(call).map(Begun::Answered),
             Target::Resource(place) => place,
         };
         if let Some(name) = place.name.take_if(|_| is_watch && place.subresource.is_none()) {
@@ -154,16 +177,21 @@ impl Api {
             query.field_selector = format!("metadata.name={name}");
         }
         let verb = place.verb(&call.method, query.watch)?;
+        if metrics::are(&place.resource) {
+            let measured = self.state().measure(verb, &place, &query, call)?;
+            return Ok(Begun::Answered(Answer::Object(200, measured)));
+        }
         if verb == Verb::Watch {
-            return Events::start(self, &place, &query, call).map(Answer::Events);
+            return Events::start(self, &place, &query, call).map(Answer::Events).map(Begun::Answered);
         }
-        let mut state = self.state();
-        let (code, object) = state.perform(verb, &place, &query, call)?;
-        if place.resource.qualified() == DEFINITIONS && !matches!(verb, Verb::Get | Verb::List) {
-            state.serve_definitions();
-        }
-        Ok(if code == 204 { Answer::Nothing } else { Answer::Object(code, object) })
+        Ok(Begun::Resource(verb, place, query))
     }
+}
+
+/// What a request comes to at first sight.
+enum Begun {
+    Answered(Answer),
+    Resource(Verb, Place, Query),
 }
 
 /// What a question about access asks.
@@ -178,7 +206,7 @@ fn review_of(path: &str) -> Option<&str> {
 
 impl State {
     pub(crate) fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.hearing.at.unwrap_or_else(|| self.clock.now())
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -192,8 +220,12 @@ impl State {
             if let Some(resource) = self.kinds.find("", "v1", "namespaces").cloned() {
                 self.insert(&resource, namespace);
             }
+            // Whoever is told that a cluster is there may make pods in it.
+            if let Some(resource) = self.kinds.find("", "v1", "serviceaccounts").cloned() {
+                self.insert(&resource, json!({"metadata": {"name": "default", "namespace": name}}));
+            }
         }
-        for object in rbac::default_objects() {
+        for object in rbac::default_objects().into_iter().chain(system_classes()) {
             let (api_version, kind) =
                 (object::text(&object, &["apiVersion"]), object::text(&object, &["kind"]));
             if let Some(resource) = self.kinds.find_kind(api_version, kind).cloned() {
@@ -209,10 +241,26 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
-        let is_view = |part: &Subresource| matches!(part, Subresource::Status | Subresource::Finalize);
-        if let Some(part) = place.subresource.filter(|part| !is_view(part)) {
-            return self.perform_part(part, verb, place, query, call);
+        let performed = match place.subresource {
+            None | Some(Subresource::Status) => self.perform_whole(verb, place, query, call),
+            Some(part) => self.perform_part(part, verb, place, query, call),
+        };
+        if performed.is_ok()
+            && place.resource.qualified() == DEFINITIONS
+            && !matches!(verb, Verb::Get | Verb::List)
+        {
+            self.serve_definitions();
         }
+        performed
+    }
+
+    fn perform_whole(
+        &mut self,
+        verb: Verb,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+    ) -> Result<(u16, Value), Failure> {
         match verb {
             Verb::Get => self.get(place, query, call).map(|object| (200, object)),
             Verb::List | Verb::Watch => self.list(place, query, call).map(|list| (200, list)),
@@ -237,6 +285,23 @@ impl State {
             None => Err(Failure::not_found(&place.resource, name)),
         }
     }
+}
+
+/// How important the parts of a cluster are.
+fn system_classes() -> [Value; 2] {
+    let class = |name: &str, value: i64, description: &str| {
+        json!({
+            "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": { "name": name },
+            "value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority",
+        })
+    };
+    let in_the_cluster = "Used for system critical pods that must run in the cluster, but can be moved to another \
+        node if necessary.";
+    let on_the_node = "Used for system critical pods that must not be moved from their current node.";
+    [
+        class("system-cluster-critical", 2_000_000_000, in_the_cluster),
+        class("system-node-critical", 2_000_001_000, on_the_node),
+    ]
 }
 
 /// An object as the version that was asked for shows it.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::delete::Options;
-use super::write::check_uid;
+use super::admit::matter;
 use super::{Call, State};
+use crate::admission::{self, Matter, Operation};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::{Resource, Subresource};
 use crate::object;
@@ -14,6 +14,9 @@ use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 use crate::store::Key;
 use crate::validate;
+
+use super::delete::Options;
+use super::write::check_uid;
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -26,6 +29,7 @@ impl State {
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
         match (part, verb) {
+            (Subresource::Finalize, Verb::Update) => self.update(place, query, call),
             (Subresource::Binding, Verb::Create) => self.bind(place, query, call),
             (Subresource::Eviction, Verb::Create) => self.evict(place, query, call),
             (Subresource::Log, Verb::Get)
@@ -53,26 +57,18 @@ impl State {
         }
         let (key, pod) = self.existing(place)?;
         check_uid(&place.resource, &key, &binding, &pod)?;
-        self.bind_with(place, query, object::text(&binding, &["target", "name"]), &binding["metadata"])
+        self.bind_to(place, query, binding)
     }
 
     pub(super) fn bind_to(
         &mut self,
         place: &Place,
         query: &Query,
-        node: &str,
+        mut binding: Value,
     ) -> Result<(u16, Value), Failure> {
-        self.bind_with(place, query, node, &Value::Null)
-    }
-
-    /// With the annotations that the binding has.
-    fn bind_with(
-        &mut self,
-        place: &Place,
-        query: &Query,
-        node: &str,
-        metadata: &Value,
-    ) -> Result<(u16, Value), Failure> {
+        let matter = Matter { kind: Some(["", "v1", "Binding"]), ..matter(place, query, Operation::Create) };
+        self.admit_part(&matter, &mut binding)?;
+        let node = object::text(&binding, &["target", "name"]);
         let (key, pod) = self.existing(place)?;
         let assigned = object::text(&pod, &["spec", "nodeName"]);
         let is_gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
@@ -91,14 +87,19 @@ impl State {
         }
         let mut new = (*pod).clone();
         new["spec"]["nodeName"] = json!(node);
-        for (annotation, value) in metadata["annotations"].as_object().into_iter().flatten() {
-            new["metadata"]["annotations"][annotation] = value.clone();
+        for (annotation, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
+            object::put(&mut new, &["metadata", "annotations", annotation], value.clone());
         }
+        admission::topology(&self.store, &mut new);
         let scheduled = json!({
             "type": "PodScheduled", "status": "True",
             "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
         });
-        set_condition(&mut new, scheduled);
+        object::set_condition(&mut new, scheduled);
+        // The node that was meant for it is no longer of interest.
+        if let Some(status) = new["status"].as_object_mut() {
+            status.remove("nominatedNodeName");
+        }
         if !query.is_dry_run() {
             self.store.put(key, new);
         }
@@ -106,17 +107,20 @@ impl State {
     }
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let eviction = self.part_of("policy/v1", "Eviction", query, call)?;
+        let mut eviction = self.part_of("policy/v1", "Eviction", query, call)?;
         if place.name.as_deref() != Some(object::name(&eviction)) {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }
+        let matter =
+            Matter { kind: Some(["policy", "v1", "Eviction"]), ..matter(place, query, Operation::Create) };
+        self.admit_part(&matter, &mut eviction)?;
         let (key, pod) = self.existing(place)?;
         let phase = object::text(&pod, &["status", "phase"]);
-        // What does not run yet or any more, or goes already, is nothing that a budget protects.
+        // What does not run, or goes already, is nothing that a budget protects.
         let is_protected =
-            !matches!(phase, "Succeeded" | "Failed" | "Pending") && !object::is_terminating(&pod);
+            !matches!(phase, "Pending" | "Succeeded" | "Failed") && !object::is_terminating(&pod);
         let budget = if is_protected { self.budget_of(&key, &pod)? } else { None };
-        if let Some((budget_key, budget)) = budget.filter(|(_, budget)| !is_free_to_go(&pod, budget)) {
+        if let Some((budget_key, budget)) = budget.filter(|(_, budget)| !spares(budget, &pod)) {
             self.draw(&budget_key, &budget, &key, query)?;
         }
         let mut options =
@@ -125,20 +129,22 @@ impl State {
             options.dry_run.clone_from(&query.dry_run);
         }
         let whole = Place { subresource: None, ..place.clone() };
-        if !options.is_dry_run() {
-            self.check_preconditions(&whole, &options)?;
-            let mut marked = (*pod).clone();
-            let condition = json!({
-                "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
-                "message": "Eviction API: evicting",
-                "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
-            });
-            set_condition(&mut marked, condition);
-            self.store.put(key, marked);
-            // Whoever named a version meant the one before the mark.
-            options.preconditions.resource_version = None;
+        if options.is_dry_run() {
+            self.delete_object(&whole, &options)?;
+            return Ok((201, success(201)));
         }
-        self.delete_object(&whole, &options)?;
+        options.expect(&place.resource, &key, &pod)?;
+        let mut marked = (*pod).clone();
+        let evicted = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+            "lastProbeTime": null, "lastTransitionTime": object::time(self.now()),
+        });
+        object::set_condition(&mut marked, evicted);
+        if marked != *pod {
+            self.store.put(key, marked);
+        }
+        self.delete_object(&whole, &options.without_revision())?;
         Ok((201, success(201)))
     }
 
@@ -179,59 +185,54 @@ impl State {
         }
         let allowed = number("/status/disruptionsAllowed");
         if allowed <= 0 {
-            let (needed, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));
-            let message = if healthy <= needed {
-                format!(
-                    "The disruption budget {} needs {needed} healthy pods and has {healthy} currently",
-                    key.name
-                )
-            } else {
-                format!("The disruption budget {} does not allow evicting pods currently", key.name)
-            };
-            return refuse(message, None);
+            return refuse(refusal(&key.name, budget), None);
         }
-        if query.is_dry_run() {
-            return Ok(());
+        if !query.is_dry_run() {
+            let mut next = budget.clone();
+            next["status"]["disruptionsAllowed"] = json!(allowed - 1);
+            next["status"]["disruptedPods"][&*pod.name] = object::time(self.now());
+            if allowed == 1 {
+                let observed = next["status"]["observedGeneration"].clone();
+                let used_up = json!({
+                    "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
+                    "observedGeneration": observed, "lastTransitionTime": object::time(self.now()),
+                });
+                object::set_condition(&mut next, used_up);
+            }
+            self.store.put(key.clone(), next);
         }
-        let mut next = budget.clone();
-        next["status"]["disruptionsAllowed"] = json!(allowed - 1);
-        next["status"]["disruptedPods"][&*pod.name] = object::time(self.now());
-        if allowed == 1 {
-            let condition = json!({
-                "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods", "message": "",
-                "observedGeneration": number("/metadata/generation"),
-                "lastTransitionTime": object::time(self.now()),
-            });
-            set_condition(&mut next, condition);
-        }
-        self.store.put(key.clone(), next);
         Ok(())
     }
 }
 
-/// Pods that are not ready do not count for their budget, and may go if it says so or has enough without them.
-fn is_free_to_go(pod: &Value, budget: &Value) -> bool {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
-    let is_ready = |condition: &Value| condition["type"] == "Ready" && condition["status"] == "True";
-    if conditions.into_iter().flatten().any(is_ready) {
-        return false;
-    }
-    let number = |field: &str| budget["status"][field].as_i64().unwrap_or(0);
-    let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
-    budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (needed > 0 && healthy >= needed)
+/// Whether a budget lets a pod go that is not healthy, and so counts for nothing: always, if it says so, else while
+/// there is as much health as it wants.
+fn spares(budget: &Value, pod: &Value) -> bool {
+    let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+    let (healthy, needed) = (number("/status/currentHealthy"), number("/status/desiredHealthy"));
+    let always = object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) == "AlwaysAllow";
+    object::condition_status(pod, "Ready") != "True" && (always || healthy >= needed && needed > 0)
 }
 
-/// Sets a condition by its type.
-fn set_condition(object: &mut Value, condition: Value) {
-    let conditions = &mut object["status"]["conditions"];
-    if !conditions.is_array() {
-        *conditions = json!([]);
-    }
-    if let Some(list) = conditions.as_array_mut() {
-        match list.iter_mut().find(|known| known["type"] == condition["type"]) {
-            Some(known) => *known = condition,
-            None => list.push(condition),
+/// Why a budget allows nothing, in the server's words.
+fn refusal(name: &str, budget: &Value) -> String {
+    let number = |path: &str| budget.pointer(path).and_then(Value::as_i64).unwrap_or(0);
+    let (needed, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));
+    let told = object::condition(budget, "DisruptionAllowed")
+        .filter(|condition| condition["status"] == "False")
+        .map(|condition| (object::text(condition, &["reason"]), object::text(condition, &["message"])))
+        .filter(|(_, message)| !message.is_empty());
+    match told {
+        Some(("SyncFailed", why)) => format!(
+            "The disruption budget {name} does not allow evicting pods currently because it failed sync: {why}"
+        ),
+        _ if healthy <= needed => {
+            format!("The disruption budget {name} needs {needed} healthy pods and has {healthy} currently")
         }
+        Some((reason, why)) => {
+            format!("The disruption budget {name} does not allow evicting pods currently ({reason}): {why}")
+        }
+        None => format!("The disruption budget {name} does not allow evicting pods currently"),
     }
 }
 

@@ -10,9 +10,11 @@ use serde_json::{Value, json};
 use super::{Call, State, shown};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::Resource;
+use crate::life::View;
+use crate::metrics;
 use crate::names::{forbidden, not_supported, quoted};
 use crate::object;
-use crate::request::{Place, Query};
+use crate::request::{Place, Query, Verb};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::store::Key;
 use crate::strategy::is_custom;
@@ -260,6 +262,59 @@ impl State {
             // A page of a version has always been of that version.
             ("", Some(asked)) if asked > 0 && query.limit > 0 => Ok((asked, None)),
             _ => Ok((current, None)),
+        }
+    }
+}
+
+/// The metrics of pods and nodes: objects that nobody keeps.
+impl State {
+    pub(super) fn measure(
+        &self,
+        verb: Verb,
+        place: &Place,
+        query: &Query,
+        call: &Call,
+    ) -> Result<Value, Failure> {
+        let (plural, view) = (&*place.resource.plural, View::of(self));
+        let namespace = place.namespace.as_deref().unwrap_or_default();
+        let objects: Vec<Arc<Value>> = match (verb, &place.name) {
+            (Verb::Get, Some(name)) => {
+                let found = metrics::of(&Key::new(plural, namespace, name), view).ok_or_else(|| {
+                    let asked =
+                        if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") };
+                    Failure::not_found(&place.resource, &asked)
+                })?;
+                vec![Arc::new(found)]
+            }
+            (Verb::List, _) => {
+                // They are selected by what is measured.
+                let measured = self.kinds.find("", "v1", plural).unwrap_or(&place.resource);
+                let selection = Selection {
+                    labels: LabelSelector::parse(&query.label_selector)?,
+                    fields: FieldSelector::parse(&query.field_selector, measured, &[])?,
+                };
+                let selected = view.keys(plural, place.namespace.as_deref()).filter(|key| {
+                    let object = view.get(key);
+                    object.is_some_and(|object| selection.matches(&object))
+                });
+                selected.filter_map(|key| metrics::of(key, view)).map(Arc::new).collect()
+            }
+            _ => {
+                return Err(Failure::new(
+                    Reason::MethodNotAllowed,
+                    "the server does not allow this method on the requested resource",
+                ));
+            }
+        };
+        if wants_table(&call.accept) {
+            return self.table(place, query, &objects.iter().collect::<Vec<_>>(), &json!({}));
+        }
+        match (&place.name, objects.first()) {
+            (Some(_), Some(object)) => Ok((**object).clone()),
+            _ => Ok(json!({
+                "kind": format!("{}List", place.resource.kind), "apiVersion": place.resource.api_version(),
+                "metadata": {}, "items": objects.iter().map(|object| self.item(&place.resource, object)).collect::<Vec<_>>(),
+            })),
         }
     }
 }

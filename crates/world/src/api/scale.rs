@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 
+use super::admit::matter;
 use super::bodies::{patch_of, resource_of};
 use super::write::{PatchKind, Writer, check_uid, expect_name, manager};
 use super::{Call, State};
+use crate::admission::{Matter, Operation};
 use crate::crd;
 use crate::failure::{Cause, CauseReason, Failure};
 use crate::kinds::Resource;
@@ -131,6 +133,14 @@ impl State {
             };
             return Err(Failure::invalid(&scale_kind(), &key.name, vec![cause]));
         }
+        let old_scale = paths.scale_of(&old);
+        let mut scale = wanted.clone();
+        let matter =
+            Matter { kind: Some(["autoscaling", "v1", "Scale"]), ..matter(place, query, Operation::Update) };
+        self.admit(&matter, Some(&old_scale), &mut scale)?;
+        self.check_admission(&matter, Some(&old_scale), Some(&scale))?;
+        self.hearing.is_settled = true;
+        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(replicas);
         let mut new = (*old).clone();
         paths.set(&mut new, replicas);
         object::set(&mut new, "resourceVersion", json!(object::revision(wanted)));

@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::admit::{admit_update, note_gates};
+use super::admit::matter;
 use super::bodies::patch_of;
+use super::custom::DEFINITIONS;
 use super::{Call, State, shown};
+use crate::admission::Operation;
+use crate::crd;
 use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::{Resource, Subresource};
@@ -77,14 +81,16 @@ impl State {
             let message = "resourceVersion should not be set on objects to be created";
             return Err(Failure::new(Reason::Unknown, message));
         }
-        self.name(&mut object);
-        self.check_namespace(place, object::name(&object))?;
-        self.admit(place, &mut object)?;
-        self.finish_new(&place.resource, &mut object);
-        self.check_new(&place.resource, &mut object)?;
+        self.check_namespace(place, &object)?;
+        self.complete_new(&place.resource, &mut object);
+        // What admission adds is nobody's.
+        let mut sent = object.clone();
+        self.prepare_new(&place.resource, &mut sent);
         let shape = self.shape(&place.resource);
-        patch::record_update(None, &mut object, manager, self.now(), None, &shape);
-        let key = Self::key(place, object::name(&object));
+        patch::record_update(None, &mut sent, manager, self.now(), None, &shape);
+        let managed = sent.pointer("/metadata/managedFields").cloned().unwrap_or_default();
+        object::set(&mut object, "managedFields", managed);
+        let key = self.admit_new(place, query, &mut object)?;
         if let Some(there) = self.store.get(&key) {
             let mut failure = Failure::already_exists(&place.resource, &key.name);
             if object::is_terminating(&there) {
@@ -93,6 +99,18 @@ impl State {
             return Err(failure);
         }
         Ok((201, self.store_or_show(query, &place.resource, key, object)))
+    }
+
+    /// Has everybody look at a new object who may have something to add or something against it.
+    fn admit_new(&mut self, place: &Place, query: &Query, object: &mut Value) -> Result<Key, Failure> {
+        let matter = matter(place, query, Operation::Create);
+        self.admit(&matter, None, object)?;
+        self.name(object);
+        self.prepare_new(&place.resource, object);
+        self.identify(&place.resource, object);
+        self.check_new(&place.resource, object)?;
+        self.check_admission(&matter, None, Some(object))?;
+        Ok(Self::key(place, object::name(object)))
     }
 
     /// What is wrong with a new object, and the last that the server adds to it.
@@ -117,7 +135,9 @@ impl State {
 
     /// Puts an object of the world's own into it.
     pub(super) fn insert(&mut self, resource: &Resource, mut object: Value) -> Arc<Value> {
-        self.finish_new(resource, &mut object);
+        self.complete_new(resource, &mut object);
+        self.prepare_new(resource, &mut object);
+        self.identify(resource, &mut object);
         let key = Key::new(&resource.qualified(), object::namespace(&object), object::name(&object));
         self.store.put(key, object)
     }
@@ -211,11 +231,9 @@ impl State {
                 check_revision(&object)?;
                 expect_no_uid(place, &object)?;
                 expect_name(place, &object)?;
-                self.check_namespace(place, object::name(&object))?;
-                self.admit(place, &mut object)?;
-                self.finish_new(&place.resource, &mut object);
-                self.check_new(&place.resource, &mut object)?;
-                let key = Self::key(place, object::name(&object));
+                self.check_namespace(place, &object)?;
+                self.complete_new(&place.resource, &mut object);
+                let key = self.admit_new(place, query, &mut object)?;
                 Ok((201, self.store_or_show(query, &place.resource, key, object)))
             }
         }
@@ -248,26 +266,22 @@ impl State {
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
         }
-        strategy::prepare_for_update(resource, place.subresource, old, &mut new);
-        admit_update(resource, place.subresource, &mut new);
-        defaults::complete(resource, &mut new);
-        self.fill_in(resource, &mut new);
-        self.allocate(resource, &mut new, Some(old));
-        self.define(resource, &mut new, Some(&**old))?;
-        keep_what_is_the_servers(old, &mut new);
-        if strategy::has_generation(resource) {
-            let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-            let changed = i64::from(strategy::changes_generation(resource, old, &new));
-            object::set(&mut new, "generation", json!(generation + changed));
-        }
-        object::set(&mut new, "resourceVersion", json!(object::revision(old)));
-        say_kind(resource, &mut new);
         // This is how all managers are forgotten.
         let forgets = new["metadata"]["managedFields"] == json!([{}]);
         if forgets {
             object::set(&mut new, "managedFields", Value::Null);
         }
-        put_in_form(&resource.api_version(), &resource.kind, &mut new);
+        self.finish_changed(place, old, &mut new)?;
+        if let Writer::Update(manager) = writer
+            && !forgets
+        {
+            let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
+            patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
+        }
+        let matter = matter(place, query, Operation::Update);
+        if self.admit(&matter, Some(old), &mut new)? {
+            self.finish_changed(place, old, &mut new)?;
+        }
         let mut causes = if place.subresource == Some(Subresource::Status) {
             names::validate_status_update(resource, &new, old)
         } else {
@@ -278,12 +292,7 @@ impl State {
         if !causes.is_empty() {
             return Err(invalid(resource, &key.name, causes));
         }
-        if let Writer::Update(manager) = writer
-            && !forgets
-        {
-            let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
-            patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
-        }
+        self.check_admission(&matter, Some(old), Some(&new))?;
         if new == **old {
             return Ok((200, shown(resource, old)));
         }
@@ -294,6 +303,26 @@ impl State {
             return Ok((200, shown(resource, &new)));
         }
         Ok((200, self.store_or_show(query, resource, key.clone(), new)))
+    }
+
+    /// What the server makes of a changed object.
+    fn finish_changed(&self, place: &Place, old: &Value, new: &mut Value) -> Result<(), Failure> {
+        let resource = &place.resource;
+        strategy::prepare_for_update(resource, place.subresource, old, new);
+        defaults::complete(resource, new);
+        self.fill_in(resource, new);
+        self.allocate(resource, new, Some(old));
+        self.define(resource, new, Some(old))?;
+        keep_what_is_the_servers(old, new);
+        if strategy::has_generation(resource) {
+            let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+            let changed = i64::from(strategy::changes_generation(resource, old, new));
+            object::set(new, "generation", json!(generation + changed));
+        }
+        object::set(new, "resourceVersion", json!(object::revision(old)));
+        say_kind(resource, new);
+        put_in_form(&resource.api_version(), &resource.kind, new);
+        Ok(())
     }
 
     fn store_or_show(&mut self, query: &Query, resource: &Resource, key: Key, object: Value) -> Value {
@@ -353,14 +382,16 @@ impl State {
     }
 
     /// Objects are made only in namespaces that are there to stay.
-    fn check_namespace(&self, place: &Place, object: &str) -> Result<(), Failure> {
+    fn check_namespace(&self, place: &Place, object: &Value) -> Result<(), Failure> {
         let Some(name) = &place.namespace else { return Ok(()) };
         let Some(resource) = self.kinds.find("", "v1", "namespaces") else { return Ok(()) };
         match self.store.get(&Key::new("namespaces", "", name)) {
             None => Err(Failure::not_found(resource, name)),
             Some(namespace) if object::is_terminating(&namespace) => {
-                let why = format!("unable to create new content in namespace {name} because it is being terminated");
-                let mut failure = Failure::forbidden(&place.resource, object, &why);
+                let why = format!(
+                    "unable to create new content in namespace {name} because it is being terminated"
+                );
+                let mut failure = matter(place, &Query::default(), Operation::Create).refuse(object, &why);
                 failure.details.causes.push(Cause {
                     reason: CauseReason::NamespaceTerminating,
                     field: "metadata.namespace".to_owned(),
@@ -372,25 +403,53 @@ impl State {
         }
     }
 
-    /// What the server adds to every new object.
-    fn finish_new(&mut self, resource: &Resource, object: &mut Value) {
+    /// What is read into every new object, as it comes in.
+    fn complete_new(&self, resource: &Resource, object: &mut Value) {
         say_kind(resource, object);
-        let (uid, now) = (self.lots.uid(), self.now());
-        object::set(object, "uid", json!(uid));
-        object::set(object, "creationTimestamp", object::time(now));
-        strategy::prepare_for_create(resource, object);
-        note_gates(resource, object, now);
         defaults::complete(resource, object);
+        if resource.qualified() == DEFINITIONS {
+            crd::default(object);
+        }
         self.fill_in(resource, object);
-        self.allocate(resource, object, None);
         object::tidy_metadata(object);
+        for field in
+            ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"]
+        {
+            object::set(object, field, Value::Null);
+        }
+    }
+
+    /// What the server makes of a new object.
+    fn prepare_new(&self, resource: &Resource, object: &mut Value) {
+        strategy::prepare_for_create(resource, object);
+        note_gates(resource, object, self.now());
+        self.fill_in(resource, object);
         if strategy::has_generation(resource) {
             object::set(object, "generation", json!(1));
         }
-        for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
-            object::set(object, field, Value::Null);
-        }
         put_in_form(&resource.api_version(), &resource.kind, object);
+    }
+
+    /// From here on it is that object and no other.
+    fn identify(&mut self, resource: &Resource, object: &mut Value) {
+        say_kind(resource, object);
+        self.allocate(resource, object, None);
+        let (uid, now) = (self.lots.uid(), self.now());
+        object::set(object, "uid", json!(uid));
+        object::set(object, "creationTimestamp", object::time(now));
+        strategy::finish_new(resource, object);
+    }
+}
+
+/// A pod that waits for its gates says so.
+fn note_gates(resource: &Resource, pod: &mut Value, now: Timestamp) {
+    let is_gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    if resource.qualified() == "pods" && is_gated {
+        pod["status"]["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": object::time(now),
+        }]);
     }
 }
 

@@ -6,6 +6,8 @@ mod time;
 mod typed;
 mod yaml;
 
+use std::fmt::Write;
+
 use serde_json::{Value, json};
 
 use crate::failure::{Cause, CauseReason, Failure, Reason};
@@ -91,7 +93,7 @@ impl Unreadable {
     }
 
     /// As said of an object that was to be of a kind.
-    pub(crate) fn as_a(self, kind: &str, body: &[u8]) -> Failure {
+    pub(crate) fn said_of_a(self, kind: &str, body: &[u8]) -> Failure {
         Failure::bad_request(match self.named {
             Some((named, version)) => {
                 format!("{named} in version {version:?} cannot be handled as a {kind}: {}", self.why)
@@ -112,7 +114,11 @@ fn summary(body: &[u8]) -> String {
     let shown = match shown {
         [] => "<empty>".to_owned(),
         [b'{', ..] => String::from_utf8_lossy(shown).into_owned(),
-        _ => shown.iter().map(|byte| format!("{byte:02x}")).collect(),
+        _ => shown.iter().fold(String::new(), |mut text, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{byte:02x}");
+            text
+        }),
     };
     if rest.is_empty() { shown } else { format!("{shown} ...") }
 }

@@ -66,7 +66,7 @@ mod tests {
         }
         for text in ["2026-01-01T00:00:00Z", "2026-01-01T01:00:00+01:00", "2026-01-01T00:00:00.5Z"] {
             let expected: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap_or_default();
-            assert_eq!(parse(text, layout).map(|at| at.as_second()), Ok(expected.as_second()), "{text}");
+            assert_eq!(parse(text, layout).map(Timestamp::as_second), Ok(expected.as_second()), "{text}");
         }
     }
 }

@@ -136,7 +136,7 @@ impl Reader {
                 self.value(of, json, slot)?;
             }
             (Type::Map { .. } | Type::List(_), json) => {
-                self.many(type_, json, slot, &TABLE.go_text(type_))?
+                self.many(type_, json, slot, &TABLE.go_text(type_))?;
             }
             (Type::Message(index), Json::Object(_) | Json::Null) => {
                 if let Some(message) = TABLE.message(*index) {

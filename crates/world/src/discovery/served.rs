@@ -180,10 +180,10 @@ fn stored(resource: &Resource) -> Served {
 fn of_subresource(resource: &Resource, subresource: Subresource) -> ServedSubresource {
     let (kind, verbs) = match subresource {
         Subresource::Status => (Gvk::new(&resource.group, &resource.version, &resource.kind), CHANGE),
+        Subresource::Finalize => (Gvk::new(&resource.group, &resource.version, &resource.kind), UPDATE),
         Subresource::Scale => (Gvk::new("autoscaling", "v1", "Scale"), CHANGE),
         Subresource::Eviction => (Gvk::new("policy", "v1", "Eviction"), CREATE),
         Subresource::Binding => (Gvk::new("", "v1", "Binding"), CREATE),
-        Subresource::Finalize => (Gvk::new("", "v1", "Namespace"), UPDATE),
         Subresource::Log => (Gvk::new("", "v1", "Pod"), GET),
         Subresource::Exec => (Gvk::new("", "v1", "PodExecOptions"), CONNECT),
         Subresource::Attach => (Gvk::new("", "v1", "PodAttachOptions"), CONNECT),

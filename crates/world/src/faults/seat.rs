@@ -99,7 +99,7 @@ pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Res
         let then = format!("resourceVersion={}&resourceVersionMatch=Exact", frozen.revision);
         call.query = [&*call.query, &*then].join("&");
     }
-    let mut answered = api.call(&call);
+    let mut answered = api.call(&call).await;
     if let Some((_, deed)) = &asked {
         for harm in faults.strike(client, Side::After, deed) {
             suffer(served, client, harm).await?;

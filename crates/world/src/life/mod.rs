@@ -4,7 +4,29 @@
 //! what to write. The loop is one task that takes one object at a time, controllers in their order and objects in
 //! the order in which they came up, so that the same world lives the same life.
 
+mod accounts;
+mod budgets;
+mod cronjobs;
+mod daemonsets;
+mod deployments;
+mod expiry;
+mod garbage;
+mod history;
+mod jobs;
+mod kubelet;
+mod machines;
+mod namespaces;
+mod nodes;
+mod owned;
+mod podgc;
+mod pods;
+mod protection;
+mod replicasets;
 mod report;
+mod roles;
+mod scheduler;
+mod statefulsets;
+mod taints;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,6 +38,8 @@ use tokio::time::sleep_until;
 use crate::api::{Act, Api};
 use crate::store::{Change, Key};
 
+pub use kubelet::Kubelets;
+pub(crate) use kubelet::amounts;
 pub(crate) use report::{Report, Severity};
 pub(crate) use view::View;
 
@@ -28,6 +52,11 @@ pub(crate) trait Controller: fmt::Debug + Send {
 
     /// Which objects a change gives reason to look at.
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key>;
+
+    /// Which objects something outside of the cluster gives reason to look at.
+    fn stir(&mut self, _: View<'_>) -> Vec<Key> {
+        Vec::new()
+    }
 
     /// What to do about one object, which may be gone by now. Decides by what is there, not by what has happened.
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision;
@@ -58,9 +87,49 @@ impl Decision {
     }
 }
 
-/// Every controller of a cluster, in the order in which they get to work.
-pub(crate) fn controllers() -> Vec<Box<dyn Controller>> {
-    Vec::new()
+/// Every controller of a cluster, in the order in which they get to work: those that others wait for come first, so
+/// that the others look once at all that has come of it.
+pub(crate) fn controllers(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
+    let scheduler: Box<dyn Controller> = Box::new(scheduler::Scheduler::new());
+    let all = [on_nodes(kubelets), housekeeping(), workloads(), vec![scheduler]];
+    all.into_iter().flatten().collect()
+}
+
+/// Those that see to nodes and to what runs on them.
+fn on_nodes(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(kubelet::Kubelet::new(kubelets)),
+        Box::new(nodes::NodeLifecycle::default()),
+        Box::new(machines::MachineLifecycle::new(kubelets)),
+        Box::new(taints::TaintEviction::default()),
+        Box::new(podgc::PodCollector::default()),
+        Box::new(budgets::Budgets::default()),
+    ]
+}
+
+/// Those that tidy up.
+fn housekeeping() -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(namespaces::Namespaces),
+        Box::new(accounts::Accounts),
+        Box::new(accounts::Certificates),
+        Box::new(roles::Roles),
+        Box::new(protection::Protection),
+        Box::new(garbage::Garbage),
+        Box::new(expiry::Expiry),
+    ]
+}
+
+/// Those that make pods.
+fn workloads() -> Vec<Box<dyn Controller>> {
+    vec![
+        Box::new(replicasets::ReplicaSets::new()),
+        Box::new(statefulsets::StatefulSets::new()),
+        Box::new(daemonsets::DaemonSets::new()),
+        Box::new(jobs::Jobs::new()),
+        Box::new(cronjobs::CronJobs),
+        Box::new(deployments::Deployments::new()),
+    ]
 }
 
 /// How long to wait before trying again what failed; twice as long each time, up to the most.
@@ -157,6 +226,11 @@ impl Life {
                 }
             }
         }
+        for worker in &mut self.workers {
+            for key in worker.controller.stir(view) {
+                worker.push(key);
+            }
+        }
         for (worker, key) in self.alarms.take_due(view.now()) {
             if let Some(worker) = self.workers.get_mut(worker) {
                 worker.push(key);
@@ -229,4 +303,8 @@ impl Alarms {
 }
 
 #[cfg(test)]
+mod lab;
+#[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod workload_tests;

@@ -72,6 +72,11 @@ impl<'a> View<'a> {
             .collect()
     }
 
+    /// The keys of the pods that are bound to a node.
+    pub(crate) fn keys_on(self, node: &str) -> impl Iterator<Item = &'a Key> {
+        self.store.bound_to(node)
+    }
+
     /// The pods that are bound to a node.
     pub(crate) fn pods_on(self, node: &str) -> Vec<Arc<Value>> {
         self.store.bound_to(node).filter_map(|key| self.store.get(key)).collect()

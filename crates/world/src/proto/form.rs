@@ -33,11 +33,7 @@ pub(crate) fn put_in_form(api_version: &str, kind: &str, object: &mut Value) {
 fn shape(type_: &Type, value: &mut Value) {
     match type_ {
         Type::Named { of, .. } => shape(of, value),
-        Type::Pointer(of) => {
-            if !value.is_null() {
-                shape(of, value);
-            }
-        }
+        Type::Pointer(of) if !value.is_null() => shape(of, value),
         Type::List(of) => {
             for item in value.as_array_mut().into_iter().flatten() {
                 shape(of, item);

@@ -12,7 +12,7 @@ mod format;
 mod lists;
 mod parse;
 mod paths;
-mod rules;
+pub(crate) mod rules;
 pub(crate) mod said;
 #[cfg(test)]
 mod tests;

@@ -247,15 +247,23 @@ impl Walk<'_> {
 
 /// Why a rule could not be tried, in the words of CEL in Go.
 fn failed(error: &ExecutionError, rule: &str) -> String {
-    let why = match error {
+    match in_go(error) {
+        why if why == NO_OVERLOAD => format!(
+            "'{why}': call arguments did not match a supported operator, function or macro signature for rule: {rule}"
+        ),
+        why => format!("{why} evaluating rule: {rule}"),
+    }
+}
+
+const NO_OVERLOAD: &str = "no such overload";
+
+/// What went wrong, in the words of CEL in Go.
+pub(crate) fn in_go(error: &ExecutionError) -> String {
+    match error {
         ExecutionError::NoSuchOverload
         | ExecutionError::UnsupportedBinaryOperator(..)
         | ExecutionError::UnsupportedUnaryOperator(..)
-        | ExecutionError::ValuesNotComparable(..) => {
-            return format!(
-                "'no such overload': call arguments did not match a supported operator, function or macro signature for rule: {rule}"
-            );
-        }
+        | ExecutionError::ValuesNotComparable(..) => NO_OVERLOAD.to_owned(),
         ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
         ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
         ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
@@ -263,8 +271,7 @@ fn failed(error: &ExecutionError, rule: &str) -> String {
         ExecutionError::IndexOutOfBounds(Cel::Int(index)) => format!("index out of bounds: {index}"),
         ExecutionError::FunctionError { message, .. } => message.clone(),
         other => other.to_string(),
-    };
-    format!("{why} evaluating rule: {rule}")
+    }
 }
 
 /// The value as rules see it.

@@ -1,0 +1,138 @@
+//! DaemonSets: one pod on each node that may have one.
+
+mod eligible;
+mod plan;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::history::{self, Book};
+use super::owned::{MANAGER, Orphans, Pace, Steps, key_of, owners_of};
+use super::pods::{self, set_label};
+use super::{Controller, Decision, Severity, View};
+use crate::object;
+use crate::store::{Change, Key};
+
+use eligible::{Verdict, pinned_node, pod_for, verdict};
+use plan::{Seen, plan};
+
+const RESOURCE: &str = "daemonsets.apps";
+const COMPONENT: &str = "daemonset-controller";
+/// Both the revisions and the pods of one carry its hash there.
+const REVISION: &str = "controller-revision-hash";
+const GENERATION: &str = "pod-template-generation";
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+const BOOK: Book = Book { hash_label: REVISION };
+
+#[derive(Debug)]
+pub(crate) struct DaemonSets {
+    orphans: Orphans,
+    pace: Pace,
+}
+
+impl DaemonSets {
+    pub(crate) fn new() -> Self {
+        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
+    }
+}
+
+impl Controller for DaemonSets {
+    fn name(&self) -> &'static str {
+        MANAGER
+    }
+
+    fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
+        match &*change.key.resource {
+            RESOURCE => vec![change.key.clone()],
+            history::RESOURCE => owners_of(change, "apps/v1", "DaemonSet", RESOURCE),
+            "pods" => {
+                let mut keys = owners_of(change, "apps/v1", "DaemonSet", RESOURCE);
+                if self.orphans.note(change) {
+                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
+                }
+                keys
+            }
+            // A node's heartbeat says nothing of which pods it may have.
+            "nodes" if is_other_node(change) => {
+                view.list(RESOURCE, None).map(|set| key_of(RESOURCE, &set)).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
+        let Some(set) = view.get(key) else {
+            self.pace.forget(key);
+            return Decision::none();
+        };
+        if let Some(at) = self.pace.hold(key, &set, view) {
+            return Decision::again(at);
+        }
+        let mut steps = Steps::of(set.clone(), COMPONENT, view);
+        let pods = self.orphans.claim(&mut steps, |_| true);
+        let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
+        let hash = pods::label(&history.latest, REVISION).to_owned();
+        let template = pod_for(&set, "");
+        let nodes: BTreeMap<String, Verdict> = view
+            .list("nodes", None)
+            .map(|node| (object::name(&node).to_owned(), verdict(&template, &node)))
+            .collect();
+        let plan = plan(&set, &nodes, &by_node(&pods), &Seen { hash: &hash, now: view.now() });
+        if !object::is_terminating(&set) {
+            history.write(&mut steps);
+            for node in &plan.create {
+                let mut pod = pod_for(&set, node);
+                set_label(&mut pod, REVISION, &hash);
+                let generation = pods::annotation(&set, TEMPLATE_GENERATION);
+                if !generation.is_empty() {
+                    set_label(&mut pod, GENERATION, generation);
+                }
+                steps.create_pod(pod);
+            }
+            for (pod, node) in &plan.found_dead {
+                let (word, reason, done) = match pods::phase(pod) {
+                    "Failed" => ("failed", "FailedDaemonPod", "kill"),
+                    _ => ("succeeded", "SucceededDaemonPod", "delete"),
+                };
+                let severity = if word == "failed" { Severity::Warning } else { Severity::Normal };
+                let (namespace, name) = (object::namespace(pod), object::name(pod));
+                let message = format!(
+                    "Found {word} daemon pod {namespace}/{name} on node {node}, will try to {done} it"
+                );
+                steps.tell(severity, reason, message);
+            }
+            for pod in &plan.delete {
+                steps.delete_pod(pod);
+            }
+            let in_use: BTreeSet<&str> = pods.iter().map(|pod| pods::label(pod, REVISION)).collect();
+            history.forget(&mut steps, |revision| in_use.contains(pods::label(revision, REVISION)));
+        }
+        steps.set_status(RESOURCE, plan.status);
+        steps.look_again(plan.again);
+        steps.done()
+    }
+}
+
+/// Whether more has changed about a node than how it is doing.
+fn is_other_node(change: &Change) -> bool {
+    let (Some(before), Some(after)) = (&change.before, &change.after) else { return true };
+    let said = |node: &Value| (node["spec"].clone(), node["metadata"]["labels"].clone());
+    said(before) != said(after)
+}
+
+/// The pods of each node: where they run, or where they are to run.
+fn by_node(pods: &[Arc<Value>]) -> BTreeMap<String, Vec<Arc<Value>>> {
+    let mut nodes: BTreeMap<String, Vec<Arc<Value>>> = BTreeMap::new();
+    for pod in pods {
+        let is_over = object::is_terminating(pod) && pods::is_done(pod);
+        if !is_over {
+            nodes.entry(pinned_node(pod).to_owned()).or_default().push(pod.clone());
+        }
+    }
+    for pods in nodes.values_mut() {
+        pods.sort_by_key(|pod| (pods::created(pod), object::name(pod).to_owned()));
+    }
+    nodes
+}

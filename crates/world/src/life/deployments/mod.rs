@@ -1,0 +1,186 @@
+//! Deployments: a ReplicaSet for each template they have had, and rollouts from one to the next.
+
+mod conditions;
+mod fleet;
+mod rollout;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::owned::{MANAGER, Orphans, Steps, owners_of};
+use super::pods;
+use super::replicasets::RESOURCE as SETS;
+use super::{Controller, Decision, Severity, View};
+use crate::api::{Act, Propagation};
+use crate::object;
+use crate::store::{Change, Key};
+
+use fleet::{Fleet, Set};
+use rollout::Step;
+
+const RESOURCE: &str = "deployments.apps";
+const COMPONENT: &str = "deployment-controller";
+
+#[derive(Debug)]
+pub(crate) struct Deployments {
+    orphans: Orphans,
+}
+
+impl Deployments {
+    pub(crate) fn new() -> Self {
+        Self { orphans: Orphans::of(SETS) }
+    }
+}
+
+impl Controller for Deployments {
+    fn name(&self) -> &'static str {
+        MANAGER
+    }
+
+    fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
+        match &*change.key.resource {
+            RESOURCE => vec![change.key.clone()],
+            SETS => {
+                let mut keys = owners_of(change, "apps/v1", "Deployment", RESOURCE);
+                if self.orphans.note(change) {
+                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
+                }
+                keys
+            }
+            // Who stops all before starting any waits for the last one to be gone.
+            "pods" if change.after.is_none() => owners_of(change, "apps/v1", "ReplicaSet", SETS)
+                .iter()
+                .filter_map(|set| view.get(set))
+                .filter_map(|set| {
+                    let owner = object::controller(&set).filter(|owner| owner.kind == "Deployment")?;
+                    Some(Key::new(RESOURCE, object::namespace(&set), owner.name))
+                })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
+        let Some(deployment) = view.get(key) else { return Decision::none() };
+        let mut steps = Steps::of(deployment.clone(), COMPONENT, view);
+        let sets = self.orphans.claim(&mut steps, |_| true);
+        let plan = plan(
+            &deployment,
+            &sets,
+            |name| view.get(&Key::new(SETS, &key.namespace, name)).is_some(),
+            |sets| sets.iter().any(|set| has_running(&view.controlled("pods", &set.object))),
+            view.now(),
+        );
+        for set in plan.fleet.all() {
+            match &set.before {
+                None => steps.act(Act::Create(SETS, set.object.clone())),
+                Some(before) if **before != set.object => steps.act(Act::Update(SETS, set.object.clone())),
+                Some(_) => {}
+            }
+        }
+        for set in &plan.forget {
+            steps.delete(SETS, set, Propagation::Background);
+        }
+        for message in plan.fleet.said {
+            steps.tell(Severity::Normal, "ScalingReplicaSet", message);
+        }
+        if plan.fleet.deployment != *deployment {
+            // Its revision is an annotation, which the status takes along.
+            steps.act(Act::UpdateStatus(RESOURCE, plan.fleet.deployment));
+        }
+        steps.look_again(plan.again);
+        steps.done()
+    }
+}
+
+fn has_running(pods: &[Arc<Value>]) -> bool {
+    pods.iter().any(|pod| !pods::is_done(pod))
+}
+
+#[derive(Debug)]
+struct Plan {
+    fleet: Fleet,
+    /// The sets that are not remembered any longer.
+    forget: Vec<Arc<Value>>,
+    again: Option<Timestamp>,
+}
+
+/// How far the status says how the rollout is getting on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Counts,
+    Progress,
+}
+
+/// `is_taken` is whether a set of that name is there; `run` whether any pod of the sets runs.
+fn plan(
+    deployment: &Value,
+    sets: &[Arc<Value>],
+    is_taken: impl Fn(&str) -> bool,
+    run: impl Fn(&[Set]) -> bool,
+    now: Timestamp,
+) -> Plan {
+    let mut fleet = Fleet::of(deployment.clone(), sets);
+    let told = change(&mut fleet, is_taken, run, now);
+    let mut status = conditions::status(&fleet, &object::time(now));
+    let mut plan = Plan { fleet, forget: Vec::new(), again: None };
+    if told == Told::Progress {
+        conditions::judge_progress(&plan.fleet, &mut status, now);
+        plan.again = conditions::next_deadline(deployment, &status, now);
+    }
+    let may_forget = match told {
+        Told::Progress => conditions::is_complete(deployment, &deployment["status"]),
+        Told::Counts => deployment["spec"]["paused"] == true,
+    };
+    if may_forget && !object::is_terminating(deployment) {
+        plan.forget = plan.fleet.forgotten();
+    }
+    plan.fleet.deployment["status"] = status;
+    plan
+}
+
+fn change(
+    fleet: &mut Fleet,
+    is_taken: impl Fn(&str) -> bool,
+    run: impl Fn(&[Set]) -> bool,
+    now: Timestamp,
+) -> Told {
+    let at = object::time(now);
+    if object::is_terminating(&fleet.deployment) {
+        return Told::Counts;
+    }
+    conditions::tell_pause(&mut fleet.deployment, &at);
+    fleet.sync_revision(&at);
+    if fleet.deployment["spec"]["paused"] == true || rollout::is_resized(fleet) {
+        rollout::scale(fleet);
+        return Told::Counts;
+    }
+    if fleet.is_rolling() {
+        if fleet.new.is_none() {
+            make(fleet, is_taken, &at);
+        } else {
+            rollout::roll(fleet);
+        }
+    } else if rollout::stop_old(fleet) == Step::Stayed {
+        let old_remain = fleet.old.iter().any(|set| set.counted("replicas") > 0) || run(&fleet.old);
+        match &fleet.new {
+            _ if old_remain => {}
+            None => make(fleet, is_taken, &at),
+            Some(_) => fleet.fill_new(),
+        }
+    }
+    Told::Progress
+}
+
+fn make(fleet: &mut Fleet, is_taken: impl Fn(&str) -> bool, at: &Value) {
+    if is_taken(&fleet.next_name()) {
+        fleet.count_collision();
+    } else {
+        fleet.make_new(at);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Jobs: pods that run to their end, as often as it takes.
+
+mod indexes;
+mod plan;
+mod pod;
+mod progress;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
+use super::pods;
+use super::{Controller, Decision, View};
+use crate::api::{Act, Propagation};
+use crate::object;
+use crate::store::{Change, Key};
+
+use plan::plan;
+
+pub(crate) const RESOURCE: &str = "jobs.batch";
+const COMPONENT: &str = "job-controller";
+
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    orphans: Orphans,
+    pace: Pace,
+}
+
+impl Jobs {
+    pub(crate) fn new() -> Self {
+        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
+    }
+}
+
+impl Controller for Jobs {
+    fn name(&self) -> &'static str {
+        MANAGER
+    }
+
+    fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
+        match &*change.key.resource {
+            RESOURCE => {
+                let mut keys = vec![change.key.clone()];
+                if let (Some(gone), None) = (&change.before, &change.after) {
+                    let left = view.dependents(object::uid(gone)).filter(|key| *key.resource == *"pods");
+                    keys.extend(left.cloned());
+                }
+                keys
+            }
+            "pods" => {
+                let mut keys = owners_of(change, "batch/v1", "Job", RESOURCE);
+                if self.orphans.note(change) {
+                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
+                }
+                if change.after.as_ref().is_some_and(|pod| is_left_behind(pod, view)) {
+                    keys.push(change.key.clone());
+                }
+                keys
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
+        let Some(object) = view.get(key) else {
+            self.pace.forget(key);
+            return Decision::none();
+        };
+        if *key.resource == *"pods" {
+            if is_left_behind(&object, view) {
+                return Decision::act(Act::Update("pods", pod::untracked(&object)));
+            }
+            return Decision::none();
+        }
+        let job = object;
+        if let Some(at) = self.pace.hold(key, &job, view) {
+            return Decision::again(at);
+        }
+        let mut steps = Steps::of(job.clone(), COMPONENT, view);
+        if let Some(at) = end_of_life(&job) {
+            if at > view.now() {
+                steps.look_again(Some(at));
+            } else {
+                steps.delete(RESOURCE, &job, Propagation::Foreground);
+                return steps.done();
+            }
+        }
+        let pods = self.orphans.claim(&mut steps, |_| true);
+        let plan = plan(&job, &pods, view.now());
+        for index in plan.create {
+            steps.create_pod(pod::new(&job, index));
+        }
+        for pod in &plan.delete {
+            steps.delete_pod(pod);
+        }
+        for pod in &plan.drop {
+            // It is not to be counted: nothing has come of it.
+            if pod::is_tracked(pod) {
+                steps.act(Act::Update("pods", pod::untracked(pod)));
+            }
+            steps.delete_pod(pod);
+        }
+        steps.set_status(RESOURCE, plan.status);
+        // Only once it is on record how a pod ended may the pod go.
+        for pod in &plan.counted {
+            steps.act(Act::Update("pods", pod::untracked(pod)));
+        }
+        for (severity, reason, message) in plan.told {
+            steps.tell(severity, reason, message);
+        }
+        steps.look_again(plan.again);
+        steps.done()
+    }
+}
+
+/// A pod that still waits to be counted by a job that is no longer there.
+fn is_left_behind(pod: &Value, view: View<'_>) -> bool {
+    if !pod::is_tracked(pod) {
+        return false;
+    }
+    let Some(owner) = object::controller(pod).filter(|owner| owner.kind == "Job") else { return true };
+    let job = view.get(&Key::new(RESOURCE, object::namespace(pod), owner.name));
+    job.is_none_or(|job| object::uid(&job) != owner.uid)
+}
+
+/// When a job that has ended is to be deleted.
+fn end_of_life(job: &Value) -> Option<Timestamp> {
+    let secs = job["spec"]["ttlSecondsAfterFinished"].as_i64()?;
+    if object::is_terminating(job) {
+        return None;
+    }
+    let ends = ["Complete", "Failed"].into_iter().filter(|kind| pods::has_condition(job, kind));
+    let mut ends = ends.filter_map(|kind| pods::condition(job, kind));
+    let ended = pods::time(&ends.next()?["lastTransitionTime"])?;
+    Some(pods::after_secs(ended, secs))
+}

@@ -1,0 +1,140 @@
+//! StatefulSets: pods with names and claims of their own, made, updated and deleted in order.
+
+mod member;
+mod plan;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::history::{self, Book, History};
+use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
+use super::pods::number;
+use super::{Controller, Decision, Severity, View};
+use crate::api::Act;
+use crate::object;
+use crate::store::{Change, Key};
+
+use member::{Claim, Member};
+use plan::plan;
+
+const RESOURCE: &str = "statefulsets.apps";
+const CLAIMS: &str = "persistentvolumeclaims";
+const COMPONENT: &str = "statefulset-controller";
+const BOOK: Book = Book { hash_label: "controller.kubernetes.io/hash" };
+
+#[derive(Debug)]
+pub(crate) struct StatefulSets {
+    orphans: Orphans,
+    pace: Pace,
+}
+
+impl StatefulSets {
+    pub(crate) fn new() -> Self {
+        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
+    }
+}
+
+impl Controller for StatefulSets {
+    fn name(&self) -> &'static str {
+        MANAGER
+    }
+
+    fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
+        match &*change.key.resource {
+            RESOURCE => vec![change.key.clone()],
+            history::RESOURCE => owners_of(change, "apps/v1", "StatefulSet", RESOURCE),
+            "pods" => {
+                let mut keys = owners_of(change, "apps/v1", "StatefulSet", RESOURCE);
+                if self.orphans.note(change) {
+                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
+                }
+                keys
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
+        let Some(set) = view.get(key) else {
+            self.pace.forget(key);
+            return Decision::none();
+        };
+        if let Some(at) = self.pace.hold(key, &set, view) {
+            return Decision::again(at);
+        }
+        let mut steps = Steps::of(set.clone(), COMPONENT, view);
+        let pods = self.orphans.claim(&mut steps, |pod| member::ordinal(&set, pod).is_some());
+        let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
+        let plan = plan(&set, &history, &pods, view.now());
+        if !object::is_terminating(&set) {
+            history.write(&mut steps);
+            for ordinal in &plan.create {
+                let member = Member::of(&set, *ordinal);
+                create(&mut steps, &member, &plan.template_of(*ordinal, &set, &history));
+            }
+            keep_claims(&mut steps, &set, &pods);
+            for pod in &plan.delete {
+                let message = format!(
+                    "Delete Pod {} in StatefulSet {} successful",
+                    object::name(pod),
+                    object::name(&set)
+                );
+                steps.act(Act::delete("pods", pod));
+                steps.tell(Severity::Normal, "SuccessfulDelete", message);
+            }
+            forget(&mut steps, &history, &plan.status, &pods);
+        }
+        steps.set_status(RESOURCE, plan.status);
+        steps.look_again(plan.again);
+        steps.done()
+    }
+}
+
+/// A pod, and before it the claims that it needs.
+fn create(steps: &mut Steps<'_>, member: &Member<'_>, (template, revision): &(Value, String)) {
+    let set = object::name(member.set).to_owned();
+    let pod = member.pod(template, revision);
+    let name = object::name(&pod).to_owned();
+    for claim in member.claims() {
+        let key = Key::new(CLAIMS, object::namespace(member.set), &claim.name);
+        if steps.view.get(&key).is_none() {
+            steps.act(Act::Create(CLAIMS, claim.object(member.set)));
+            let message = format!("Create Claim {} Pod {name} in StatefulSet {set} success", claim.name);
+            steps.tell(Severity::Normal, "SuccessfulCreate", message);
+        }
+    }
+    steps.act(Act::Create("pods", pod));
+    let message = format!("Create Pod {name} in StatefulSet {set} successful");
+    steps.tell(Severity::Normal, "SuccessfulCreate", message);
+}
+
+/// Claims go with whom the set says that they go with.
+fn keep_claims(steps: &mut Steps<'_>, set: &Arc<Value>, pods: &[Arc<Value>]) {
+    for pod in pods {
+        let Some(ordinal) = member::ordinal(set, pod) else { continue };
+        for Claim { name, .. } in Member::of(set, ordinal).claims() {
+            let claim = steps.view.get(&Key::new(CLAIMS, object::namespace(set), &name));
+            if let Some(kept) = claim.and_then(|claim| member::kept_claim(set, pod, ordinal, &claim)) {
+                steps.act(Act::Update(CLAIMS, kept));
+            }
+        }
+    }
+}
+
+fn forget(steps: &mut Steps<'_>, history: &History, status: &Value, pods: &[Arc<Value>]) {
+    history.forget(steps, |revision| {
+        let name = object::name(revision);
+        status["currentRevision"] == name || pods.iter().any(|pod| member::revision(pod) == name)
+    });
+}
+
+/// The first ordinal, and how many there are to be.
+fn range(set: &Value) -> std::ops::Range<i64> {
+    let start = number(set, "/spec/ordinals/start");
+    start..start.saturating_add(number(set, "/spec/replicas"))
+}
+
+fn is_parallel(set: &Value) -> bool {
+    set["spec"]["podManagementPolicy"] == json!("Parallel")
+}

@@ -5,6 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Resource;
+use crate::object;
 
 /// Completes a built-in object. Custom resources have their defaults in their schemas.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {
@@ -38,6 +39,11 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             }
         }),
         ("", "Secret") => secret(object),
+        ("", "Namespace") => {
+            let name = object::name(object).to_owned();
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
+        }
+        ("", "Node") => node(object),
         ("", "PersistentVolumeClaim") => at(object, "spec", claim),
         ("", "PersistentVolume") => at(object, "spec", |spec| {
             unless_set(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
@@ -58,6 +64,14 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
                 at(job_template, "spec", |spec| at(spec, "template", template));
             });
         }),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            at(object, "roleRef", |of| unless_given(of, "apiGroup", "rbac.authorization.k8s.io"));
+            each(object, "subjects", |subject| {
+                if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
+                    unless_given(subject, "apiGroup", "rbac.authorization.k8s.io");
+                }
+            });
+        }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             if let Some(fields) = object.as_object_mut() {
                 // No rules are not the same as a list without any.
@@ -105,6 +119,42 @@ fn unless_set(object: &mut Value, field: &str, value: Value) {
             *known = value;
         }
     }
+}
+
+fn unless_given(object: &mut Value, field: &str, value: &str) {
+    if object[field].as_str().unwrap_or_default().is_empty() {
+        object[field] = json!(value);
+    }
+}
+
+fn node(node: &mut Value) {
+    at(node, "spec", |spec| {
+        // The one network that older clients know is the first of those that newer ones do.
+        let first = spec["podCIDRs"][0].clone();
+        match spec["podCIDR"].as_str().map(str::to_owned) {
+            Some(network) if !network.is_empty() && first != json!(network) => {
+                spec["podCIDRs"] = json!([network]);
+            }
+            None if !first.is_null() => spec["podCIDR"] = first,
+            _ => {}
+        }
+        if spec["podCIDRs"].is_null()
+            && let Some(fields) = spec.as_object_mut()
+        {
+            fields.remove("podCIDRs");
+        }
+    });
+    at(node, "status", |status| {
+        if status["allocatable"].is_null() && !status["capacity"].is_null() {
+            status["allocatable"] = status["capacity"].clone();
+        }
+        if status["allocatable"].is_null()
+            && let Some(fields) = status.as_object_mut()
+        {
+            fields.remove("allocatable");
+            fields.remove("capacity");
+        }
+    });
 }
 
 /// What a container may have at most it has by default, and asks for; at least what it must.

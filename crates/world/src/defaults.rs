@@ -39,10 +39,6 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             }
         }),
         ("", "Secret") => secret(object),
-        ("", "Namespace") => {
-            let name = object::name(object).to_owned();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
-        }
         ("", "Node") => node(object),
         ("", "PersistentVolumeClaim") => at(object, "spec", claim),
         ("", "PersistentVolume") => at(object, "spec", |spec| {

@@ -6,8 +6,8 @@ use http::Method;
 
 use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
-use crate::strategy::is_custom;
 use crate::metrics;
+use crate::strategy::is_custom;
 
 /// What the path names.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -47,7 +47,9 @@ impl Ord for Key {
             (0..namespace.len() + 1 + name.len()).map(move |at| {
                 let bytes = namespace.as_bytes();
                 let after = at.checked_sub(bytes.len() + 1);
-                after.map_or_else(|| bytes.get(at).copied(), |at| name.as_bytes().get(at).copied()).unwrap_or(b'/')
+                after
+                    .map_or_else(|| bytes.get(at).copied(), |at| name.as_bytes().get(at).copied())
+                    .unwrap_or(b'/')
             })
         };
         self.resource.cmp(&other.resource).then_with(|| {

@@ -74,7 +74,9 @@ pub(crate) fn directory(resource: &Resource) -> String {
         ("", "nodes") => "minions".to_owned(),
         ("", "services") => "services/specs".to_owned(),
         ("", "endpoints") => "services/endpoints".to_owned(),
-        (group, plural) if is_custom(resource) || group == "apiextensions.k8s.io" => format!("{group}/{plural}"),
+        (group, plural) if is_custom(resource) || group == "apiextensions.k8s.io" => {
+            format!("{group}/{plural}")
+        }
         (_, plural) => plural.to_owned(),
     }
 }
@@ -106,7 +108,13 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             object["spec"]["finalizers"] = Value::Array(finalizers);
         }
         "Service" => object["status"] = json!({ "loadBalancer": {} }),
-        "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
+        "Pod" => {
+            object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) });
+            // Less than no time is as little as there is.
+            if object["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|secs| secs < 0) {
+                object["spec"]["terminationGracePeriodSeconds"] = json!(1);
+            }
+        }
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
         _ if is_custom(resource) => {
             if resource.has(Subresource::Status)

@@ -53,7 +53,9 @@ impl State {
         };
         match (found, &words[..]) {
             // The list of groups is told however it is asked for.
-            (Some(_), words) if call.method != Method::GET && *words != ["apis"] => Err(Failure::not_allowed()),
+            (Some(_), words) if call.method != Method::GET && *words != ["apis"] => {
+                Err(Failure::not_allowed())
+            }
             (Some(object), _) => Ok(Answer::Object(200, object)),
             (None, ["api", _, ..]) => Err(Failure::no_resource()),
             (None, ["apis", group, _, ..])

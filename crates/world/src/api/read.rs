@@ -124,7 +124,10 @@ pub(super) fn check_versions(query: &Query, is_watch: bool) -> Result<(), Failur
         }
         None if wanted.is_empty() => {}
         None if is_watch => {
-            causes.push(forbidden(field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"));
+            causes.push(forbidden(
+                field,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
         }
         None => {
             if query.resource_version.is_empty() {

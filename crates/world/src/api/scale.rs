@@ -54,7 +54,9 @@ impl Paths {
         let mut status = json!({ "replicas": count(&self.there) });
         let selector = self.selector.as_deref().and_then(|path| object.pointer(path));
         match selector {
-            Some(Value::String(text)) if self.is_custom && !text.is_empty() => status["selector"] = json!(text),
+            Some(Value::String(text)) if self.is_custom && !text.is_empty() => {
+                status["selector"] = json!(text)
+            }
             Some(selector) if !self.is_custom => {
                 if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(selector) {
                     status["selector"] = json!(selector.to_string());

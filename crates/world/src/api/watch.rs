@@ -49,7 +49,8 @@ impl Events {
         check_versions(query, true)?;
         let selection = Selection::of(&state, &place, query)?;
         let current = state.store.revision();
-        let asked = revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?.unwrap_or(0);
+        let asked =
+            revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?.unwrap_or(0);
         let resource = place.resource.qualified();
         let mut ready = VecDeque::new();
         let lists = query.initial_events == Some(true);

@@ -219,7 +219,8 @@ impl State {
         match self.existing(place) {
             Ok((key, old)) => {
                 let live = shown(&place.resource, &old);
-                let new = patch::apply(Some(&live), body, manager, query.force == Some(true), part, now, &shape)?;
+                let new =
+                    patch::apply(Some(&live), body, manager, query.force == Some(true), part, now, &shape)?;
                 let new = self.settled(&place.resource, new);
                 self.replace(place, query, Writer::Apply, &key, &old, new)
             }

@@ -588,7 +588,11 @@ fn compiled(rule: &ValidationRule, schema: &Schema, path: &str, within: &Within,
             found.of_schema.push(invalid_text(&at("fieldPath"), field_path, "must be a valid path"));
         }
         Err(Unfit::Rule(error)) => {
-            found.of_rules.push(invalid(&at("rule"), &in_go(rule), &format!("compilation failed: {}", in_margin(&error))));
+            found.of_rules.push(invalid(
+                &at("rule"),
+                &in_go(rule),
+                &format!("compilation failed: {}", in_margin(&error)),
+            ));
         }
         Err(Unfit::MessageExpression(error)) => {
             let detail = format!("messageExpression compilation failed: {}", in_margin(&error));

@@ -83,7 +83,8 @@ fn node_term(faults: &mut Faults, term: &Value, path: &str, checks_values: bool)
         match text(requirement, "operator") {
             "In" | "NotIn" => {
                 if values.len() != 1 {
-                    let why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
+                    let why =
+                        "must be only one value when `operator` is 'In' or 'NotIn' for node field selector";
                     faults.required(&format!("{path}.values"), why);
                 }
             }
@@ -131,7 +132,8 @@ pub(super) fn tolerations(faults: &mut Faults, tolerations: &Value, path: &str) 
         }
         let field = format!("{path}.operator");
         if key.is_empty() && operator != "Exists" {
-            let why = "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+            let why =
+                "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
             faults.invalid_text(&field, operator, why);
         }
         if !toleration["tolerationSeconds"].is_null() && effect != "NoExecute" {

@@ -9,7 +9,10 @@ pub(super) fn spec(faults: &mut Faults, object: &Value) {
     if !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null() {
         let told = format!(
             "{{\"MinAvailable\":{},\"Selector\":{},\"MaxUnavailable\":{},\"UnhealthyPodEvictionPolicy\":{}}}",
-            spec["minAvailable"], spec["selector"], spec["maxUnavailable"], spec["unhealthyPodEvictionPolicy"],
+            spec["minAvailable"],
+            spec["selector"],
+            spec["maxUnavailable"],
+            spec["unhealthyPodEvictionPolicy"],
         );
         faults.invalid_as_told("spec", &told, "minAvailable and maxUnavailable cannot be both set");
     }

@@ -264,7 +264,8 @@ pub(super) fn volumes(faults: &mut Faults, volumes: &Value, path: &str) {
     let mut names: Vec<&str> = Vec::new();
     for (at, volume) in items(volumes) {
         let path = format!("{path}[{at}]");
-        let sources = volume.as_object().map_or(0, |fields| fields.keys().filter(|key| *key != "name").count());
+        let sources =
+            volume.as_object().map_or(0, |fields| fields.keys().filter(|key| *key != "name").count());
         if sources == 0 {
             faults.required(&path, "must specify a volume type");
         }

@@ -169,7 +169,8 @@ impl Faults {
 }
 
 fn is_percent(text: &str) -> bool {
-    text.strip_suffix('%').is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
+    text.strip_suffix('%')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn percent(value: &Value) -> Option<i64> {

@@ -122,7 +122,8 @@ fn selected_template(faults: &mut Faults, spec: &Value) {
     check_selector(faults, &spec["selector"], "deployment");
     let template = &spec["template"];
     let labels = &template["metadata"]["labels"];
-    let is_nothing = is_empty(&spec["selector"]["matchLabels"]) && is_empty(&spec["selector"]["matchExpressions"]);
+    let is_nothing =
+        is_empty(&spec["selector"]["matchLabels"]) && is_empty(&spec["selector"]["matchExpressions"]);
     match selects(&spec["selector"], labels) {
         None => {
             faults.invalid("spec.selector", &spec["selector"], "invalid label selector");

@@ -7,8 +7,8 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 
-use crate::request::{Form, Request};
 use crate::plain::{self, plain};
+use crate::request::{Form, Request};
 
 /// Definitions are served within a second or two.
 const QUIET_TRIES: usize = 100;
@@ -42,7 +42,8 @@ pub(crate) async fn play(client: &Client, requests: &[Request], namespace: &str)
         }
         let told = said.iter().filter(|_| !request.is_quiet);
         let line = |value| format!("{code} {}", plain(value, namespace, request.shows_managers));
-        let warnings = warnings.iter().filter(|_| !request.is_quiet).map(|warning| format!("warning: {warning}"));
+        let warnings =
+            warnings.iter().filter(|_| !request.is_quiet).map(|warning| format!("warning: {warning}"));
         lines.push(told.map(line).chain(warnings).collect());
         answers.push(said.into_iter().next().unwrap_or_default());
     }

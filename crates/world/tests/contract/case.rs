@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use crate::request::{Form, Request, Watched};
 
-
 pub(crate) struct Case {
     pub(crate) name: String,
     pub(crate) requests: Vec<Request>,

@@ -66,7 +66,7 @@ fn without_identities(text: &str) -> String {
         words.push(match (is_uid, is_version, is_made) {
             (true, _, _) => word.replace(bare, "<uid>"),
             (_, true, _) => word.replace(bare, "<rv>"),
-            (_, _, true) => word.replace(bare, "g-<suffix>"),
+            (_, _, true) => word.replace(&bare[bare.len() - 5..], "<suffix>"),
             _ => word.to_owned(),
         });
         last = word;
@@ -74,9 +74,13 @@ fn without_identities(text: &str) -> String {
     words.join(" ")
 }
 
-/// Names that are made in random sequences.
+/// Names that somebody makes: in random sequences, and of the volumes with the keys of pods.
 fn is_made(name: &str) -> bool {
-    name.strip_prefix("g-").is_some_and(|suffix| suffix.len() == 5)
+    ["g-", "kube-api-access-"].iter().any(|base| {
+        name.strip_prefix(base).is_some_and(|suffix| {
+            suffix.len() == 5 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
+    })
 }
 
 /// Nobody waits longer than this for an event that may not come.

@@ -20,12 +20,19 @@ pub(crate) const METADATA: &[(&str, &[&str])] = &[
     ("/metadata/labels/x", &[r#""y""#, r#""z""#, "null", r#""-""#]),
     ("/metadata/labels", &["null", r#"{"x": "y", "w": "v"}"#]),
     ("/metadata/annotations/k", &[r#""1""#, r#""2""#, "null"]),
-    ("/metadata/finalizers", &[r#"["example.com/f"]"#, "null", r#"["nodomain"]"#, r#"["example.com/f", "example.com/g"]"#]),
+    (
+        "/metadata/finalizers",
+        &[r#"["example.com/f"]"#, "null", r#"["nodomain"]"#, r#"["example.com/f", "example.com/g"]"#],
+    ),
     ("/metadata/generation", &["7"]),
     ("/metadata/uid", &[r#""00000000-0000-4000-8000-000000000000""#]),
     (
         "/metadata/ownerReferences",
-        &[r#"[{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}]"#, r#"[{"kind": "X", "name": "o"}]"#, "null"],
+        &[
+            r#"[{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}]"#,
+            r#"[{"kind": "X", "name": "o"}]"#,
+            "null",
+        ],
     ),
 ];
 
@@ -79,12 +86,22 @@ pub(crate) const KINDS: &[Kind] = &[
             ("/spec/activeDeadlineSeconds", &["5", "10", "0", "null"]),
             ("/spec/schedulerName", &[r#""other""#]),
             ("/spec/priority", &["0", "5"]),
-            ("/spec/tolerations", &[r#"[{"key": "a", "operator": "Exists"}]"#, r#"[{"key": "a", "operator": "Exists", "value": "v"}]"#, "null"]),
+            (
+                "/spec/tolerations",
+                &[
+                    r#"[{"key": "a", "operator": "Exists"}]"#,
+                    r#"[{"key": "a", "operator": "Exists", "value": "v"}]"#,
+                    "null",
+                ],
+            ),
             ("/spec/schedulingGates", &[r#"[{"name": "example.com/g"}]"#, "null"]),
         ],
         status: &[
             ("/status/phase", &[r#""Running""#, r#""Succeeded""#, r#""Failed""#]),
-            ("/status/conditions", &[r#"[{"type": "Ready", "status": "True"}]"#, r#"[{"type": "Ready", "status": "False"}]"#]),
+            (
+                "/status/conditions",
+                &[r#"[{"type": "Ready", "status": "True"}]"#, r#"[{"type": "Ready", "status": "False"}]"#],
+            ),
             ("/status/nominatedNodeName", &[r#""n2""#]),
             ("/status/message", &[r#""m""#, "null"]),
         ],
@@ -105,7 +122,15 @@ pub(crate) const KINDS: &[Kind] = &[
             ("/spec/replicas", &["0", "2", "-1", "null"]),
             ("/spec/paused", &["true", "false"]),
             ("/spec/minReadySeconds", &["5", "-5", "700"]),
-            ("/spec/strategy", &[r#"{"type": "Recreate"}"#, r#"{"type": "X"}"#, r#"{"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}"#, r#"{"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}"#]),
+            (
+                "/spec/strategy",
+                &[
+                    r#"{"type": "Recreate"}"#,
+                    r#"{"type": "X"}"#,
+                    r#"{"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}"#,
+                    r#"{"rollingUpdate": {"maxSurge": 0, "maxUnavailable": "0%"}}"#,
+                ],
+            ),
             ("/spec/selector/matchLabels/x", &[r#""z""#]),
             ("/spec/template/metadata/labels", &[r#"{"x": "z"}"#, r#"{"x": "y", "v": "w"}"#]),
             ("/spec/template/spec/containers/0/image", &[r#""j""#, r#""""#]),
@@ -159,16 +184,22 @@ pub(crate) const KINDS: &[Kind] = &[
             ("/spec/unschedulable", &["true", "false", "null"]),
             ("/spec/providerID", &[r#""x://1""#, r#""x://2""#]),
             ("/spec/podCIDR", &[r#""10.1.0.0/24""#, r#""x""#]),
-            ("/spec/taints", &[r#"[{"key": "k", "effect": "NoSchedule"}]"#, r#"[{"key": "k", "effect": "X"}]"#, "null", r#"[{"key": "k", "effect": "NoExecute"}, {"key": "k", "effect": "NoExecute"}]"#]),
+            (
+                "/spec/taints",
+                &[
+                    r#"[{"key": "k", "effect": "NoSchedule"}]"#,
+                    r#"[{"key": "k", "effect": "X"}]"#,
+                    "null",
+                    r#"[{"key": "k", "effect": "NoExecute"}, {"key": "k", "effect": "NoExecute"}]"#,
+                ],
+            ),
         ],
         status: &[
             ("/status/phase", &[r#""Running""#]),
             ("/status/capacity", &[r#"{"cpu": "4", "memory": "8Gi"}"#, r#"{"cpu": "-4"}"#]),
             ("/status/conditions", &[r#"[{"type": "Ready", "status": "True"}]"#]),
         ],
-        strategic: &[
-            r#"{"spec": {"taints": [{"key": "l", "effect": "NoSchedule"}]}}"#,
-        ],
+        strategic: &[r#"{"spec": {"taints": [{"key": "l", "effect": "NoSchedule"}]}}"#],
         has_scale: false,
     },
     Kind {
@@ -180,7 +211,15 @@ pub(crate) const KINDS: &[Kind] = &[
         fields: &[
             ("/spec/length", &["4", "0", r#""long""#, "null"]),
             ("/spec/flag", &[r#""red""#, r#""blue""#, "null"]),
-            ("/spec/crew", &[r#"[{"name": "x"}]"#, r#"[{"name": "x", "age": 5}, {"name": "y"}]"#, r#"[{"name": "x"}, {"name": "x"}]"#, r#"[{"age": 1}]"#]),
+            (
+                "/spec/crew",
+                &[
+                    r#"[{"name": "x"}]"#,
+                    r#"[{"name": "x", "age": 5}, {"name": "y"}]"#,
+                    r#"[{"name": "x"}, {"name": "x"}]"#,
+                    r#"[{"age": 1}]"#,
+                ],
+            ),
             ("/spec/sails", &["2"]),
             ("/spec/name", &[r#""n""#, r#""m""#]),
             ("/spec", &["null", "{}"]),

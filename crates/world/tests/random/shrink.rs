@@ -74,8 +74,12 @@ async fn with_smaller_body(stage: &Stage, mut sequence: Vec<Request>, index: usi
 /// The paths of all fields and items, the outer ones first, later items before earlier ones.
 fn collect(value: &Value, path: String, paths: &mut Vec<String>) {
     let below: Vec<(String, &Value)> = match value {
-        Value::Object(fields) => fields.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect(),
-        Value::Array(items) => items.iter().enumerate().rev().map(|(at, item)| (at.to_string(), item)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect()
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().rev().map(|(at, item)| (at.to_string(), item)).collect()
+        }
         _ => return,
     };
     for (word, _) in &below {

@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Resource;
-use crate::object;
 
 /// Completes a built-in object. Custom resources have their defaults in their schemas.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {

@@ -5,7 +5,6 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::Resource;
-use crate::object;
 
 /// Completes a built-in object. Custom resources have their defaults in their schemas.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {
@@ -39,10 +38,6 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             }
         }),
         ("", "Secret") => secret(object),
-        ("", "Namespace") => {
-            let name = object::name(object).to_owned();
-            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name);
-        }
         ("", "Node") => node(object),
         ("", "PersistentVolumeClaim") => at(object, "spec", claim),
         ("", "PersistentVolume") => at(object, "spec", |spec| {

@@ -307,17 +307,7 @@ fn of_deletion<'a>(place: &'a Place, options: &Options) -> Matter<'a> {
     }
 }
 
-/// A namespace is marked first, and gone when all that keeps it has let go.
-fn is_kept(resource: &Resource, object: &Value) -> bool {
-    is_namespace(resource) && !(object::is_terminating(object) && is_finalized(object))
-}
-
-/// Nothing keeps a namespace any more.
-pub(super) fn is_finalized(namespace: &Value) -> bool {
-    namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
-}
-
-pub(super) fn is_namespace(resource: &Resource) -> bool {
+fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.kind == "Namespace"
 }
 

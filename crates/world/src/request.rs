@@ -41,7 +41,6 @@ pub(crate) enum Verb {
 
 /// The options that a query may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub(crate) struct Query {
     pub(crate) watch: bool,
     pub(crate) label_selector: String,

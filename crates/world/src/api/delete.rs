@@ -307,7 +307,7 @@ fn of_deletion<'a>(place: &'a Place, options: &Options) -> Matter<'a> {
     }
 }
 
-pub(super) fn is_namespace(resource: &Resource) -> bool {
+fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.kind == "Namespace"
 }
 

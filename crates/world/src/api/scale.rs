@@ -55,7 +55,7 @@ impl Paths {
         let selector = self.selector.as_deref().and_then(|path| object.pointer(path));
         match selector {
             Some(Value::String(text)) if self.is_custom && !text.is_empty() => {
-                status["selector"] = json!(text)
+                status["selector"] = json!(text);
             }
             Some(selector) if !self.is_custom => {
                 if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(selector) {

@@ -315,6 +315,8 @@ impl State {
         self.allocate(resource, new, Some(old));
         self.define(resource, new, Some(old))?;
         keep_what_is_the_servers(old, new);
+        // Only what differs in the same form has changed.
+        put_in_form(&resource.api_version(), &resource.kind, new);
         if strategy::has_generation(resource) {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
             let changed = i64::from(strategy::changes_generation(resource, old, new));
@@ -322,7 +324,6 @@ impl State {
         }
         object::set(new, "resourceVersion", json!(object::revision(old)));
         say_kind(resource, new);
-        put_in_form(&resource.api_version(), &resource.kind, new);
         Ok(())
     }
 

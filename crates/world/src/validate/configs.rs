@@ -63,16 +63,12 @@ pub(super) fn secret(faults: &mut Faults, object: &Value) {
         }
         "kubernetes.io/dockercfg" => docker_config(faults, data, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => docker_config(faults, data, ".dockerconfigjson"),
-        "kubernetes.io/basic-auth" => {
-            if data.get("username").is_none() && data.get("password").is_none() {
-                require(faults, "username");
-                require(faults, "password");
-            }
+        "kubernetes.io/basic-auth" if data.get("username").is_none() && data.get("password").is_none() => {
+            require(faults, "username");
+            require(faults, "password");
         }
-        "kubernetes.io/ssh-auth" => {
-            if text(data, "ssh-privatekey").is_empty() {
-                faults.required("data[ssh-privatekey]", "");
-            }
+        "kubernetes.io/ssh-auth" if text(data, "ssh-privatekey").is_empty() => {
+            faults.required("data[ssh-privatekey]", "");
         }
         "kubernetes.io/tls" => {
             require(faults, "tls.crt");

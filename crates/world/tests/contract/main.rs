@@ -95,12 +95,12 @@ fn both(file: &Path, kubernetes: &[Vec<Said>], world: &[Vec<Said>]) -> String {
         writeln!(both, "# {}", case.name).unwrap();
         for (index, (kubernetes, world)) in kubernetes.iter().zip(world).enumerate() {
             if !case.differences.contains_key(&index) {
-                kubernetes.iter().for_each(|line| writeln!(both, "{line}").unwrap());
+                both.extend(kubernetes.iter().map(|line| format!("{line}\n")));
                 continue;
             }
             assert_ne!(kubernetes, world, "{}: there is no difference any more", case.name);
-            kubernetes.iter().for_each(|line| writeln!(both, "k {line}").unwrap());
-            world.iter().for_each(|line| writeln!(both, "w {line}").unwrap());
+            both.extend(kubernetes.iter().map(|line| format!("k {line}\n")));
+            both.extend(world.iter().map(|line| format!("w {line}\n")));
         }
     }
     both

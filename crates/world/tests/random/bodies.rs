@@ -5,7 +5,7 @@ pub(crate) struct Kind {
     /// Of its objects; `{ns}` is the namespace of the sequence.
     pub(crate) path: &'static str,
     pub(crate) api_version: &'static str,
-    pub(crate) kind: &'static str,
+    pub(crate) name: &'static str,
     /// Nodes have no namespace to be apart in.
     pub(crate) names: [&'static str; 2],
     pub(crate) base: &'static str,
@@ -40,7 +40,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         path: "/api/v1/namespaces/{ns}/configmaps",
         api_version: "v1",
-        kind: "ConfigMap",
+        name: "ConfigMap",
         names: ["a", "b"],
         base: r#"{"data": {"k": "v"}}"#,
         fields: &[
@@ -63,7 +63,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         path: "/api/v1/namespaces/{ns}/pods",
         api_version: "v1",
-        kind: "Pod",
+        name: "Pod",
         names: ["a", "b"],
         base: r#"{"metadata": {"labels": {"x": "y"}}, "spec": {"automountServiceAccountToken": false, "containers": [{"name": "c", "image": "i"}]}}"#,
         fields: &[
@@ -115,7 +115,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         path: "/apis/apps/v1/namespaces/{ns}/deployments",
         api_version: "apps/v1",
-        kind: "Deployment",
+        name: "Deployment",
         names: ["a", "b"],
         base: r#"{"spec": {"selector": {"matchLabels": {"x": "y"}}, "template": {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}"#,
         fields: &[
@@ -155,7 +155,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         path: "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets",
         api_version: "policy/v1",
-        kind: "PodDisruptionBudget",
+        name: "PodDisruptionBudget",
         names: ["a", "b"],
         base: r#"{"spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"x": "y"}}}}"#,
         fields: &[
@@ -177,7 +177,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         path: "/api/v1/nodes",
         api_version: "v1",
-        kind: "Node",
+        name: "Node",
         names: ["{ns}-a", "{ns}-b"],
         base: r#"{"metadata": {"labels": {"of": "{ns}"}}}"#,
         fields: &[
@@ -205,7 +205,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         path: "/apis/random.example.com/v1/namespaces/{ns}/boats",
         api_version: "random.example.com/v1",
-        kind: "Boat",
+        name: "Boat",
         names: ["a", "b"],
         base: r#"{"spec": {"length": 3}}"#,
         fields: &[

@@ -19,7 +19,11 @@ mod plain;
 mod plane;
 mod purpose;
 #[path = "../contract/request.rs"]
+<<<<<<< HEAD
 #[expect(dead_code, reason = "the contract's cases watch in more ways")]
+=======
+#[expect(dead_code, reason = "cases of the contract say more than random sequences do")]
+>>>>>>> w-contract
 mod request;
 mod sequence;
 mod shrink;
@@ -85,7 +89,7 @@ impl Stage {
             writeln!(report, "{request}").unwrap();
         }
         for (sign, said) in [('-', difference.kubernetes), ('+', difference.world)] {
-            said.iter().for_each(|line| writeln!(report, "  {sign} {line}").unwrap());
+            report.extend(said.iter().map(|line| format!("  {sign} {line}\n")));
         }
         Some(report)
     }

@@ -59,7 +59,7 @@ impl Draw {
             14 | 15 => self.status(kind, name),
             16 | 17 => self.delete(kind, name),
             18 if kind.has_scale => self.scale(&one),
-            18 | 19 if kind.kind == "Pod" => self.part_of_pod(name, &one),
+            18 | 19 if kind.name == "Pod" => self.part_of_pod(name, &one),
             _ => self.delete_collection(kind),
         }
     }
@@ -70,7 +70,7 @@ impl Draw {
         body["metadata"]["name"] = json!(name);
         if with_type {
             body["apiVersion"] = json!(kind.api_version);
-            body["kind"] = json!(kind.kind);
+            body["kind"] = json!(kind.name);
         }
         for _ in 0..self.lots.below(3) {
             let (path, value) = self.field(kind.fields);
@@ -96,7 +96,7 @@ impl Draw {
     }
 
     fn create(&mut self, kind: &'static Kind, name: &str) {
-        let with_type = kind.kind == "Boat" || self.lots.one_in(2);
+        let with_type = kind.name == "Boat" || self.lots.one_in(2);
         let mut body = self.body(kind, name, with_type);
         if self.lots.one_in(12) {
             body["metadata"] = json!({"generateName": "g-", "labels": body["metadata"]["labels"]});
@@ -138,7 +138,7 @@ impl Draw {
                 } else {
                     let mut partly = self.merge(kind.fields);
                     partly["apiVersion"] = json!(kind.api_version);
-                    partly["kind"] = json!(kind.kind);
+                    partly["kind"] = json!(kind.name);
                     partly["metadata"]["name"] = json!(name);
                     partly
                 };
@@ -227,12 +227,12 @@ impl Draw {
     }
 
     fn list(&mut self, kind: &Kind) {
-        let of_mine = if kind.kind == "Node" { "labelSelector=of%3D{ns}" } else { "labelSelector=" };
+        let of_mine = if kind.name == "Node" { "labelSelector=of%3D{ns}" } else { "labelSelector=" };
         let more = match self.lots.below(5) {
-            0 if kind.kind != "Node" => "&limit=1".to_owned(),
+            0 if kind.name != "Node" => "&limit=1".to_owned(),
             1 => "&fieldSelector=metadata.name%3Da".to_owned(),
             2 => "&fieldSelector=spec.nodeName%3Dn1".to_owned(),
-            3 if kind.kind != "Node" => {
+            3 if kind.name != "Node" => {
                 format!("&limit=1&continue={{{}.continue}}", 1 + self.lots.below(self.asked.len()))
             }
             _ => String::new(),
@@ -261,7 +261,7 @@ impl Draw {
     }
 
     fn delete_collection(&mut self, kind: &Kind) {
-        let selector = if kind.kind == "Node" { "of%3D{ns}" } else { *self.lots.pick(&["x%3Dy", "x!%3Dy"]) };
+        let selector = if kind.name == "Node" { "of%3D{ns}" } else { *self.lots.pick(&["x%3Dy", "x!%3Dy"]) };
         self.ask(
             Method::DELETE,
             &format!("{}?labelSelector={selector}", kind.path),
@@ -272,13 +272,13 @@ impl Draw {
 
     /// All that happened to a kind.
     fn watch(&mut self, kind: &'static Kind) {
-        let last = if kind.kind == "Node" { "{ns}-last" } else { "last" };
+        let last = if kind.name == "Node" { "{ns}-last" } else { "last" };
         let mut body: Value = serde_json::from_str(kind.base).unwrap();
         body["metadata"]["name"] = json!(last);
         body["apiVersion"] = json!(kind.api_version);
-        body["kind"] = json!(kind.kind);
+        body["kind"] = json!(kind.name);
         self.ask(Method::POST, kind.path, Form::Object, &body);
-        let mine = if kind.kind == "Node" { "&labelSelector=of%3D{ns}" } else { "" };
+        let mine = if kind.name == "Node" { "&labelSelector=of%3D{ns}" } else { "" };
         let path = format!("{}?watch=true&resourceVersion={{1.rv}}{mine}", kind.path);
         let watched = Some(Watched::Until(last.to_owned()));
         self.asked.push(Request { watched, ..Request::new(Method::GET, &path, Form::Object, String::new()) });

@@ -56,7 +56,7 @@ fn without(sequence: &[Request], gone: usize) -> Vec<Request> {
 async fn with_smaller_body(stage: &Stage, mut sequence: Vec<Request>, index: usize) -> Vec<Request> {
     let Ok(mut body) = serde_json::from_str::<Value>(&sequence[index].body) else { return sequence };
     let mut paths = Vec::new();
-    collect(&body, String::new(), &mut paths);
+    collect(&body, "", &mut paths);
     for path in paths {
         let mut smaller = body.clone();
         if !remove(&mut smaller, &path) {
@@ -72,7 +72,7 @@ async fn with_smaller_body(stage: &Stage, mut sequence: Vec<Request>, index: usi
 }
 
 /// The paths of all fields and items, the outer ones first, later items before earlier ones.
-fn collect(value: &Value, path: String, paths: &mut Vec<String>) {
+fn collect(value: &Value, path: &str, paths: &mut Vec<String>) {
     let below: Vec<(String, &Value)> = match value {
         Value::Object(fields) => {
             fields.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect()
@@ -86,7 +86,7 @@ fn collect(value: &Value, path: String, paths: &mut Vec<String>) {
         paths.push(format!("{path}/{word}"));
     }
     for (word, value) in below {
-        collect(value, format!("{path}/{word}"), paths);
+        collect(value, &format!("{path}/{word}"), paths);
     }
 }
 

@@ -49,7 +49,7 @@ type Play = (&'static str, Value, Value, Vec<(u64, String)>);
 async fn pods_start_and_end() {
     let init =
         json!([{"name": "i", "image": "i:1"}, {"name": "s", "image": "s:1", "restartPolicy": "Always"}]);
-    let probed = json!([{"name": "c", "image": "x:1", "readinessProbe": {"initialDelaySeconds": 5}}]);
+    let probed = json!([{"name": "c", "image": "x:1", "readinessProbe": {"initialDelaySeconds": 5, "exec": {"command": ["ok"]}}}]);
     let never = json!({"restartPolicy": "Never"});
     let rows: [Play; 9] = [
         (

@@ -19,11 +19,7 @@ mod plain;
 mod plane;
 mod purpose;
 #[path = "../contract/request.rs"]
-<<<<<<< HEAD
-#[expect(dead_code, reason = "the contract's cases watch in more ways")]
-=======
 #[expect(dead_code, reason = "cases of the contract say more than random sequences do")]
->>>>>>> w-contract
 mod request;
 mod sequence;
 mod shrink;

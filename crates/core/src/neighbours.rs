@@ -146,14 +146,15 @@ impl Neighbours {
 
     fn add_spread(&mut self, pod: Seen<'_>, demand: &NodeDemand, spread: &Spread, nodes: &[Option<&Node>]) {
         let keys = spread_keys(pod.spec, true);
-        let counts = |node: &Option<&Node>| {
+        let counts = |node: Option<&Node>| {
             node.is_some_and(|node| {
                 keys.iter().all(|key| node.labels.contains_key(key))
                     && spread_includes(spread, demand, node, node.taints.iter())
             })
         };
         let key = self.topology.key(&spread.topology_key);
-        let group = self.topology.add_spread_group(key, nodes.iter().map(counts).collect(), Vec::new());
+        let group =
+            self.topology.add_spread_group(key, nodes.iter().copied().map(counts).collect(), Vec::new());
         self.groups.push(Counted::BySpread(spread.selector.clone()));
         self.rules.spread.push(SpreadRule {
             group,
@@ -244,6 +245,7 @@ impl Neighbours {
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::NeighbourRefusal::{Affinity, AntiAffinity, Shunned, SpreadKeyMissing};
     use super::*;
     use crate::disruption::NodeDisruption;
     use crate::node::NodeState;
@@ -286,6 +288,9 @@ mod tests {
         Seen { namespace: "default", namespace_labels: None, spec }
     }
 
+    /// A pod, the others and where they are, and what keeps it from each node.
+    type Case<'a> = (&'a PodSpec, &'a [(&'a PodSpec, usize)], [Option<NeighbourRefusal>; 4]);
+
     #[test]
     fn others_open_and_close_nodes() {
         let nodes = [node("a1", "a"), node("a2", "a"), node("b", "b"), node("nowhere", "")];
@@ -304,12 +309,19 @@ mod tests {
         let spreading = PodSpec { spread: vec![spread], ..app("web") };
         let near_db = PodSpec { affinity: vec![term("db")], ..app("web") };
         let far_from_db = PodSpec { anti_affinity: vec![term("db")], ..app("web") };
-        use NeighbourRefusal::*;
-        type Case<'a> = (&'a PodSpec, &'a [(&'a PodSpec, usize)], [Option<NeighbourRefusal>; 4]);
         let cases: [Case<'_>; 8] = [
             (&web, &[(&web, 0)], [None; 4]),
             (&web, &[(&shy, 0)], [Some(Shunned), Some(Shunned), None, None]),
-            (&spreading, &[(&web, 1)], [Some(Spread), Some(Spread), None, Some(SpreadKeyMissing)]),
+            (
+                &spreading,
+                &[(&web, 1)],
+                [
+                    Some(NeighbourRefusal::Spread),
+                    Some(NeighbourRefusal::Spread),
+                    None,
+                    Some(SpreadKeyMissing),
+                ],
+            ),
             (&spreading, &[(&db, 1)], [None, None, None, Some(SpreadKeyMissing)]),
             (&spreading, &[(&web, 3)], [None, None, None, Some(SpreadKeyMissing)]),
             (&near_db, &[(&db, 2)], [Some(Affinity), Some(Affinity), None, Some(Affinity)]),

@@ -338,7 +338,11 @@ fn secret(object: &mut Value) {
     let text = object.as_object_mut().and_then(|fields| fields.remove("stringData"));
     for (key, value) in text.as_ref().and_then(Value::as_object).into_iter().flatten() {
         if let Some(text) = value.as_str() {
-            at(object, "data", |data| data[key] = json!(STANDARD.encode(text)));
+            at(object, "data", |data| {
+                if let Some(fields) = data.as_object_mut() {
+                    fields.insert(key.clone(), json!(STANDARD.encode(text)));
+                }
+            });
         }
     }
 }
@@ -348,6 +352,10 @@ fn service(spec: &mut Value) {
     unless_set(spec, "sessionAffinity", json!("None"));
     each(spec, "ports", |port| {
         unless_set(port, "protocol", json!("TCP"));
+        if let Some(fields) = port.as_object_mut() {
+            // Neither names a port.
+            fields.retain(|field, value| field != "targetPort" || (*value != 0 && *value != ""));
+        }
         let number = port.get("port").cloned().unwrap_or(Value::Null);
         unless_set(port, "targetPort", number);
     });

@@ -339,7 +339,7 @@ async fn a_large_set_is_made_in_bursts_and_looked_at_now_and_then() {
         "spec": {"replicas": 1100, "selector": {"matchLabels": {"app": "web"}}, "template": template("web", "nginx:1")},
     });
     stage.create(SETS, set).await;
-    assert_eq!(stage.list("pods").len(), 500);
+    assert_eq!(stage.list("pods").len(), 1000, "one burst at once, the next as soon as it is seen");
     stage.wait(3).await;
     assert_eq!(stage.get(SETS, "web")["status"]["replicas"], 1100);
     stage.run_all().await;

@@ -266,6 +266,7 @@ impl Cache {
 
 /// What a pod's change means to the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true or not, whatever the others are")]
 pub(super) struct PodChange {
     /// It waits for a node, and is there.
     pub(super) waits: bool,

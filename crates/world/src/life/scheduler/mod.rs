@@ -220,7 +220,9 @@ impl Controller for Scheduler {
     fn decide(&mut self, _: &Key, view: View<'_>) -> Decision {
         match self.tried.take() {
             Some(Tried::Bind(key)) => self.queue.rest(&key, view.now()),
-            Some(Tried::Tell(key, message)) if view.get(&key).is_some_and(|pod| is_told(&pod) != message) => {
+            Some(Tried::Tell(key, message))
+                if view.get(&key).is_some_and(|pod| reason_told(&pod) != message) =>
+            {
                 self.queue.ready(&key, view.now());
             }
             _ => {}
@@ -240,7 +242,7 @@ fn is_ours(pod: &Value) -> bool {
 }
 
 /// Why the pod waits, as it was told last.
-fn is_told(pod: &Value) -> &str {
+fn reason_told(pod: &Value) -> &str {
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
     let scheduled = conditions.into_iter().flatten().find(|condition| condition["type"] == "PodScheduled");
     scheduled.map_or("", |condition| object::text(condition, &["message"]))

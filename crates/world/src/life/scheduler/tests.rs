@@ -149,7 +149,7 @@ fn tainted(text: &str, taint: &str) -> Value {
 }
 
 /// A pod of `cpu` and `memory`, labelled with its app; more is merged into its spec.
-fn pod(name: &str, app: &str, cpu: &str, memory: &str, more: Value) -> Value {
+fn pod(name: &str, app: &str, cpu: &str, memory: &str, more: impl Into<Value>) -> Value {
     let mut requests = json!({});
     for (resource, amount) in [("cpu", cpu), ("memory", memory)] {
         if !amount.is_empty() {
@@ -159,7 +159,7 @@ fn pod(name: &str, app: &str, cpu: &str, memory: &str, more: Value) -> Value {
     let mut spec = json!({
         "containers": [{ "name": "c", "image": "i", "resources": { "requests": requests } }],
     });
-    for (field, value) in more.as_object().cloned().unwrap_or_default() {
+    for (field, value) in more.into().as_object().cloned().unwrap_or_default() {
         spec[field] = value;
     }
     json!({
@@ -193,6 +193,9 @@ const HOST: &str = "kubernetes.io/hostname";
 const UNHELPFUL: &str = "Preemption is not helpful for scheduling";
 const NOBODY: &str = "No preemption victims found for incoming pod";
 
+/// What it is about, the nodes, the pods that are there, the pod, and where it goes or why nowhere.
+type Case = (&'static str, Vec<Value>, Vec<Value>, Value, String);
+
 #[tokio::test(start_paused = true)]
 async fn pods_go_where_they_may_or_are_told_why_not() {
     let three = || vec![node("n1 a disk=ssd 2 2Gi"), node("n2 b disk=hdd 2 2Gi"), node("n3 - - 2 2Gi")];
@@ -209,7 +212,7 @@ async fn pods_go_where_they_may_or_are_told_why_not() {
         node["spec"]["unschedulable"] = json!(true);
         node
     };
-    let cases: Vec<(&str, Vec<Value>, Vec<Value>, Value, String)> = vec![
+    let cases: Vec<Case> = vec![
         (
             "no nodes",
             vec![],
@@ -794,15 +797,11 @@ fn outlooks_follow_what_happens() {
     let circumstances = Circumstances { uid: "w", never_preempts: true, company: None, budgets: &Vec::new };
     for step in 0..40 {
         let name = format!("p{}", step % 7);
-        match cache.pod_id(&key(&name)) {
-            Some(_) => {
-                cache.remove_pod(&key(&name));
-            }
-            None => {
-                let there =
-                    on(&format!("n{}", step % 4), pod(&name, ["a", "b"][step % 2], "", "", json!({})));
-                cache.put_pod(&key(&name), None, &there);
-            }
+        if cache.pod_id(&key(&name)).is_some() {
+            cache.remove_pod(&key(&name));
+        } else {
+            let there = on(&format!("n{}", step % 4), pod(&name, ["a", "b"][step % 2], "", "", json!({})));
+            cache.put_pod(&key(&name), None, &there);
         }
         let id = cache.pod_id(&key("w")).unwrap();
         let followed = decision::decide(&cache, &mut outlooks, id, &circumstances);

@@ -26,6 +26,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(25);
 /// A port can be lost between its choice and its use, hardly three times in a row.
 const ATTEMPTS: u32 = 3;
 
+/// What is started together, in order. The last three need the API server, but not each other.
+const WHOLE: [&[Program]; 3] = [
+    &[Program::Etcd],
+    &[Program::KubeApiserver],
+    &[Program::KubeControllerManager, Program::KubeScheduler, Program::Kwok],
+];
+
 /// The end of a log that is worth showing.
 const LOG_LINES: usize = 15;
 
@@ -47,6 +54,25 @@ impl ControlPlane {
         apiserver: Option<u16>,
         audience: &Audience<'_>,
     ) -> Result<Self, Error> {
+        Self::start_parts(&WHOLE, programs, directory, apiserver, audience)
+    }
+
+    /// Only etcd and the API server: what is written stays as it was written.
+    pub fn start_api(
+        programs: &Programs,
+        directory: Directory,
+        audience: &Audience<'_>,
+    ) -> Result<Self, Error> {
+        Self::start_parts(&WHOLE[..2], programs, directory, None, audience)
+    }
+
+    fn start_parts(
+        parts: &[&[Program]],
+        programs: &Programs,
+        directory: Directory,
+        apiserver: Option<u16>,
+        audience: &Audience<'_>,
+    ) -> Result<Self, Error> {
         let secrets = Secrets::new()?;
         let files = Files::below(directory.path());
         let has_left = || (audience.has_left)() || directory.is_asked_to_stop();
@@ -54,7 +80,7 @@ impl ControlPlane {
         let mut attempt = 1;
         let (running, ports) = loop {
             let ports = Ports::choose(apiserver)?;
-            match Running::start(programs, &files, &secrets, ports, audience) {
+            match Running::start(parts, programs, &files, &secrets, ports, audience) {
                 Ok(running) => break (running, ports),
                 Err(error) if attempt < ATTEMPTS && is_lost_port(&error) => {
                     (audience.say)("somebody else took a port; choosing others");
@@ -82,6 +108,12 @@ impl ControlPlane {
     pub fn for_test() -> Result<Option<Self>, Error> {
         let Some(programs) = Programs::for_test()? else { return Ok(None) };
         Self::start(&programs, Directory::temporary()?, None, &Audience::silent()).map(Some)
+    }
+
+    /// The same with nothing but etcd and the API server.
+    pub fn api_for_test() -> Result<Option<Self>, Error> {
+        let Some(programs) = Programs::for_test()? else { return Ok(None) };
+        Self::start_api(&programs, Directory::temporary()?, &Audience::silent()).map(Some)
     }
 
     /// For an administrator.
@@ -125,6 +157,7 @@ struct Running {
 
 impl Running {
     fn start(
+        parts: &[&[Program]],
         programs: &Programs,
         files: &Files,
         secrets: &Secrets,
@@ -139,16 +172,11 @@ impl Running {
         let probe = Probe::new(secrets.authority.as_bytes(), secrets.clients.get(&Identity::Admin))?;
         let leash = Leash::new().map_err(|source| Error::NotStarted { program: "sh".to_owned(), source })?;
         let mut running = Self { leash, components: Vec::new() };
-        // The last three need the API server, but not each other.
-        for together in [
-            &[Program::Etcd][..],
-            &[Program::KubeApiserver],
-            &[Program::KubeControllerManager, Program::KubeScheduler, Program::Kwok],
-        ] {
-            for program in together {
+        for together in parts {
+            for program in *together {
                 running.spawn(*program, programs.path(*program), files, ports)?;
             }
-            for program in together {
+            for program in *together {
                 let port = port_of(*program, ports);
                 running.wait(*program, files, audience, || probe.is_ready(*program, port))?;
                 (audience.say)(&format!(
@@ -157,9 +185,11 @@ impl Running {
                 ));
             }
         }
-        running.wait(Program::KubeControllerManager, files, audience, || {
-            probe.has_default_service_account(ports.apiserver)
-        })?;
+        if parts.len() == WHOLE.len() {
+            running.wait(Program::KubeControllerManager, files, audience, || {
+                probe.has_default_service_account(ports.apiserver)
+            })?;
+        }
         Ok(running)
     }
 

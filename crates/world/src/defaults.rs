@@ -38,6 +38,7 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             }
         }),
         ("", "Secret") => secret(object),
+        ("", "Node") => node(object),
         ("", "PersistentVolumeClaim") => at(object, "spec", claim),
         ("", "PersistentVolume") => at(object, "spec", |spec| {
             unless_set(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
@@ -58,6 +59,14 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
                 at(job_template, "spec", |spec| at(spec, "template", template));
             });
         }),
+        ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
+            at(object, "roleRef", |of| unless_given(of, "apiGroup", "rbac.authorization.k8s.io"));
+            each(object, "subjects", |subject| {
+                if matches!(subject["kind"].as_str(), Some("User" | "Group")) {
+                    unless_given(subject, "apiGroup", "rbac.authorization.k8s.io");
+                }
+            });
+        }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             if let Some(fields) = object.as_object_mut() {
                 // No rules are not the same as a list without any.
@@ -105,6 +114,42 @@ fn unless_set(object: &mut Value, field: &str, value: Value) {
             *known = value;
         }
     }
+}
+
+fn unless_given(object: &mut Value, field: &str, value: &str) {
+    if object[field].as_str().unwrap_or_default().is_empty() {
+        object[field] = json!(value);
+    }
+}
+
+fn node(node: &mut Value) {
+    at(node, "spec", |spec| {
+        // The one network that older clients know is the first of those that newer ones do.
+        let first = spec["podCIDRs"][0].clone();
+        match spec["podCIDR"].as_str().map(str::to_owned) {
+            Some(network) if !network.is_empty() && first != json!(network) => {
+                spec["podCIDRs"] = json!([network]);
+            }
+            None if !first.is_null() => spec["podCIDR"] = first,
+            _ => {}
+        }
+        if spec["podCIDRs"].is_null()
+            && let Some(fields) = spec.as_object_mut()
+        {
+            fields.remove("podCIDRs");
+        }
+    });
+    at(node, "status", |status| {
+        if status["allocatable"].is_null() && !status["capacity"].is_null() {
+            status["allocatable"] = status["capacity"].clone();
+        }
+        if status["allocatable"].is_null()
+            && let Some(fields) = status.as_object_mut()
+        {
+            fields.remove("allocatable");
+            fields.remove("capacity");
+        }
+    });
 }
 
 /// What a container may have at most it has by default, and asks for; at least what it must.
@@ -293,7 +338,11 @@ fn secret(object: &mut Value) {
     let text = object.as_object_mut().and_then(|fields| fields.remove("stringData"));
     for (key, value) in text.as_ref().and_then(Value::as_object).into_iter().flatten() {
         if let Some(text) = value.as_str() {
-            at(object, "data", |data| data[key] = json!(STANDARD.encode(text)));
+            at(object, "data", |data| {
+                if let Some(fields) = data.as_object_mut() {
+                    fields.insert(key.clone(), json!(STANDARD.encode(text)));
+                }
+            });
         }
     }
 }
@@ -303,6 +352,10 @@ fn service(spec: &mut Value) {
     unless_set(spec, "sessionAffinity", json!("None"));
     each(spec, "ports", |port| {
         unless_set(port, "protocol", json!("TCP"));
+        if let Some(fields) = port.as_object_mut() {
+            // Neither names a port.
+            fields.retain(|field, value| field != "targetPort" || (*value != 0 && *value != ""));
+        }
         let number = port.get("port").cloned().unwrap_or(Value::Null);
         unless_set(port, "targetPort", number);
     });

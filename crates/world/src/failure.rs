@@ -95,6 +95,7 @@ pub enum CauseReason {
     FieldManagerConflict,
     DisruptionBudget,
     NamespaceTerminating,
+    ResourceVersionTooLarge,
     /// There is a message and nothing more.
     Unsaid,
 }
@@ -119,6 +120,12 @@ impl Failure {
     }
 
     /// `why` follows the object's name.
+    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
+        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified());
+        Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::Forbidden, message) }
+    }
+
+    /// `why` follows the object's name.
     pub fn conflict(resource: &Resource, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", resource.qualified());
         Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::Conflict, message) }
@@ -135,17 +142,7 @@ impl Failure {
             "" => resource.kind.clone(),
             group => format!("{}.{group}", resource.kind),
         };
-        let mut said: Vec<String> = Vec::new();
-        for cause in causes.iter().map(ToString::to_string) {
-            // Checks may find the same twice; it is said once.
-            if !said.contains(&cause) {
-                said.push(cause);
-            }
-        }
-        let said = match &said[..] {
-            [one] => one.clone(),
-            several => format!("[{}]", several.join(", ")),
-        };
+        let said = told(&causes);
         let details = Details {
             name: name.to_owned(),
             group: resource.group.clone(),
@@ -159,12 +156,6 @@ impl Failure {
         }
     }
 
-    /// What somebody may ask for, but not this time. `why` follows the object's name.
-    pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
-        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified());
-        Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::Forbidden, message) }
-    }
-
     /// What went wrong on the server's side.
     pub fn internal(why: &str) -> Self {
         let cause = Cause { reason: CauseReason::Unsaid, field: String::new(), message: why.to_owned() };
@@ -174,11 +165,20 @@ impl Failure {
     }
 
     /// What is wrong with how something was asked for.
-    pub fn invalid_options(kind: &str, cause: Cause) -> Self {
+    pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Self {
         let group = "meta.k8s.io".to_owned();
-        let message = format!("{kind}.{group} \"\" is invalid: {cause}");
-        let details = Details { group, kind: kind.to_owned(), causes: vec![cause], ..Details::default() };
+        let message = format!("{kind}.{group} \"\" is invalid: {}", told(&causes));
+        let details = Details { group, kind: kind.to_owned(), causes, ..Details::default() };
         Self { details: Box::new(details), ..Self::new(Reason::Invalid, message) }
+    }
+
+    pub fn no_resource() -> Self {
+        Self::unhandled(Reason::NotFound, "the server could not find the requested resource")
+    }
+
+    pub fn not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::unhandled(Reason::MethodNotAllowed, message)
     }
 
     /// What is wrong with what a patch makes of an object, which is shown with it.
@@ -220,6 +220,20 @@ impl Failure {
             status["details"] = self.details.to_value();
         }
         status
+    }
+}
+
+/// Several in brackets. Checks may find the same twice; it is said once.
+fn told(causes: &[Cause]) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for cause in causes.iter().map(ToString::to_string) {
+        if !said.contains(&cause) {
+            said.push(cause);
+        }
+    }
+    match &said[..] {
+        [one] => one.clone(),
+        several => format!("[{}]", several.join(", ")),
     }
 }
 

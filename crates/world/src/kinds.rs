@@ -30,6 +30,7 @@ pub enum Subresource {
     Scale,
     Eviction,
     Binding,
+    /// What waits for the end of a namespace.
     Finalize,
     Log,
     Exec,

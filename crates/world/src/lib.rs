@@ -24,12 +24,14 @@ mod defaults;
 mod life;
 mod metrics;
 mod object;
+mod options;
 mod proto;
 mod request;
 mod serve;
 mod socket;
 mod store;
 mod strategy;
+mod validate;
 mod webhook;
 
 use std::net::SocketAddr;

@@ -37,8 +37,10 @@ pub(crate) fn are(resource: &Resource) -> bool {
 
 /// The kinds that are computed, as if they were kept.
 pub(crate) fn resource(group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
+    if !serves(group, version) {
+        return None;
+    }
     let (kind, scope) = match plural {
-        _ if !serves(group, version) => return None,
         "nodes" => ("NodeMetrics", Scope::Cluster),
         "pods" => ("PodMetrics", Scope::Namespaced),
         _ => return None,
@@ -77,7 +79,9 @@ fn is_measured(pod: &Value) -> bool {
 fn of_node(node: &Value, view: View<'_>) -> Value {
     let mut used = Resources::new();
     for pod in view.pods_on(object::name(node)).iter().filter(|pod| is_measured(pod)) {
-        usage(pod).iter().for_each(|(_, own)| used.add(own));
+        for (_, own) in &usage(pod) {
+            used.add(own);
+        }
     }
     let capacity = amounts(node.pointer("/status/capacity").unwrap_or(&Value::Null));
     for resource in [CPU, MEMORY] {

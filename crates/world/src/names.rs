@@ -2,7 +2,8 @@
 
 mod meta;
 
-pub use meta::{validate_create, validate_update};
+pub(crate) use meta::finalizer_problems;
+pub use meta::{validate_create, validate_status_update, validate_update};
 
 use std::fmt::Write;
 
@@ -77,6 +78,15 @@ pub fn generate_name(base: &str, suffix: &str) -> String {
         kept -= 1;
     }
     format!("{}{suffix}", &base[..kept])
+}
+
+/// What is wrong with a label of the domain name system.
+pub(crate) fn dns_label_problems(name: &str) -> Vec<String> {
+    NameRule::Label.problems(name)
+}
+
+pub(crate) fn dns_subdomain_problems(name: &str) -> Vec<String> {
+    NameRule::Subdomain.problems(name)
 }
 
 /// What is wrong with a map of labels.
@@ -241,6 +251,13 @@ pub(crate) fn required(field: &str, why: &str) -> Cause {
 
 pub(crate) fn forbidden(field: &str, why: &str) -> Cause {
     cause(CauseReason::FieldValueForbidden, field, format!("Forbidden: {why}"))
+}
+
+/// `value` and the supported ones as they are said.
+pub(crate) fn not_supported(field: &str, value: &str, supported: &[&str]) -> Cause {
+    let supported: Vec<String> = supported.iter().map(|value| quoted(value)).collect();
+    let message = format!("Unsupported value: {value}: supported values: {}", supported.join(", "));
+    cause(CauseReason::FieldValueNotSupported, field, message)
 }
 
 pub(crate) fn too_long(field: &str, limit: usize) -> Cause {

@@ -93,6 +93,21 @@ pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     }
 }
 
+/// Lists and maps without anything in them are not there.
+pub(crate) fn tidy_metadata(object: &mut Value) {
+    let Some(metadata) = metadata_mut(object) else { return };
+    for field in ["annotations", "finalizers", "labels", "ownerReferences"] {
+        let is_empty = metadata.get(field).is_some_and(|value| match value {
+            Value::Array(items) => items.is_empty(),
+            Value::Object(fields) => fields.is_empty(),
+            other => other.is_null(),
+        });
+        if is_empty {
+            metadata.remove(field);
+        }
+    }
+}
+
 /// Sets the value at a path. What is on the way and no object becomes one.
 pub(crate) fn put(object: &mut Value, path: &[&str], value: Value) {
     let mut at = object;

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use http::Method;
 
-use crate::failure::{Failure, Reason};
+use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
 use crate::metrics;
+use crate::strategy::is_custom;
 
 /// What the path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,25 +39,8 @@ pub(crate) enum Verb {
     DeleteCollection,
 }
 
-impl Verb {
-    /// As RBAC calls it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        }
-    }
-}
-
 /// The options that a query may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a parameter of its own")]
 pub(crate) struct Query {
     pub(crate) watch: bool,
     pub(crate) label_selector: String,
@@ -67,17 +51,22 @@ pub(crate) struct Query {
     pub(crate) continue_token: String,
     pub(crate) timeout_secs: Option<u64>,
     pub(crate) bookmarks: bool,
-    pub(crate) initial_events: bool,
-    pub(crate) dry_run: bool,
+    pub(crate) initial_events: Option<bool>,
+    /// Which stages of the request are only tried: `All`, or what is refused later.
+    pub(crate) dry_run: Vec<String>,
     pub(crate) field_manager: String,
     pub(crate) field_validation: String,
-    pub(crate) force: bool,
+    pub(crate) force: Option<bool>,
     pub(crate) grace_period_secs: Option<i64>,
     pub(crate) propagation: String,
     pub(crate) include_object: String,
 }
 
 impl Query {
+    pub(crate) fn is_dry_run(&self) -> bool {
+        !self.dry_run.is_empty()
+    }
+
     pub(crate) fn parse(query: &str) -> Result<Self, Failure> {
         let mut parsed = Self::default();
         for (key, value) in pairs(query) {
@@ -87,15 +76,16 @@ impl Query {
                 "fieldSelector" => parsed.field_selector = value,
                 "resourceVersion" => parsed.resource_version = value,
                 "resourceVersionMatch" => parsed.resource_version_match = value,
-                "limit" => parsed.limit = number(&value)?,
+                // Less than nothing is no limit.
+                "limit" => parsed.limit = usize::try_from(number::<i64>(&value)?).unwrap_or(0),
                 "continue" => parsed.continue_token = value,
                 "timeoutSeconds" => parsed.timeout_secs = Some(number(&value)?),
                 "allowWatchBookmarks" => parsed.bookmarks = is_true(&value),
-                "sendInitialEvents" => parsed.initial_events = is_true(&value),
-                "dryRun" => parsed.dry_run = dry_run(&value)?,
+                "sendInitialEvents" => parsed.initial_events = Some(is_true(&value)),
+                "dryRun" => parsed.dry_run.push(value),
                 "fieldManager" => parsed.field_manager = value,
                 "fieldValidation" => parsed.field_validation = value,
-                "force" => parsed.force = is_true(&value),
+                "force" => parsed.force = Some(is_true(&value)),
                 "gracePeriodSeconds" => parsed.grace_period_secs = Some(number(&value)?),
                 "propagationPolicy" => parsed.propagation = value,
                 "includeObject" => parsed.include_object = value,
@@ -132,19 +122,77 @@ fn is_true(value: &str) -> bool {
 }
 
 fn number<T: std::str::FromStr>(value: &str) -> Result<T, Failure> {
-    value
-        .parse()
-        .map_err(|_| Failure::bad_request(format!("strconv.ParseInt: parsing {value:?}: invalid syntax")))
+    value.parse().map_err(|_| {
+        let digits = value.strip_prefix(['-', '+']).unwrap_or(value);
+        let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let why = if is_number { "value out of range" } else { "invalid syntax" };
+        Failure::bad_request(format!("strconv.ParseInt: parsing {value:?}: {why}"))
+    })
 }
 
-fn dry_run(value: &str) -> Result<bool, Failure> {
-    match value {
-        "" => Ok(false),
-        "All" => Ok(true),
-        other => Err(Failure::bad_request(format!(
-            "CreateOptions.meta.k8s.io \"\" is invalid: dryRun: Unsupported value: {other:?}: supported values: \"All\""
-        ))),
+/// What is asked for, whether or not it is served: access is decided by it before anything else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) verb: &'static str,
+    pub(crate) group: String,
+    pub(crate) resource: String,
+    pub(crate) subresource: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+impl Asked {
+    /// `None` for paths that are no resources.
+    pub(crate) fn parse(method: &Method, path: &str, watch: bool) -> Option<Self> {
+        let parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(unescaped).collect();
+        let words: Vec<&str> = parts.iter().map(String::as_str).collect();
+        let (group, rest) = match &words[..] {
+            ["api", _, rest @ ..] if !rest.is_empty() => ("", rest),
+            ["apis", group, _, rest @ ..] if !rest.is_empty() => (*group, rest),
+            _ => return None,
+        };
+        let (namespace, rest) = match rest {
+            ["namespaces", namespace, rest @ ..] if !matches!(rest, [] | ["status" | "finalize", ..]) => {
+                (*namespace, rest)
+            }
+            // A namespace is in itself.
+            ["namespaces", name, ..] => (*name, rest),
+            rest => ("", rest),
+        };
+        let word = |at: usize| rest.get(at).copied().unwrap_or_default().to_owned();
+        let verb = match (method, word(1).is_empty()) {
+            (&Method::POST, _) => "create",
+            (&Method::PUT, _) => "update",
+            (&Method::PATCH, _) => "patch",
+            (&Method::DELETE, true) => "deletecollection",
+            (&Method::DELETE, false) => "delete",
+            (&Method::GET | &Method::HEAD, true) if watch => "watch",
+            (&Method::GET | &Method::HEAD, true) => "list",
+            (&Method::GET | &Method::HEAD, false) => "get",
+            _ => "",
+        };
+        Some(Self {
+            verb,
+            group: group.to_owned(),
+            resource: word(0),
+            subresource: word(2),
+            namespace: namespace.to_owned(),
+            name: word(1),
+        })
     }
+}
+
+/// Watches have had paths of their own, too: the path without that, and whether it was one.
+pub(crate) fn without_watch(path: &str) -> (String, bool) {
+    let words: Vec<&str> = path.split('/').filter(|word| !word.is_empty()).collect();
+    let rest = match words[..] {
+        ["api", version, "watch", ref rest @ ..] => Some((format!("/api/{version}"), rest.join("/"))),
+        ["apis", group, version, "watch", ref rest @ ..] => {
+            Some((format!("/apis/{group}/{version}"), rest.join("/")))
+        }
+        _ => None,
+    };
+    rest.map_or_else(|| (path.to_owned(), false), |(before, rest)| (format!("{before}/{rest}"), true))
 }
 
 impl Target {
@@ -160,8 +208,13 @@ impl Target {
         if !kinds.serves(group, version) && !metrics::serves(group, version) {
             return Ok(Self::Path(path.to_owned()));
         }
-        place(group, version, rest, kinds).map(Self::Resource).ok_or_else(|| {
-            Failure::unhandled(Reason::NotFound, "the server could not find the requested resource")
+        place(group, version, rest, kinds).map(Self::Resource).ok_or_else(|| match rest {
+            // Custom resources have parts as their definitions say; without, it is as if there were no object.
+            ["namespaces", _, plural, name, "status" | "scale"] | [plural, name, "status" | "scale"] => {
+                let resource = kinds.find(group, version, plural).filter(|found| is_custom(found));
+                resource.map_or_else(Failure::no_resource, |resource| Failure::not_found(resource, name))
+            }
+            _ => Failure::no_resource(),
         })
     }
 }
@@ -174,6 +227,12 @@ fn place(group: &str, version: &str, rest: &[&str], kinds: &Kinds) -> Option<Pla
         resource.subresources.iter().copied().find(|subresource| subresource.name() == word)
     };
     let (namespace, plural, rest) = match rest {
+        // A pod may be bound without being named in the path, too.
+        ["namespaces", namespace, "bindings"] if group.is_empty() => {
+            let resource = find("pods")?;
+            let (namespace, subresource) = (Some((*namespace).to_owned()), Some(Subresource::Binding));
+            return Some(Place { resource, namespace, name: None, subresource });
+        }
         // A namespace is an object, too, and has parts of its own.
         ["namespaces", namespace, plural, rest @ ..] if !matches!(*plural, "status" | "finalize") => {
             (Some((*namespace).to_owned()), *plural, rest)
@@ -202,19 +261,29 @@ impl Place {
     pub(crate) fn verb(&self, method: &Method, watch: bool) -> Result<Verb, Failure> {
         let one = self.name.is_some();
         match *method {
-            Method::GET | Method::HEAD if one => Ok(Verb::Get),
-            Method::GET | Method::HEAD if watch => Ok(Verb::Watch),
-            Method::GET | Method::HEAD => Ok(Verb::List),
-            Method::POST if !one || self.creates_a_part() => Ok(Verb::Create),
+            Method::GET if matches!(self.subresource, Some(Subresource::Eviction | Subresource::Binding)) => {
+                Err(Failure::not_allowed())
+            }
+            Method::GET if one => Ok(Verb::Get),
+            Method::GET if watch && !one => Ok(Verb::Watch),
+            Method::GET if !one => Ok(Verb::List),
+            Method::POST if self.creates_a_part() => Ok(Verb::Create),
+            Method::POST if !one && self.is_complete() => Ok(Verb::Create),
+            Method::PUT if self.subresource == Some(Subresource::Finalize) => Ok(Verb::Update),
+            _ if self.subresource == Some(Subresource::Finalize) => Err(Failure::not_allowed()),
             Method::PUT if one => Ok(Verb::Update),
             Method::PATCH if one => Ok(Verb::Patch),
             Method::DELETE if one && self.subresource.is_none() => Ok(Verb::Delete),
-            Method::DELETE if !one => Ok(Verb::DeleteCollection),
-            _ => Err(Failure::new(
-                Reason::MethodNotAllowed,
-                "the server does not allow this method on the requested resource",
-            )),
+            Method::DELETE if !one && self.is_complete() && self.resource.qualified() != "namespaces" => {
+                Ok(Verb::DeleteCollection)
+            }
+            _ => Err(Failure::not_allowed()),
         }
+    }
+
+    /// Objects in namespaces are written one namespace at a time.
+    fn is_complete(&self) -> bool {
+        self.namespace.is_some() || !self.resource.is_namespaced()
     }
 
     fn creates_a_part(&self) -> bool {
@@ -287,11 +356,10 @@ mod tests {
                 watch: true,
                 label_selector: "a=b,c".into(),
                 limit: 5,
-                dry_run: true,
+                dry_run: vec!["All".into()],
                 ..Query::default()
             }
         );
         assert!(Query::parse("limit=many").is_err());
-        assert!(Query::parse("dryRun=Some").is_err());
     }
 }

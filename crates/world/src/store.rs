@@ -4,6 +4,7 @@
 //! the log no longer reaches are gone, as after a compaction of etcd. What was written long ago is packed: see
 //! [`slot`].
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use crate::object;
 use slot::{Slot, Slots};
 use trace::Trace;
 
-/// Where an object is kept. The order is that of lists.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Where an object is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     /// `pods`, or `deployments.apps`: whatever version asks, the object is the same.
     pub(crate) resource: Arc<str>,
@@ -35,6 +36,34 @@ impl Key {
     /// Whether a list of this resource, in this namespace if there is one, has it.
     pub(crate) fn is_in(&self, resource: &str, namespace: Option<&str>) -> bool {
         *self.resource == *resource && namespace.is_none_or(|namespace| *self.namespace == *namespace)
+    }
+}
+
+/// The order is that of lists, and that of etcd's keys: namespace and name are one text with a slash between.
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let path = |key: &Self| {
+            let (namespace, name) = (key.namespace.clone(), key.name.clone());
+            (0..namespace.len() + 1 + name.len()).map(move |at| {
+                let bytes = namespace.as_bytes();
+                let after = at.checked_sub(bytes.len() + 1);
+                after
+                    .map_or_else(|| bytes.get(at).copied(), |at| name.as_bytes().get(at).copied())
+                    .unwrap_or(b'/')
+            })
+        };
+        self.resource.cmp(&other.resource).then_with(|| {
+            if self.namespace == other.namespace {
+                return self.name.cmp(&other.name);
+            }
+            path(self).cmp(path(other))
+        })
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 

@@ -41,6 +41,58 @@ pub(crate) fn is_custom(resource: &Resource) -> bool {
     resource.group.contains('.') && !resource.group.ends_with(".k8s.io")
 }
 
+/// Whether a kind looks at the metadata of new objects itself. Of others they are looked at in the end.
+pub(crate) fn checks_metadata(resource: &Resource) -> bool {
+    !matches!(
+        (&*resource.group, &*resource.kind),
+        ("policy", "PodDisruptionBudget") | ("" | "events.k8s.io", "Event")
+    )
+}
+
+/// Whether an update makes what is not there.
+pub(crate) fn is_made_by_update(resource: &Resource) -> bool {
+    matches!(&*resource.kind, "Lease" | "Event" | "Endpoints" | "LimitRange" | "Service" | "RuntimeClass")
+        && !is_custom(resource)
+}
+
+/// Versions that are served no more, but that the server still knows.
+pub(crate) fn was_served(api_version: &str) -> bool {
+    matches!(
+        api_version,
+        "apps/v1beta1"
+            | "apps/v1beta2"
+            | "autoscaling/v2beta1"
+            | "autoscaling/v2beta2"
+            | "batch/v1beta1"
+            | "policy/v1beta1"
+    )
+}
+
+/// Where the server keeps objects of a resource in etcd.
+pub(crate) fn directory(resource: &Resource) -> String {
+    match (&*resource.group, &*resource.plural) {
+        ("", "nodes") => "minions".to_owned(),
+        ("", "services") => "services/specs".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        (group, plural) if is_custom(resource) || group == "apiextensions.k8s.io" => {
+            format!("{group}/{plural}")
+        }
+        (_, plural) => plural.to_owned(),
+    }
+}
+
+/// What was only waiting for its last finalizer. A namespace has some of its own.
+pub(crate) fn is_over(object: &Value) -> bool {
+    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let is_waited_for = object["kind"] == "Namespace"
+        && object["apiVersion"] == "v1"
+        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    object::is_terminating(object)
+        && object::finalizers(object).is_empty()
+        && grace.unwrap_or(0) == 0
+        && !is_waited_for
+}
+
 /// What the server makes of a new object before anybody looks at it.
 pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
     match &*resource.kind {
@@ -48,10 +100,21 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         "Node" => {}
         "Namespace" => {
             object["status"] = json!({ "phase": "Active" });
-            object["spec"]["finalizers"] = json!(["kubernetes"]);
+            let mut finalizers =
+                object.pointer("/spec/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+            if !finalizers.contains(&json!("kubernetes")) {
+                finalizers.push(json!("kubernetes"));
+            }
+            object["spec"]["finalizers"] = Value::Array(finalizers);
         }
         "Service" => object["status"] = json!({ "loadBalancer": {} }),
-        "Pod" => object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) }),
+        "Pod" => {
+            object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) });
+            // Less than no time is as little as there is.
+            if object["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|secs| secs < 0) {
+                object["spec"]["terminationGracePeriodSeconds"] = json!(1);
+            }
+        }
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
         _ if is_custom(resource) => {
             if resource.has(Subresource::Status)
@@ -110,38 +173,79 @@ pub(crate) fn prepare_for_update(
     match part {
         Some(Subresource::Status) => {
             let status = new.get("status").cloned();
-            let annotations = new.pointer("/metadata/annotations").cloned();
-            let managed = new.pointer("/metadata/managedFields").cloned();
-            let revision = object::revision(new).to_owned();
+            let metadata = new.get("metadata").cloned().unwrap_or_default();
             *new = old.clone();
             match (status, new.as_object_mut()) {
                 (Some(status), Some(fields)) => fields.insert("status".to_owned(), status),
                 (None, Some(fields)) => fields.remove("status"),
                 (_, None) => None,
             };
-            if resource.group == "apps" && resource.kind == "Deployment" {
-                // Its controller writes the revision along with the status.
-                object::set(new, "annotations", annotations.unwrap_or_default());
+            let is_theirs = |field: &str| matches!(field, "managedFields" | "resourceVersion");
+            let kept: &[&str] = match &*resource.kind {
+                "Deployment" => &["labels"],
+                "Pod" => &["ownerReferences"],
+                "CustomResourceDefinition" => &RESET,
+                _ if is_custom(resource) => &RESET,
+                _ => &[],
+            };
+            for (field, value) in metadata.as_object().into_iter().flatten() {
+                if !kept.contains(&field.as_str()) && (!is_custom(resource) || is_theirs(field)) {
+                    object::set(new, field, value.clone());
+                }
             }
-            object::set(new, "managedFields", managed.unwrap_or_default());
-            object::set(new, "resourceVersion", json!(revision));
+            let is_left_out = |field: &str| metadata.get(field).is_none_or(Value::is_null);
+            for field in ["annotations", "finalizers", "labels", "ownerReferences", "resourceVersion"] {
+                if !kept.contains(&field) && is_left_out(field) {
+                    object::set(new, field, Value::Null);
+                }
+            }
+            if resource.kind == "Pod" && object::text(new, &["status", "qosClass"]).is_empty() {
+                new["status"]["qosClass"] = old["status"]["qosClass"].clone();
+            }
+            // Whoever writes the status says who manages what.
+            object::set(new, "managedFields", metadata.get("managedFields").cloned().unwrap_or_default());
         }
-        Some(Subresource::Finalize) => kept(new, "status"),
-        _ if resource.group.is_empty() && resource.kind == "Namespace" => {
+        Some(Subresource::Finalize) => {
+            kept(new, "status");
+            let is_empty = new["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+            if is_empty {
+                new["spec"] = json!({});
+            }
+        }
+        _ if resource.kind == "Namespace" && resource.group.is_empty() => {
             kept(new, "status");
             // What keeps a namespace is the matter of its finalizers' own part.
             kept(new, "spec");
+        }
+        _ if resource.kind == "Pod" && resource.group.is_empty() => {
+            kept(new, "status");
+            // What was decided when the pod came stays if nobody says otherwise.
+            for field in ["priority", "preemptionPolicy"] {
+                if new["spec"][field].is_null() && !old["spec"][field].is_null() {
+                    new["spec"][field] = old["spec"][field].clone();
+                }
+            }
         }
         _ if resource.has(Subresource::Status) => kept(new, "status"),
         _ => {}
     }
 }
 
-/// Whether more than metadata and status differ.
-pub(crate) fn changes_spec(old: &Value, new: &Value) -> bool {
+/// What a write of the status leaves as it was in the metadata of custom resources and their definitions.
+const RESET: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
+
+/// Whether more differs than what is only said about an object, and where it is.
+pub(crate) fn changes_generation(resource: &Resource, old: &Value, new: &Value) -> bool {
+    match &*resource.kind {
+        "PriorityClass" => return false,
+        // What a rollout was made for is noted in annotations.
+        "Deployment" if old["metadata"]["annotations"] != new["metadata"]["annotations"] => return true,
+        _ => {}
+    }
+    let has_status = resource.has(Subresource::Status);
     let fields = |object: &Value| -> Vec<(String, Value)> {
         let all = object.as_object().into_iter().flatten();
-        all.filter(|(key, _)| !matches!(key.as_str(), "metadata" | "status"))
+        all.filter(|(key, _)| *key != "metadata" && !(has_status && *key == "status"))
             .map(|(key, value)| (key.clone(), value.clone()))
             .collect()
     };

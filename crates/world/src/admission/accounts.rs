@@ -47,10 +47,10 @@ pub(super) fn admit(
         object::put(pod, &["spec", field], json!(name));
     }
     let is_mounted = [&pod["spec"]["automountServiceAccountToken"], &account["automountServiceAccountToken"]];
-    if is_mounted.into_iter().find_map(Value::as_bool).unwrap_or(true) {
-        if let Some(spec) = pod.get_mut("spec") {
-            mount(lots, spec);
-        }
+    if is_mounted.into_iter().find_map(Value::as_bool).unwrap_or(true)
+        && let Some(spec) = pod.get_mut("spec")
+    {
+        mount(lots, spec);
     }
     let secrets = &account["imagePullSecrets"];
     let has_none = |list: &Value| list.as_array().is_none_or(Vec::is_empty);

@@ -9,7 +9,7 @@ use super::{Api, Call, State};
 use crate::failure::{Failure, Reason};
 use crate::object;
 use crate::rbac::{self, Attributes, ResourceTarget, Rules, Target, User};
-use crate::request::{Place, Query, Verb};
+use crate::request::{Asked, Query};
 
 const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
@@ -148,19 +148,15 @@ impl State {
         self.rules().check(&call.user, &Attributes { verb: &verb, target: Target::Path(&call.path) })
     }
 
-    pub(super) fn check_access(&self, verb: Verb, place: &Place, call: &Call) -> Result<(), Failure> {
+    pub(super) fn check_access(&self, asked: &Asked, call: &Call) -> Result<(), Failure> {
         let target = ResourceTarget {
-            group: &place.resource.group,
-            resource: &place.resource.plural,
-            subresource: place.subresource.map_or("", crate::kinds::Subresource::name),
-            // A namespace is in itself.
-            namespace: match (&place.namespace, &place.name) {
-                (None, Some(name)) if place.resource.qualified() == "namespaces" => name,
-                (namespace, _) => namespace.as_deref().unwrap_or_default(),
-            },
-            name: place.name.as_deref().unwrap_or_default(),
+            group: &asked.group,
+            resource: &asked.resource,
+            subresource: &asked.subresource,
+            namespace: &asked.namespace,
+            name: &asked.name,
         };
-        let attributes = Attributes { verb: verb.name(), target: Target::Resource(target) };
+        let attributes = Attributes { verb: asked.verb, target: Target::Resource(target) };
         self.rules().check(&call.user, &attributes)
     }
 

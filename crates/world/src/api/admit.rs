@@ -274,8 +274,8 @@ pub(super) fn matter<'a>(place: &'a Place, query: &Query, operation: Operation) 
         Operation::Delete => "DeleteOptions",
     };
     let mut options = json!({ "kind": kind, "apiVersion": "meta.k8s.io/v1" });
-    if query.dry_run {
-        options["dryRun"] = json!(["All"]);
+    if query.is_dry_run() {
+        options["dryRun"] = json!(query.dry_run);
     }
     for (field, text) in
         [("fieldManager", &query.field_manager), ("fieldValidation", &query.field_validation)]
@@ -284,5 +284,5 @@ pub(super) fn matter<'a>(place: &'a Place, query: &Query, operation: Operation) 
             options[field] = json!(text);
         }
     }
-    Matter { place, operation, kind: None, options, dry_run: query.dry_run }
+    Matter { place, operation, kind: None, options, dry_run: query.is_dry_run() }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::State;
+use super::{State, shown};
 use crate::crd::{self, Definition, Version};
 use crate::failure::{Cause, Failure};
 use crate::kinds::{Resource, Subresource};
@@ -57,6 +57,20 @@ impl State {
         }
     }
 
+    /// Where the scale of a custom resource is.
+    pub(super) fn scale_paths(&self, resource: &Resource) -> Option<&crd::Scale> {
+        self.definitions.version(resource)?.scale.as_ref()
+    }
+
+    /// An object as the version that is asked for shows it, which may know less of it than the one it was written in.
+    pub(super) fn show(&self, resource: &Resource, object: &Value) -> Value {
+        let mut object = shown(resource, object);
+        if let Some(version) = self.definitions.version(resource) {
+            version.schema.prune(&mut object);
+        }
+        object
+    }
+
     /// Drops what its schema does not know; tells the paths.
     pub(super) fn drop_unknown(&self, resource: &Resource, object: &mut Value) -> Vec<String> {
         let version = self.definitions.version(resource);
@@ -70,22 +84,52 @@ impl State {
         part: Option<Subresource>,
         object: &Value,
         old: Option<&Value>,
+        known: &[Cause],
     ) -> Vec<Cause> {
         let Some(version) = self.definitions.version(resource) else { return Vec::new() };
+        let of_scale = match (&version.scale, part) {
+            (None, _) => Vec::new(),
+            (Some(scale), Some(Subresource::Status)) => scale.check_status(object),
+            (Some(scale), _) => scale.check(object),
+        };
         match (part, old) {
-            (Some(Subresource::Status), Some(old)) => version.schema.validate_status(object, old),
-            _ => version.schema.validate(object, old),
+            (Some(Subresource::Status), Some(old)) => {
+                version.schema.validate_status_with(known, of_scale, object, old)
+            }
+            _ => version.schema.validate_with(known, of_scale, object, old),
         }
     }
 
     /// Checks a definition before it is written, and completes it with its status.
-    pub(super) fn define(&self, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
+    pub(super) fn define(
+        &self,
+        resource: &Resource,
+        object: &mut Value,
+        old: Option<&Value>,
+    ) -> Result<(), Failure> {
         if resource.qualified() != DEFINITIONS {
             return Ok(());
         }
         crd::default(object);
-        Definition::parse(object)
-            .map_err(|causes| Failure::invalid(resource, object::name(object), causes))?;
+        let refused = |causes| Failure::invalid(resource, object::name(object), causes);
+        let was = old.and_then(|old| Some((old, Definition::parse(old).ok()?)));
+        if let Some((old, was)) = was {
+            // Names that changed are told as such, not as a name that does not fit them.
+            let mut fitting = object.clone();
+            let [plural, group] =
+                ["/spec/names/plural", "/spec/group"].map(|at| object.pointer(at).and_then(Value::as_str));
+            let name = format!("{}.{}", plural.unwrap_or_default(), group.unwrap_or_default());
+            object::set(&mut fitting, "name", json!(name));
+            let named = Definition::parse(&fitting).map_err(refused)?;
+            let stored = old.pointer("/status/storedVersions").and_then(Value::as_array);
+            let stored: Vec<String> =
+                stored.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+            let causes = named.check_update(&was, self.definitions.0.contains_key(&was.name), &stored);
+            if !causes.is_empty() {
+                return Err(refused(causes));
+            }
+        }
+        Definition::parse(object).map_err(refused)?;
         let name = object::name(object).to_owned();
         let stored = self.stored_definitions();
         let others: Vec<&Value> =

@@ -10,9 +10,11 @@ use super::read::Selection;
 use super::{Call, State, shown};
 use crate::admission::{Matter, Operation};
 use crate::body;
-use crate::failure::{Cause, CauseReason, Failure};
+use crate::failure::Failure;
 use crate::kinds::Resource;
+use crate::names::{invalid, not_supported, quoted};
 use crate::object;
+use crate::options;
 use crate::request::{Place, Query};
 use crate::store::Key;
 
@@ -22,10 +24,10 @@ use crate::store::Key;
 pub(super) struct Options {
     pub(super) grace_period_seconds: Option<i64>,
     pub(super) propagation_policy: Option<String>,
+    /// How the policy was said in former times.
+    pub(super) orphan_dependents: Option<bool>,
     pub(super) preconditions: Preconditions,
     pub(super) dry_run: Vec<String>,
-    /// The old way to say whether what an object owns stays.
-    pub(super) orphan_dependents: Option<bool>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -35,16 +37,19 @@ pub(super) struct Preconditions {
     pub(super) resource_version: Option<String>,
 }
 
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+
 impl Options {
     fn of(query: &Query, call: &Call) -> Result<Self, Failure> {
+        // What is in the body counts, and only without one what is in the query.
         if !call.body.is_empty() {
-            let options = body::delete_options(&call.content_type, &call.body)?;
-            return Self::read(&options);
+            return Self::read(&body::delete_options(&call.content_type, &call.body)?);
         }
         let options = Self {
             grace_period_seconds: query.grace_period_secs,
             propagation_policy: Some(query.propagation.clone()).filter(|policy| !policy.is_empty()),
-            dry_run: if query.dry_run { vec!["All".to_owned()] } else { Vec::new() },
+            dry_run: query.dry_run.clone(),
             ..Self::default()
         };
         options.check()?;
@@ -74,36 +79,42 @@ impl Options {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        const POLICIES: [&str; 3] = ["Foreground", "Background", "Orphan"];
-        let refused = |field: &str, message| {
-            let reason = CauseReason::FieldValueNotSupported;
-            let cause = Cause { reason, field: field.to_owned(), message };
-            Err(Failure::invalid_options("DeleteOptions", cause))
-        };
-        if let Some(policy) = self.propagation_policy.as_deref().filter(|policy| !POLICIES.contains(policy)) {
-            let supported = r#""Foreground", "Background", "Orphan", "nil""#;
-            let message = format!("Unsupported value: {policy:?}: supported values: {supported}");
-            return refused("propagationPolicy", message);
+        let mut causes = Vec::new();
+        let field = "propagationPolicy";
+        if let (Some(_), Some(policy)) = (self.orphan_dependents, &self.propagation_policy) {
+            causes.push(invalid(
+                field,
+                policy,
+                "orphanDependents and deletionPropagation cannot be both set",
+            ));
         }
-        if !matches!(&self.dry_run[..], [] | [_]) || self.dry_run.iter().any(|run| run != "All") {
-            let message = format!("Unsupported value: {}: supported values: \"All\"", json!(self.dry_run));
-            return refused("dryRun", message);
+        let known = ["Foreground", "Background", "Orphan"];
+        if let Some(policy) = self.propagation_policy.as_deref().filter(|policy| !known.contains(policy)) {
+            let supported = ["Foreground", "Background", "Orphan", "nil"];
+            causes.push(not_supported(field, &quoted(policy), &supported));
         }
-        Ok(())
+        causes.extend(options::dry_run_problem(&self.dry_run));
+        if causes.is_empty() { Ok(()) } else { Err(Failure::invalid_options("DeleteOptions", causes)) }
     }
 
-    /// The finalizers with which the garbage collector sees to what the object owns.
+    /// The finalizers of an object that is deleted so: with the one by which the garbage collector sees to what it
+    /// owns, if there is need of one.
     fn finalizers(&self, resource: &Resource, object: &Value) -> Vec<String> {
-        let known = object::finalizers(object);
-        let (orphan, foreground) = match (self.orphan_dependents, self.propagation_policy.as_deref()) {
-            (Some(orphan), _) => (orphan, false),
+        let has = |finalizer: &str| object::finalizers(object).contains(&finalizer);
+        let (orphans, waits) = match (self.orphan_dependents, self.propagation_policy.as_deref()) {
+            (Some(orphans), _) => (orphans, false),
             (None, Some(policy)) => (policy == "Orphan", policy == "Foreground"),
-            (None, None) => (known.contains(&ORPHAN) || orphans(resource), known.contains(&FOREGROUND)),
+            // What the object says itself counts if nothing else is said.
+            (None, None) => (has(ORPHAN) || orphans(resource), has(FOREGROUND)),
         };
-        let kept = known.into_iter().filter(|known| ![ORPHAN, FOREGROUND].contains(known));
-        let added = [(ORPHAN, orphan), (FOREGROUND, foreground)];
-        let added = added.into_iter().filter(|(_, is_wanted)| *is_wanted).map(|(finalizer, _)| finalizer);
-        kept.chain(added).map(str::to_owned).collect()
+        let kept = object::finalizers(object).into_iter().filter(|one| ![ORPHAN, FOREGROUND].contains(one));
+        let added = [(orphans, ORPHAN), (waits, FOREGROUND)].into_iter().filter(|(is_added, _)| *is_added);
+        let wanted: Vec<&str> = kept.chain(added.map(|(_, finalizer)| finalizer)).collect();
+        let had = object::finalizers(object);
+        // Those that are the same keep their order.
+        let is_same = wanted.len() == had.len() && wanted.iter().all(|one| had.contains(one));
+        let finalizers = if is_same { had } else { wanted };
+        finalizers.into_iter().map(str::to_owned).collect()
     }
 
     /// As an object, the way admission sees it.
@@ -132,8 +143,16 @@ impl Options {
     }
 }
 
-const ORPHAN: &str = "orphan";
-const FOREGROUND: &str = "foregroundDeletion";
+/// How far the deletion of an object has come with what is asked now.
+enum Grace {
+    /// The kind knows none.
+    Unknown,
+    /// It has been asked for before, and nothing becomes of it now.
+    Pending,
+    /// So many seconds from now, or from when it was first asked for.
+    Begins(i64),
+    Shortens(i64),
+}
 
 /// What some objects own stays by default, as it did before there was a choice.
 fn orphans(resource: &Resource) -> bool {
@@ -195,44 +214,86 @@ impl State {
         options: &Options,
     ) -> Result<Value, Failure> {
         check(resource, key, object, &options.preconditions)?;
-        let dry_run = !options.dry_run.is_empty();
-        let mut next = (**object).clone();
-        let finalizers = options.finalizers(resource, object);
-        if finalizers != object::finalizers(object) {
-            let finalizers = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
-            object::set(&mut next, "finalizers", finalizers);
+        if is_namespace(resource) {
+            return Ok(self.end_namespace(resource, key, object, options));
         }
         let grace = grace_of(resource, object, options);
-        if grace == 0 && object::finalizers(&next).is_empty() && !is_kept(resource, object) {
-            if !dry_run {
-                self.store.remove(key);
-            }
-            return Ok(success(resource, object));
+        if matches!(grace, Grace::Pending) {
+            return Ok(told(resource, object));
         }
-        self.mark(resource, object, &mut next, grace);
-        if next == **object || dry_run {
+        let mut next = (**object).clone();
+        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(resource, object)));
+        let is_held = !object::finalizers(&next).is_empty();
+        match grace {
+            Grace::Begins(secs) => self.mark(&mut next, secs),
+            Grace::Shortens(secs) => {
+                let at = self.now().checked_add(SignedDuration::from_secs(secs));
+                object::set(&mut next, "deletionTimestamp", object::time(at.unwrap_or_else(|_| self.now())));
+                object::set(&mut next, "deletionGracePeriodSeconds", json!(secs));
+            }
+            Grace::Unknown if is_held => self.mark(&mut next, 0),
+            Grace::Unknown | Grace::Pending => {}
+        }
+        let is_over = !is_held && !matches!(grace, Grace::Begins(1..) | Grace::Shortens(1..));
+        let is_marked_first = matches!(grace, Grace::Begins(_) | Grace::Shortens(_)) || is_held;
+        if options.is_dry_run() {
+            return Ok(if is_over { told(resource, &next) } else { shown(resource, &next) });
+        }
+        // Even without any time left, the mark is there before the object is gone: watches see both.
+        if is_marked_first && next != **object {
+            next = (*self.store.put(key.clone(), next)).clone();
+        }
+        if !is_over {
             return Ok(shown(resource, &next));
         }
-        Ok(shown(resource, &self.store.put(key.clone(), next)))
+        self.store.remove(key);
+        Ok(told(resource, &next))
     }
 
-    /// Marks an object as going; a second time only for less grace.
-    fn mark(&self, resource: &Resource, object: &Value, next: &mut Value, grace: i64) {
-        let already = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
-        if object::is_terminating(object) && already.is_none_or(|already| already <= grace) {
+    /// Marks an object as going; only the first time counts.
+    fn mark(&self, next: &mut Value, grace: i64) {
+        if object::is_terminating(next) {
             return;
         }
         let at = self.now().checked_add(SignedDuration::from_secs(grace)).unwrap_or_else(|_| self.now());
         object::set(next, "deletionTimestamp", object::time(at));
-        if is_namespace(resource) {
-            object::put(next, &["status", "phase"], json!("Terminating"));
-        } else {
-            object::set(next, "deletionGracePeriodSeconds", json!(grace));
-        }
-        if let Some(generation) = object.pointer("/metadata/generation").and_then(Value::as_i64) {
+        object::set(next, "deletionGracePeriodSeconds", json!(grace));
+        if let Some(generation) = next.pointer("/metadata/generation").and_then(Value::as_i64)
+            && generation > 0
+        {
             object::set(next, "generation", json!(generation + 1));
         }
     }
+
+    /// A namespace ends once nothing is in it any more, which its finalizers stand for.
+    fn end_namespace(
+        &mut self,
+        resource: &Resource,
+        key: &Key,
+        namespace: &Arc<Value>,
+        options: &Options,
+    ) -> Value {
+        let mut next = (**namespace).clone();
+        let is_waited_for =
+            next.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+        if object::is_terminating(&next) {
+            if !is_waited_for && object::finalizers(&next).is_empty() && !options.is_dry_run() {
+                self.store.remove(key);
+            }
+            return shown(resource, &next);
+        }
+        object::set(&mut next, "deletionTimestamp", object::time(self.now()));
+        next["status"]["phase"] = json!("Terminating");
+        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(resource, namespace)));
+        if options.is_dry_run() {
+            return shown(resource, &next);
+        }
+        shown(resource, &self.store.put(key.clone(), next))
+    }
+}
+
+fn list_or_null(list: &[String]) -> Value {
+    if list.is_empty() { Value::Null } else { json!(list) }
 }
 
 /// How admission is told of a deletion.
@@ -246,17 +307,7 @@ fn of_deletion<'a>(place: &'a Place, options: &Options) -> Matter<'a> {
     }
 }
 
-/// A namespace is marked first, and gone when all that keeps it has let go.
-fn is_kept(resource: &Resource, object: &Value) -> bool {
-    is_namespace(resource) && !(object::is_terminating(object) && is_finalized(object))
-}
-
-/// Nothing keeps a namespace any more.
-pub(super) fn is_finalized(namespace: &Value) -> bool {
-    namespace.pointer("/spec/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty)
-}
-
-pub(super) fn is_namespace(resource: &Resource) -> bool {
+fn is_namespace(resource: &Resource) -> bool {
     resource.group.is_empty() && resource.kind == "Namespace"
 }
 
@@ -284,21 +335,53 @@ fn check(
     Ok(())
 }
 
-/// Only pods that run somewhere get time to end.
-fn grace_of(resource: &Resource, object: &Value, options: &Options) -> i64 {
+/// Only pods know grace, and only those that run somewhere need it. Whoever asks again can only shorten it.
+fn grace_of(resource: &Resource, object: &Value, options: &Options) -> Grace {
     if !(resource.group.is_empty() && resource.kind == "Pod") {
-        return 0;
+        return Grace::Unknown;
     }
-    let is_done = matches!(object::text(object, &["status", "phase"]), "Succeeded" | "Failed");
-    if object::text(object, &["spec", "nodeName"]).is_empty() || is_done {
-        return 0;
+    // Less than nothing is as little as possible.
+    let asked = options.grace_period_seconds.map(|secs| if secs < 0 { 1 } else { secs });
+    if object::is_terminating(object) {
+        let given = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+        return match (asked, given) {
+            (_, None) => Grace::Unknown,
+            (Some(asked), Some(given)) if asked < given => Grace::Shortens(asked),
+            _ => Grace::Pending,
+        };
     }
     let own = object.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
-    options.grace_period_seconds.or(own).unwrap_or(30).max(0)
+    let is_done = matches!(object::text(object, &["status", "phase"]), "Succeeded" | "Failed");
+    let secs = match asked.or(own).unwrap_or(0) {
+        _ if is_done || object::text(object, &["spec", "nodeName"]).is_empty() => 0,
+        secs if secs < 0 => 1,
+        secs => secs,
+    };
+    Grace::Begins(secs)
+}
+
+/// Kinds of which the server tells what they were last, where of others it says that they are gone.
+fn is_shown_last(resource: &Resource) -> bool {
+    let core = [
+        "PersistentVolume",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodTemplate",
+        "ResourceQuota",
+        "Service",
+        "ServiceAccount",
+    ];
+    match &*resource.group {
+        "" => core.contains(&&*resource.kind),
+        group => group == "storage.k8s.io",
+    }
 }
 
 /// What is said of an object that is gone.
-fn success(resource: &Resource, object: &Value) -> Value {
+fn told(resource: &Resource, object: &Value) -> Value {
+    if is_shown_last(resource) {
+        return shown(resource, object);
+    }
     let mut details =
         json!({ "name": object::name(object), "kind": resource.plural, "uid": object::uid(object) });
     if !resource.group.is_empty() {

@@ -11,6 +11,7 @@ mod parts;
 mod paths;
 mod reach;
 mod read;
+mod scale;
 mod services;
 mod watch;
 mod write;
@@ -27,7 +28,7 @@ use crate::kinds::{Kinds, Resource, Subresource};
 use crate::metrics;
 use crate::object;
 use crate::rbac::{self, User};
-use crate::request::{Place, Query, Target, Verb};
+use crate::request::{Asked, Place, Query, Target, Verb, without_watch};
 use crate::store::{Key, Store};
 use crate::webhook::{Hearing, Services};
 
@@ -151,23 +152,31 @@ impl Api {
 
     /// Answers what needs no more than a look.
     fn begin(&self, call: &Call) -> Result<Begun, Failure> {
-        let query = Query::parse(&call.query)?;
-        if let Some(kind) = review_of(&call.path).filter(|_| call.method == Method::POST) {
+        let mut query = Query::parse(&call.query)?;
+        let (path, is_watch) = without_watch(&call.path);
+        query.watch |= is_watch;
+        match Asked::parse(&call.method, &path, query.watch) {
+            Some(asked) => self.state().check_access(&asked, call)?,
+            None => self.state().check_path(call)?,
+        }
+        if let Some(kind) = review_of(&path) {
+            if call.method != Method::POST {
+                return Err(Failure::not_allowed());
+            }
             let review = self.state().review(kind, &query, call)?;
             let answer = review.map_or(Answer::NoPage, |review| Answer::Object(201, review));
             return Ok(Begun::Answered(answer));
         }
-        let target = Target::parse(&call.path, &self.state().kinds)?;
-        let place = match target {
-            Target::Path(_) => {
-                let state = self.state();
-                state.check_path(call)?;
-                return Ok(Begun::Answered(state.path(call)));
-            }
+        let target = Target::parse(&path, &self.state().kinds)?;
+        let mut place = match target {
+            Target::Path(_) => return self.state().path(call).map(Begun::Answered),
             Target::Resource(place) => place,
         };
+        if let Some(name) = place.name.take_if(|_| is_watch && place.subresource.is_none()) {
+            // One object is watched as a list of one.
+            query.field_selector = format!("metadata.name={name}");
+        }
         let verb = place.verb(&call.method, query.watch)?;
-        self.state().check_access(verb, &place, call)?;
         if metrics::are(&place.resource) {
             let measured = self.state().measure(verb, &place, &query, call)?;
             return Ok(Begun::Answered(Answer::Object(200, measured)));

@@ -1,4 +1,4 @@
-//! Parts of objects that have a form of their own: scale, binding and eviction.
+//! Parts of pods that have a form of their own: binding and eviction.
 
 use std::sync::Arc;
 
@@ -8,20 +8,15 @@ use super::admit::matter;
 use super::{Call, State};
 use crate::admission::{self, Matter, Operation};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
-use crate::kinds::Subresource;
+use crate::kinds::{Resource, Subresource};
 use crate::object;
-use crate::patch;
-use crate::proto::put_in_form;
 use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 use crate::store::Key;
+use crate::validate;
 
-use super::bodies::{patch_of, resource_of};
 use super::delete::Options;
-use super::write::{PatchKind, Writer, manager};
-
-/// A scale is the same for all that have one.
-const SCALE: (&str, &str) = ("autoscaling/v1", "Scale");
+use super::write::check_uid;
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -42,68 +37,26 @@ impl State {
                 Subresource::Exec | Subresource::Attach | Subresource::PortForward,
                 Verb::Get | Verb::Create,
             ) => self.reach(part, place, call),
-            (Subresource::Scale, Verb::Get) => {
-                self.existing(place).map(|(_, object)| (200, scale_of(&object)))
-            }
-            (Subresource::Scale, Verb::Update) => {
-                let wanted = self.part_of(SCALE.0, SCALE.1, query, call)?;
-                self.rescale(place, query, call, &wanted)
-            }
-            (Subresource::Scale, Verb::Patch) => {
-                let given = patch_of(query, call)?;
-                let scale = scale_of(&self.existing(place)?.1);
-                let wanted = match given.kind {
-                    PatchKind::Json => patch::json_patch(&scale, &given.body)?,
-                    _ => patch::merge_patch(&scale, &given.body)?,
-                };
-                let wanted = self.patched(&resource_of(SCALE.0, SCALE.1), given, wanted, call)?;
-                self.rescale(place, query, call, &wanted)
-            }
-            _ => Err(Failure::new(
-                Reason::MethodNotAllowed,
-                "the server does not allow this method on the requested resource",
-            )),
+            (Subresource::Scale, _) => self.scale(verb, place, query, call),
+            _ => Err(Failure::not_allowed()),
         }
-    }
-
-    fn rescale(
-        &mut self,
-        place: &Place,
-        query: &Query,
-        call: &Call,
-        wanted: &Value,
-    ) -> Result<(u16, Value), Failure> {
-        let (key, old) = self.existing(place)?;
-        let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-        if replicas < 0 {
-            let cause = Cause {
-                reason: CauseReason::FieldValueInvalid,
-                field: "spec.replicas".to_owned(),
-                message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
-            };
-            let mut failure = Failure::invalid(&place.resource, &key.name, vec![cause]);
-            "Scale".clone_into(&mut failure.details.kind);
-            return Err(failure);
-        }
-        let old_scale = scale_of(&old);
-        let mut scale = wanted.clone();
-        let matter =
-            Matter { kind: Some(["autoscaling", "v1", "Scale"]), ..matter(place, query, Operation::Update) };
-        self.admit(&matter, Some(&old_scale), &mut scale)?;
-        self.check_admission(&matter, Some(&old_scale), Some(&scale))?;
-        self.hearing.is_settled = true;
-        let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(replicas);
-        let mut new = (*old).clone();
-        new["spec"]["replicas"] = json!(replicas);
-        object::set(&mut new, "resourceVersion", json!(object::revision(wanted)));
-        let whole = Place { subresource: None, ..place.clone() };
-        let (code, new) =
-            self.replace(&whole, query, Writer::Update(manager(query, call)), &key, &old, new)?;
-        Ok((code, scale_of(&new)))
     }
 
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
         let binding = self.part_of("v1", "Binding", query, call)?;
+        let named = Place { name: Some(object::name(&binding).to_owned()), ..place.clone() };
+        let place = if place.name.is_none() { &named } else { place };
+        if place.name.as_deref() != Some(object::name(&binding)) {
+            return Err(Failure::bad_request("name in URL does not match name in Binding object"));
+        }
+        let causes: Vec<String> = validate::binding(&binding).iter().map(ToString::to_string).collect();
+        match &causes[..] {
+            [] => {}
+            [one] => return Err(Failure::new(Reason::Unknown, one.clone())),
+            several => return Err(Failure::new(Reason::Unknown, format!("[{}]", several.join(", ")))),
+        }
+        let (key, pod) = self.existing(place)?;
+        check_uid(&place.resource, &key, &binding, &pod)?;
         self.bind_to(place, query, binding)
     }
 
@@ -118,19 +71,25 @@ impl State {
         let node = object::text(&binding, &["target", "name"]);
         let (key, pod) = self.existing(place)?;
         let assigned = object::text(&pod, &["spec", "nodeName"]);
-        if !assigned.is_empty() {
-            let why = format!("pod {} is already assigned to node {assigned:?}", key.name);
-            let mut failure = Failure::conflict(&place.resource, &key.name, &why);
-            "pods/binding".clone_into(&mut failure.details.kind);
-            failure.message = failure.message.replacen("on pods ", "on pods/binding ", 1);
-            return Err(failure);
-        }
-        if object::is_terminating(&pod) {
-            let why = format!("pod {} is being deleted, cannot be assigned to a host", key.name);
-            return Err(Failure::conflict(&place.resource, &key.name, &why));
+        let is_gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+        let why = if object::is_terminating(&pod) {
+            Some(format!("pod {} is being deleted, cannot be assigned to a host", key.name))
+        } else if !assigned.is_empty() {
+            Some(format!("pod {} is already assigned to node {assigned:?}", key.name))
+        } else if is_gated {
+            Some(format!("pod {} has non-empty .spec.schedulingGates", key.name))
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            let of_binding = Resource { plural: "pods/binding".to_owned(), ..(*place.resource).clone() };
+            return Err(Failure::conflict(&of_binding, &key.name, &why));
         }
         let mut new = (*pod).clone();
         new["spec"]["nodeName"] = json!(node);
+        for (annotation, value) in binding["metadata"]["annotations"].as_object().into_iter().flatten() {
+            object::put(&mut new, &["metadata", "annotations", annotation], value.clone());
+        }
         admission::topology(&self.store, &mut new);
         let scheduled = json!({
             "type": "PodScheduled", "status": "True",
@@ -141,7 +100,7 @@ impl State {
         if let Some(status) = new["status"].as_object_mut() {
             status.remove("nominatedNodeName");
         }
-        if !query.dry_run {
+        if !query.is_dry_run() {
             self.store.put(key, new);
         }
         Ok((201, success(201)))
@@ -149,6 +108,9 @@ impl State {
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
         let mut eviction = self.part_of("policy/v1", "Eviction", query, call)?;
+        if place.name.as_deref() != Some(object::name(&eviction)) {
+            return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
+        }
         let matter =
             Matter { kind: Some(["policy", "v1", "Eviction"]), ..matter(place, query, Operation::Create) };
         self.admit_part(&matter, &mut eviction)?;
@@ -163,8 +125,8 @@ impl State {
         }
         let mut options =
             eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), Options::read)?;
-        if query.dry_run {
-            options.dry_run = vec!["All".to_owned()];
+        if query.is_dry_run() {
+            options.dry_run.clone_from(&query.dry_run);
         }
         let whole = Place { subresource: None, ..place.clone() };
         if options.is_dry_run() {
@@ -196,7 +158,7 @@ impl State {
         let first = over.next().map(|(key, budget)| (key.clone(), budget));
         if over.next().is_some() {
             return Err(Failure::new(
-                Reason::InternalError,
+                Reason::Unknown,
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
             ));
         }
@@ -225,7 +187,7 @@ impl State {
         if allowed <= 0 {
             return refuse(refusal(&key.name, budget), None);
         }
-        if !query.dry_run {
+        if !query.is_dry_run() {
             let mut next = budget.clone();
             next["status"]["disruptionsAllowed"] = json!(allowed - 1);
             next["status"]["disruptedPods"][&*pod.name] = object::time(self.now());
@@ -272,27 +234,6 @@ fn refusal(name: &str, budget: &Value) -> String {
         }
         None => format!("The disruption budget {name} does not allow evicting pods currently"),
     }
-}
-
-/// A workload as its scale shows it.
-fn scale_of(object: &Value) -> Value {
-    let metadata: serde_json::Map<String, Value> =
-        ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"]
-            .iter()
-            .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
-            .collect();
-    let mut status =
-        json!({ "replicas": object.pointer("/status/replicas").and_then(Value::as_i64).unwrap_or(0) });
-    if let Ok(selector @ LabelSelector::All(_)) = LabelSelector::from_value(&object["spec"]["selector"]) {
-        status["selector"] = json!(selector.to_string());
-    }
-    let mut scale = json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-        "spec": { "replicas": object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0) },
-        "status": status,
-    });
-    put_in_form(SCALE.0, SCALE.1, &mut scale);
-    scale
 }
 
 fn success(code: u16) -> Value {

@@ -2,31 +2,40 @@
 
 use std::sync::Arc;
 
+use http::Method;
 use serde_json::Value;
 
 use super::custom::DEFINITIONS;
 use super::{Answer, Call, State};
+use crate::failure::Failure;
 use crate::{discovery, openapi};
+
+/// Groups of definitions have a dot and are not Kubernetes' own.
+fn is_built_in(group: &str) -> bool {
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
 
 /// What the server says its address is. Clients keep to the one they have.
 const ADDRESS: &str = "127.0.0.1:443";
 
 impl State {
-    pub(super) fn path(&self, call: &Call) -> Answer {
+    pub(super) fn path(&self, call: &Call) -> Result<Answer, Failure> {
         let words: Vec<&str> = call.path.split('/').filter(|word| !word.is_empty()).collect();
         let aggregated = discovery::wants_aggregated(&call.accept);
         let stored = self.stored_definitions();
         let definitions: Vec<&Value> = stored.iter().map(|crd| &**crd).collect();
         let found = match words[..] {
-            ["healthz" | "livez" | "readyz"] => return Answer::Text("ok"),
+            ["healthz" | "livez" | "readyz"] | ["healthz" | "livez" | "readyz", "etcd" | "log" | "ping"] => {
+                return Ok(Answer::Text("ok"));
+            }
             ["openapi", "v2"] if call.accept.contains(openapi::V2_PROTOBUF) => {
-                return Answer::Bytes(openapi::V2_PROTOBUF_ANSWER, openapi::v2_protobuf());
+                return Ok(Answer::Bytes(openapi::V2_PROTOBUF_ANSWER, openapi::v2_protobuf()));
             }
             ["api"] if aggregated => {
-                return Answer::As(discovery::AGGREGATED, discovery::aggregated_core(&self.kinds));
+                return Ok(Answer::As(discovery::AGGREGATED, discovery::aggregated_core(&self.kinds)));
             }
             ["apis"] if aggregated => {
-                return Answer::As(discovery::AGGREGATED, discovery::aggregated_groups(&self.kinds));
+                return Ok(Answer::As(discovery::AGGREGATED, discovery::aggregated_groups(&self.kinds)));
             }
             ["version"] => Some(discovery::version()),
             ["api"] => Some(discovery::core_versions(ADDRESS)),
@@ -42,7 +51,20 @@ impl State {
             }
             _ => None,
         };
-        found.map_or(Answer::NoPage, |object| Answer::Object(200, object))
+        match (found, &words[..]) {
+            // The list of groups is told however it is asked for.
+            (Some(_), words) if call.method != Method::GET && *words != ["apis"] => {
+                Err(Failure::not_allowed())
+            }
+            (Some(object), _) => Ok(Answer::Object(200, object)),
+            (None, ["api", _, ..]) => Err(Failure::no_resource()),
+            (None, ["apis", group, _, ..])
+                if is_built_in(group) && discovery::group(&self.kinds, group).is_some() =>
+            {
+                Err(Failure::no_resource())
+            }
+            (None, _) => Ok(Answer::NoPage),
+        }
     }
 
     pub(super) fn stored_definitions(&self) -> Vec<Arc<Value>> {

@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Call, State, shown};
-use crate::failure::{Failure, Reason};
+use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::Resource;
 use crate::life::View;
 use crate::metrics;
+use crate::names::{forbidden, not_supported, quoted};
 use crate::object;
 use crate::request::{Place, Query, Verb};
 use crate::selector::{FieldSelector, LabelSelector};
@@ -43,11 +44,16 @@ impl Selection {
 /// Where a list goes on: at which revision, and after which object.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Continuation {
-    #[serde(rename = "rv")]
+    #[serde(rename = "v", default)]
+    version: String,
+    #[serde(rename = "rv", default)]
     revision: u64,
     /// Namespace and name of the last object that was given.
+    #[serde(default)]
     after: (String, String),
 }
+
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 impl Continuation {
     fn parse(token: &str) -> Result<Self, Failure> {
@@ -59,7 +65,16 @@ impl Continuation {
             let at = token.find(is_foreign).unwrap_or(token.len() / 4 * 4);
             refused(format!("illegal base64 data at input byte {at}"))
         })?;
-        serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))
+        let token: Self = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
+        if token.version == TOKEN_VERSION {
+            return Ok(token);
+        }
+        Err(refused(format!("server does not recognize this encoded version {}", token.version)))
+    }
+
+    fn at(revision: u64, last: &Key) -> Self {
+        let after = (last.namespace.to_string(), last.name.to_string());
+        Self { version: TOKEN_VERSION.to_owned(), revision, after }
     }
 
     fn token(&self) -> String {
@@ -85,27 +100,81 @@ pub(super) fn revision(text: &str) -> Result<Option<u64>, Failure> {
     })
 }
 
+/// Whoever reads one object, or watches, is told less well that there is no such revision.
+pub(super) fn in_other_words(refused: &Failure) -> Failure {
+    Failure::new(Reason::Unknown, refused.message.trim_start_matches("invalid resource version: "))
+}
+
+/// What is wrong with how a list or a watch says from when it wants to know.
+pub(super) fn check_versions(query: &Query, is_watch: bool) -> Result<(), Failure> {
+    let mut causes = Vec::new();
+    let (field, wanted) = ("resourceVersionMatch", &*query.resource_version_match);
+    match query.initial_events {
+        Some(_) if is_watch => {
+            if wanted != "NotOlderThan" {
+                let why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+                causes.push(forbidden(field, why));
+            }
+            if !matches!(wanted, "" | "NotOlderThan") {
+                causes.push(not_supported(field, &quoted(wanted), &["NotOlderThan"]));
+            }
+        }
+        Some(_) => {
+            causes.push(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        }
+        None if wanted.is_empty() => {}
+        None if is_watch => {
+            causes.push(forbidden(
+                field,
+                "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+            ));
+        }
+        None => {
+            if query.resource_version.is_empty() {
+                let why = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+                causes.push(forbidden(field, why));
+            }
+            if !query.continue_token.is_empty() {
+                causes.push(forbidden(field, "resourceVersionMatch is forbidden when continue is provided"));
+            }
+            if !matches!(wanted, "Exact" | "NotOlderThan") {
+                causes.push(not_supported(field, &quoted(wanted), &["Exact", "NotOlderThan", ""]));
+            }
+            if wanted == "Exact" && query.resource_version == "0" {
+                let why = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+                causes.push(forbidden(field, why));
+            }
+        }
+    }
+    if causes.is_empty() { Ok(()) } else { Err(Failure::invalid_options("ListOptions", causes)) }
+}
+
 /// What a list or a watch is told that asks for what has not happened yet.
 pub(super) fn check_not_ahead(asked: u64, current: u64) -> Result<(), Failure> {
     if asked <= current {
         return Ok(());
     }
-    let mut failure =
-        Failure::new(Reason::Timeout, format!("Too large resource version: {asked}, current: {current}"));
+    let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+    let mut failure = Failure::new(Reason::Timeout, message);
     failure.details.retry_after_secs = Some(1);
+    failure.details.causes.push(Cause {
+        reason: CauseReason::ResourceVersionTooLarge,
+        field: String::new(),
+        message: "Too large resource version".to_owned(),
+    });
     Err(failure)
 }
 
 impl State {
     pub(super) fn get(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
-        let asked = revision(&query.resource_version)?.unwrap_or(0);
-        check_not_ahead(asked, self.store.revision())?;
+        let asked = revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?;
+        check_not_ahead(asked.unwrap_or(0), self.store.revision())?;
         let (_, object) = self.existing(place)?;
         if wants_table(&call.accept) {
             let metadata = json!({ "resourceVersion": object::revision(&object) });
             return self.table(place, query, &[&object], &metadata);
         }
-        Ok(shown(&place.resource, &object))
+        Ok(self.show(&place.resource, &object))
     }
 
     fn table(
@@ -122,6 +191,7 @@ impl State {
     }
 
     pub(super) fn list(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
+        check_versions(query, false)?;
         let selection = Selection::of(self, place, query)?;
         let (at, after) = self.start_of_list(query)?;
         let resource = place.resource.qualified();
@@ -134,19 +204,18 @@ impl State {
             Failure::new(Reason::Expired, message)
         })?;
         let is_after = |key: &Key| {
-            after.as_ref().is_none_or(|(namespace, name)| (&*key.namespace, &*key.name) > (namespace, name))
+            after.as_ref().is_none_or(|(namespace, name)| *key > Key::new(&resource, namespace, name))
         };
         let mut rest = listed.iter().filter(|(key, object)| is_after(key) && selection.matches(object));
         let most = if query.limit == 0 { usize::MAX } else { query.limit };
         let page: Vec<(&Key, &Arc<Value>)> = rest.by_ref().take(most).collect();
         let remaining = rest.count();
         let mut metadata = json!({ "resourceVersion": at.to_string() });
-        if is_custom(&place.resource) {
+        if is_custom(&place.resource) && !wants_table(&call.accept) {
             metadata["continue"] = json!("");
         }
         if let Some((last, _)) = page.last().filter(|_| remaining > 0) {
-            let after = (last.namespace.to_string(), last.name.to_string());
-            metadata["continue"] = json!(Continuation { revision: at, after }.token());
+            metadata["continue"] = json!(Continuation::at(at, last).token());
             // With a selector the server does not know how many would match.
             if query.label_selector.is_empty() && query.field_selector.is_empty() {
                 metadata["remainingItemCount"] = json!(remaining);
@@ -160,8 +229,21 @@ impl State {
             "kind": format!("{}List", place.resource.kind),
             "apiVersion": place.resource.api_version(),
             "metadata": metadata,
-            "items": page.into_iter().map(|(_, object)| item(&place.resource, object)).collect::<Vec<_>>(),
+            "items": page.into_iter().map(|(_, object)| self.item(&place.resource, object)).collect::<Vec<_>>(),
         }))
+    }
+
+    /// Lists of built-in kinds do not repeat what kind their items are.
+    fn item(&self, resource: &Resource, object: &Value) -> Value {
+        if is_custom(resource) {
+            return self.show(resource, object);
+        }
+        let mut object = shown(resource, object);
+        if let Some(fields) = object.as_object_mut() {
+            fields.remove("apiVersion");
+            fields.remove("kind");
+        }
+        object
     }
 
     /// The revision to list at, and the object to go on after.
@@ -174,12 +256,14 @@ impl State {
                     "specifying resource version is not allowed when using continue",
                 ));
             }
-            let Continuation { revision, after } = Continuation::parse(&query.continue_token)?;
+            let Continuation { revision, after, .. } = Continuation::parse(&query.continue_token)?;
             return Ok((revision, Some(after)));
         }
         check_not_ahead(asked.unwrap_or(0), current)?;
         match (&*query.resource_version_match, asked) {
             ("Exact", Some(asked)) if asked > 0 => Ok((asked, None)),
+            // A page of a version has always been of that version.
+            ("", Some(asked)) if asked > 0 && query.limit > 0 => Ok((asked, None)),
             _ => Ok((current, None)),
         }
     }
@@ -232,7 +316,7 @@ impl State {
             (Some(_), Some(object)) => Ok((**object).clone()),
             _ => Ok(json!({
                 "kind": format!("{}List", place.resource.kind), "apiVersion": place.resource.api_version(),
-                "metadata": {}, "items": objects.iter().map(|object| item(&place.resource, object)).collect::<Vec<_>>(),
+                "metadata": {}, "items": objects.iter().map(|object| self.item(&place.resource, object)).collect::<Vec<_>>(),
             })),
         }
     }
@@ -244,17 +328,4 @@ pub(super) fn wants_table(accept: &str) -> bool {
         .split(',')
         .next()
         .is_some_and(|first| first.contains("as=Table") && first.contains("g=meta.k8s.io"))
-}
-
-/// Lists of built-in kinds do not repeat what kind their items are.
-fn item(resource: &Resource, object: &Value) -> Value {
-    if is_custom(resource) {
-        return shown(resource, object);
-    }
-    let mut object = object.clone();
-    if let Some(fields) = object.as_object_mut() {
-        fields.remove("apiVersion");
-        fields.remove("kind");
-    }
-    object
 }

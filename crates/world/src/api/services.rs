@@ -65,7 +65,8 @@ impl State {
             .filter_map(|port| port["nodePort"].as_i64())
             .collect();
         let before = old.map(ports).unwrap_or_default();
-        for port in object["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        let ports = object.pointer_mut("/spec/ports").and_then(Value::as_array_mut);
+        for port in ports.into_iter().flatten() {
             if port["nodePort"].as_i64().is_some_and(|number| number != 0) {
                 continue;
             }
@@ -74,7 +75,9 @@ impl State {
             let kept = before.iter().find(same).and_then(|known| known["nodePort"].as_i64());
             if let Some(number) = kept.or_else(|| NODE_PORTS.into_iter().find(|port| !taken.contains(port))) {
                 taken.insert(number);
-                port["nodePort"] = json!(number);
+                if let Some(fields) = port.as_object_mut() {
+                    fields.insert("nodePort".to_owned(), json!(number));
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::read::{Selection, check_not_ahead, revision, wants_table};
+use super::read::{Selection, check_versions, in_other_words, revision, wants_table};
 use super::{Api, Call, State, shown};
 use crate::failure::{Failure, Reason};
 use crate::kinds::Resource;
@@ -46,19 +46,21 @@ impl Events {
         let include = IncludeObject::parse(&query.include_object)?;
         let tables = wants_table(&call.accept).then_some(include);
         let state = api.state();
+        check_versions(query, true)?;
         let selection = Selection::of(&state, &place, query)?;
         let current = state.store.revision();
-        let asked = revision(&query.resource_version)?.unwrap_or(0);
-        check_not_ahead(asked, current)?;
+        let asked =
+            revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?.unwrap_or(0);
         let resource = place.resource.qualified();
         let mut ready = VecDeque::new();
-        let from_start = asked == 0 || query.initial_events;
+        let lists = query.initial_events == Some(true);
+        let from_start = asked == 0 || lists;
         if from_start {
             let there = state.store.list(&resource, place.namespace.as_deref());
             let seen = there.filter(|(_, object)| selection.matches(object));
             let form = Form::new(&state, &place, tables);
             ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(&object))));
-            if query.initial_events {
+            if lists {
                 let mut end = bookmark(&place, current);
                 end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
                 ready.push_back(end);
@@ -189,7 +191,7 @@ fn bookmark(place: &Place, revision: u64) -> Value {
     let object = json!({
         "kind": place.resource.kind,
         "apiVersion": place.resource.api_version(),
-        "metadata": { "resourceVersion": revision.to_string(), "creationTimestamp": null },
+        "metadata": { "resourceVersion": revision.to_string() },
     });
     event("BOOKMARK", &object)
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::admit::matter;
 use super::bodies::patch_of;
 use super::custom::DEFINITIONS;
-use super::delete::{is_finalized, is_namespace};
 use super::{Call, State, shown};
 use crate::admission::Operation;
 use crate::crd;
@@ -16,11 +16,13 @@ use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::{Resource, Subresource};
 use crate::names;
 use crate::object;
+use crate::options::Options;
 use crate::patch::{self, Shape};
 use crate::proto::put_in_form;
 use crate::request::{Place, Query};
 use crate::store::Key;
 use crate::strategy;
+use crate::validate;
 
 /// The merge keys of custom resources are nowhere to be found.
 const STRATEGIC_FOR_BUILT_IN: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
@@ -61,6 +63,7 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
+        Options::Create.check(query)?;
         let object = self.object_of(&place.resource, query, call)?;
         self.create_object(place, query, manager(query, call), object)
     }
@@ -88,8 +91,12 @@ impl State {
         let managed = sent.pointer("/metadata/managedFields").cloned().unwrap_or_default();
         object::set(&mut object, "managedFields", managed);
         let key = self.admit_new(place, query, &mut object)?;
-        if self.store.get(&key).is_some() {
-            return Err(Failure::already_exists(&place.resource, &key.name));
+        if let Some(there) = self.store.get(&key) {
+            let mut failure = Failure::already_exists(&place.resource, &key.name);
+            if object::is_terminating(&there) {
+                failure.message = format!("object is being deleted: {}", failure.message);
+            }
+            return Err(failure);
         }
         Ok((201, self.store_or_show(query, &place.resource, key, object)))
     }
@@ -108,13 +115,22 @@ impl State {
 
     /// What is wrong with a new object, and the last that the server adds to it.
     fn check_new(&self, resource: &Resource, object: &mut Value) -> Result<(), Failure> {
-        self.define(resource, object)?;
-        let mut causes = names::validate_create(resource, object);
-        causes.extend(self.judge(resource, None, object, None));
+        self.define(resource, object, None)?;
+        let of_metadata = names::validate_create(resource, object);
+        let (mut causes, last) = if strategy::checks_metadata(resource) {
+            (of_metadata, Vec::new())
+        } else {
+            (Vec::new(), of_metadata)
+        };
+        causes.extend(validate::on_create(resource, object));
+        causes.extend(self.judge(resource, None, object, None, &causes));
+        if causes.is_empty() {
+            causes = last;
+        }
         if causes.is_empty() {
             return Ok(());
         }
-        Err(Failure::invalid(resource, object::name(object), causes))
+        Err(invalid(resource, object::name(object), causes))
     }
 
     /// Puts an object of the world's own into it.
@@ -132,6 +148,7 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
+        Options::Update.check(query)?;
         let object = self.object_of(&place.resource, query, call)?;
         self.update_object(place, query, manager(query, call), object)
     }
@@ -145,16 +162,18 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
+        expect_name(place, &object)?;
         let (key, old) = match self.existing(place) {
-            Err(missing) => return expect_name(place, &object).and(Err(missing)),
+            Err(_) if strategy::is_made_by_update(&place.resource) => {
+                object::set(&mut object, "resourceVersion", Value::Null);
+                let all = Place { name: None, ..place.clone() };
+                return self.create_object(&all, query, manager, object);
+            }
+            Err(missing) => return Err(missing),
             Ok(existing) => existing,
         };
-        let (uid, old_uid) = (object::uid(&object), object::uid(&old));
-        if !uid.is_empty() && uid != old_uid {
-            let why =
-                format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}");
-            return Err(Failure::conflict(&place.resource, &key.name, &why));
-        }
+        check_revision(&object)?;
+        check_uid(&place.resource, &key, &object, &old)?;
         self.replace(place, query, Writer::Update(manager), &key, &old, object)
     }
 
@@ -164,6 +183,11 @@ impl State {
         query: &Query,
         call: &Call,
     ) -> Result<(u16, Value), Failure> {
+        let kind = PatchKind::parse(&call.content_type)?;
+        if kind == PatchKind::Apply { Options::Apply } else { Options::Patch }.check(query)?;
+        if kind == PatchKind::Strategic && strategy::is_custom(&place.resource) {
+            return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
+        }
         let given = patch_of(query, call)?;
         if given.kind == PatchKind::Apply {
             given.check_applied(call)?;
@@ -188,14 +212,6 @@ impl State {
 
     /// Server-side apply, which makes what is not there.
     fn apply(&mut self, place: &Place, query: &Query, body: &Value) -> Result<(u16, Value), Failure> {
-        if query.field_manager.is_empty() {
-            let cause = Cause {
-                reason: CauseReason::FieldValueRequired,
-                field: "fieldManager".to_owned(),
-                message: "Required value: is required for apply patch".to_owned(),
-            };
-            return Err(Failure::invalid_options("PatchOptions", cause));
-        }
         self.check_declared(&place.resource, body)?;
         let shape = self.shape(&place.resource);
         let part = place.subresource.map(Subresource::name);
@@ -203,15 +219,19 @@ impl State {
         match self.existing(place) {
             Ok((key, old)) => {
                 let live = shown(&place.resource, &old);
-                let new = patch::apply(Some(&live), body, manager, query.force, part, now, &shape)?;
+                let new =
+                    patch::apply(Some(&live), body, manager, query.force == Some(true), part, now, &shape)?;
                 let new = self.settled(&place.resource, new);
                 self.replace(place, query, Writer::Apply, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
-                let object = patch::apply(None, body, manager, query.force, part, now, &shape)?;
+                let object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
                 let mut object = self.settled(&place.resource, object);
                 expect_namespace(place, &mut object)?;
+                check_revision(&object)?;
+                expect_no_uid(place, &object)?;
+                expect_name(place, &object)?;
                 self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
                 let key = self.admit_new(place, query, &mut object)?;
@@ -233,6 +253,7 @@ impl State {
         let resource = &place.resource;
         expect_name(place, &new)?;
         let given = object::revision(&new);
+        check_revision(&new)?;
         if given.is_empty() && !strategy::allows_unconditional_update(resource) {
             let cause = Cause {
                 reason: CauseReason::FieldValueInvalid,
@@ -246,8 +267,15 @@ impl State {
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
         }
+        // This is how all managers are forgotten.
+        let forgets = new["metadata"]["managedFields"] == json!([{}]);
+        if forgets {
+            object::set(&mut new, "managedFields", Value::Null);
+        }
         self.finish_changed(place, old, &mut new)?;
-        if let Writer::Update(manager) = writer {
+        if let Writer::Update(manager) = writer
+            && !forgets
+        {
             let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
             patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
         }
@@ -255,16 +283,21 @@ impl State {
         if self.admit(&matter, Some(old), &mut new)? {
             self.finish_changed(place, old, &mut new)?;
         }
-        let mut causes = names::validate_update(resource, &new, old);
-        causes.extend(self.judge(resource, place.subresource, &new, Some(old)));
+        let mut causes = if place.subresource == Some(Subresource::Status) {
+            names::validate_status_update(resource, &new, old)
+        } else {
+            names::validate_update(resource, &new, old)
+        };
+        causes.extend(validate::on_update(resource, place.subresource, &new, old));
+        causes.extend(self.judge(resource, place.subresource, &new, Some(old), &causes));
         if !causes.is_empty() {
-            return Err(Failure::invalid(resource, &key.name, causes));
+            return Err(invalid(resource, &key.name, causes));
         }
         self.check_admission(&matter, Some(old), Some(&new))?;
         if new == **old {
             return Ok((200, shown(resource, old)));
         }
-        if is_over(resource, &new) && !query.dry_run {
+        if strategy::is_over(&new) && !query.is_dry_run() {
             let last = self.store.remove(key).unwrap_or_else(|| old.clone());
             let revision = object::revision(&last).to_owned();
             object::set(&mut new, "resourceVersion", json!(revision));
@@ -280,21 +313,22 @@ impl State {
         defaults::complete(resource, new);
         self.fill_in(resource, new);
         self.allocate(resource, new, Some(old));
-        self.define(resource, new)?;
+        self.define(resource, new, Some(old))?;
         keep_what_is_the_servers(old, new);
+        // Only what differs in the same form has changed.
+        put_in_form(&resource.api_version(), &resource.kind, new);
         if strategy::has_generation(resource) {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-            let changed = i64::from(strategy::changes_spec(old, new));
+            let changed = i64::from(strategy::changes_generation(resource, old, new));
             object::set(new, "generation", json!(generation + changed));
         }
         object::set(new, "resourceVersion", json!(object::revision(old)));
         say_kind(resource, new);
-        put_in_form(&resource.api_version(), &resource.kind, new);
         Ok(())
     }
 
     fn store_or_show(&mut self, query: &Query, resource: &Resource, key: Key, object: Value) -> Value {
-        if query.dry_run {
+        if query.is_dry_run() {
             return shown(resource, &object);
         }
         shown(resource, &self.store.put(key, object))
@@ -318,6 +352,11 @@ impl State {
         if api_version == expected && kind == resource.kind {
             return Ok(());
         }
+        let mismatch = |given: &str| {
+            Failure::bad_request(format!(
+                "the API version in the data ({given}) does not match the expected API version ({expected})"
+            ))
+        };
         let version = api_version.rsplit('/').next().unwrap_or_default();
         let refused = |why: String| {
             let wanted = &resource.kind;
@@ -325,9 +364,11 @@ impl State {
                 "{kind} in version {version:?} cannot be handled as a {wanted}: {why}"
             )))
         };
+        if strategy::was_served(api_version) && kind == resource.kind {
+            return Err(mismatch(api_version));
+        }
         if self.kinds.find_kind(api_version, kind).is_none() {
-            let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
-            return refused(format!("no kind {kind:?} is registered for version {api_version:?} {scheme}"));
+            return refused(not_registered(api_version, kind));
         }
         if kind != resource.kind {
             let internal = match resource.group.split('.').next().unwrap_or_default() {
@@ -339,9 +380,7 @@ impl State {
                 resource.kind
             ));
         }
-        Err(Failure::bad_request(format!(
-            "the API version in the data ({api_version}) does not match the expected API version ({expected})"
-        )))
+        Err(mismatch(api_version))
     }
 
     /// Objects are made only in namespaces that are there to stay.
@@ -374,6 +413,7 @@ impl State {
             crd::default(object);
         }
         self.fill_in(resource, object);
+        object::tidy_metadata(object);
         for field in
             ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "uid"]
         {
@@ -384,9 +424,11 @@ impl State {
     /// What the server makes of a new object.
     fn prepare_new(&self, resource: &Resource, object: &mut Value) {
         strategy::prepare_for_create(resource, object);
+        note_gates(resource, object, self.now());
         self.fill_in(resource, object);
-        let generation = if strategy::has_generation(resource) { json!(1) } else { Value::Null };
-        object::set(object, "generation", generation);
+        if strategy::has_generation(resource) {
+            object::set(object, "generation", json!(1));
+        }
         put_in_form(&resource.api_version(), &resource.kind, object);
     }
 
@@ -401,13 +443,57 @@ impl State {
     }
 }
 
-/// What was only waiting for its last finalizer.
-fn is_over(resource: &Resource, object: &Value) -> bool {
-    if is_namespace(resource) && !is_finalized(object) {
-        return false;
+/// A pod that waits for its gates says so.
+fn note_gates(resource: &Resource, pod: &mut Value, now: Timestamp) {
+    let is_gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
+    if resource.qualified() == "pods" && is_gated {
+        pod["status"]["conditions"] = json!([{
+            "type": "PodScheduled", "status": "False", "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastProbeTime": null, "lastTransitionTime": object::time(now),
+        }]);
     }
-    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
-    object::is_terminating(object) && object::finalizers(object).is_empty() && grace.unwrap_or(0) == 0
+}
+
+/// Events of both groups are the same to the server, which speaks of them under their first name.
+fn invalid(resource: &Resource, name: &str, causes: Vec<Cause>) -> Failure {
+    if resource.group == "events.k8s.io" {
+        let old = Resource { group: String::new(), ..resource.clone() };
+        return Failure::invalid(&old, name, causes);
+    }
+    Failure::invalid(resource, name, causes)
+}
+
+/// A version is a number.
+fn check_revision(object: &Value) -> Result<(), Failure> {
+    let given = object::revision(object);
+    if given.is_empty() || given.parse::<u64>().is_ok() {
+        return Ok(());
+    }
+    Err(Failure::new(Reason::Unknown, format!("strconv.ParseUint: parsing {given:?}: invalid syntax")))
+}
+
+/// Whoever names a uid means that object and no other of its name.
+pub(super) fn check_uid(resource: &Resource, key: &Key, new: &Value, old: &Value) -> Result<(), Failure> {
+    let (uid, old_uid) = (object::uid(new), object::uid(old));
+    if uid.is_empty() || uid == old_uid {
+        return Ok(());
+    }
+    let place = match &*key.namespace {
+        "" => format!("{}/{}", strategy::directory(resource), key.name),
+        namespace => format!("{}/{namespace}/{}", strategy::directory(resource), key.name),
+    };
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: \
+         Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
+    );
+    Err(Failure::conflict(resource, &key.name, &why))
+}
+
+/// What is said of a kind that nobody knows.
+fn not_registered(api_version: &str, kind: &str) -> String {
+    let scheme = "in scheme \"pkg/runtime/scheme.go:111\"";
+    format!("no kind {kind:?} is registered for version {api_version:?} {scheme}")
 }
 
 /// Who is said to have written: by name, or else the program that did.
@@ -422,14 +508,19 @@ pub(super) fn manager<'a>(query: &'a Query, call: &'a Call) -> &'a str {
 
 /// Fields of the metadata that no client changes.
 fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
-    const KEPT: [&str; 4] =
-        ["creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation"];
-    let is_left_out = |field: &&str| object::text(new, &["metadata", *field]).is_empty();
-    let filled_in: Vec<&str> = ["namespace", "uid"].into_iter().filter(is_left_out).collect();
-    for field in KEPT.into_iter().chain(filled_in) {
-        let kept = old.get("metadata").and_then(|metadata| metadata.get(field)).cloned();
-        object::set(new, field, kept.unwrap_or_default());
+    let of = |object: &Value, field: &str| object["metadata"][field].clone();
+    for field in ["creationTimestamp", "generation"] {
+        object::set(new, field, of(old, field));
     }
+    for field in ["namespace", "uid", "deletionGracePeriodSeconds"] {
+        if of(new, field).is_null() || of(new, field) == "" {
+            object::set(new, field, of(old, field));
+        }
+    }
+    if object::is_terminating(old) {
+        object::set(new, "deletionTimestamp", of(old, "deletionTimestamp"));
+    }
+    object::tidy_metadata(new);
 }
 
 /// An object is kept with what it is, whether or not its author said so.
@@ -438,14 +529,30 @@ fn say_kind(resource: &Resource, object: &mut Value) {
     object["kind"] = json!(resource.kind);
 }
 
-fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {
+pub(super) fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {
     let (named, asked) = (object::name(object), place.name.as_deref().unwrap_or_default());
     if named == asked {
         return Ok(());
     }
+    if named.is_empty() {
+        return Err(Failure::bad_request(format!(
+            "the name of the object ({asked} based on URL) was undeterminable: name must be provided"
+        )));
+    }
     Err(Failure::bad_request(format!(
         "the name of the object ({named}) does not match the name on the URL ({asked})"
     )))
+}
+
+/// Nothing that is not there has a uid.
+fn expect_no_uid(place: &Place, object: &Value) -> Result<(), Failure> {
+    let (uid, name) = (object::uid(object), place.name.as_deref().unwrap_or_default());
+    if uid.is_empty() {
+        return Ok(());
+    }
+    let why =
+        format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+    Err(Failure::conflict(&place.resource, name, &why))
 }
 
 fn expect_namespace(place: &Place, object: &mut Value) -> Result<(), Failure> {

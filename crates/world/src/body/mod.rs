@@ -62,7 +62,7 @@ impl Directive {
                     field: "fieldValidation".to_owned(),
                     message: format!("Unsupported value: {other:?}: supported values: {supported}"),
                 };
-                Err(Failure::invalid_options(options, cause))
+                Err(Failure::invalid_options(options, vec![cause]))
             }
         }
     }

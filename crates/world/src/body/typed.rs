@@ -323,6 +323,8 @@ fn schema(json: &Json) -> Result<Value, String> {
 fn illegal_base64(text: &str, error: &base64::DecodeError) -> String {
     let at = match error {
         base64::DecodeError::InvalidByte(at, _) => *at,
+        // Where the four letters begin that are not all there.
+        _ if !text.ends_with('=') => text.len() / 4 * 4,
         _ => text.len(),
     };
     format!("illegal base64 data at input byte {at}")

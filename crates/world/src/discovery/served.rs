@@ -142,10 +142,10 @@ fn stability(version: &str) -> Option<(u8, u64, u64)> {
 }
 
 const CREATE: &[&str] = &["create"];
+const UPDATE: &[&str] = &["update"];
 const GET: &[&str] = &["get"];
 const CONNECT: &[&str] = &["create", "get"];
 const READ: &[&str] = &["get", "list"];
-const UPDATE: &[&str] = &["update"];
 const CHANGE: &[&str] = &["get", "patch", "update"];
 const ALL: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const ALL_BUT_COLLECTION: &[&str] = &["create", "delete", "get", "list", "patch", "update", "watch"];

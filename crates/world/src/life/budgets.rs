@@ -189,13 +189,12 @@ fn scale_of(controls: &Controls, namespace: &str, view: View<'_>) -> Result<Opti
     if object::uid(&object) != uid {
         return Ok(None);
     }
-    match Controls::of(&object).filter(|above| kind == "ReplicaSet" && above.kind == "Deployment") {
-        Some(deployment) => scale_of(&deployment, namespace, view),
-        None => {
-            let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
-            Ok(Some((uid.clone(), replicas)))
-        }
+    let above = Controls::of(&object).filter(|above| kind == "ReplicaSet" && above.kind == "Deployment");
+    if let Some(deployment) = above {
+        return scale_of(&deployment, namespace, view);
     }
+    let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    Ok(Some((uid.clone(), replicas)))
 }
 
 /// A number, or a share of the total, rounded up.
@@ -289,13 +288,13 @@ fn failed(budget: &Value, why: &str, now: Timestamp) -> Decision {
 }
 
 fn unmanaged(selector: &Value) -> String {
-    let labels: String = selector["matchLabels"]
+    let labels: Vec<String> = selector["matchLabels"]
         .as_object()
         .into_iter()
         .flatten()
         .map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default()))
         .collect();
-    let expressions: String = selector["matchExpressions"]
+    let expressions: Vec<String> = selector["matchExpressions"]
         .as_array()
         .into_iter()
         .flatten()
@@ -309,6 +308,7 @@ fn unmanaged(selector: &Value) -> String {
             )
         })
         .collect();
+    let (labels, expressions) = (labels.concat(), expressions.concat());
     format!(
         "Pods selected by this PodDisruptionBudget (selector: &LabelSelector{{MatchLabels:map[string]string{{{labels}}},\
          MatchExpressions:[]LabelSelectorRequirement{{{expressions}}},}}) were found to be unmanaged. As a result, the \

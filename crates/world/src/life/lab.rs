@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::{Kubelets, Life, controllers};
+use super::{Kubelets, Life, on_nodes};
 use crate::api::{Act, Api};
 use crate::object;
 use crate::store::Key;
@@ -24,11 +24,11 @@ impl Drop for Lab {
 }
 
 impl Lab {
-    /// It is the first of January, and nothing is there yet. All controllers work.
+    /// It is the first of January, and nothing is there yet. Those who see to nodes and what runs there work.
     pub(super) fn new() -> Self {
         let api = Api::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
         let kubelets = Kubelets::new(api.clone());
-        let life = tokio::spawn(Life::new(api.clone(), controllers(&kubelets)).live());
+        let life = tokio::spawn(Life::new(api.clone(), on_nodes(&kubelets)).live());
         Self { api, kubelets, life }
     }
 

@@ -83,10 +83,12 @@ impl Zone {
         let all = self.ready + self.not_ready;
         let is_disrupted =
             self.ready > 0 && self.not_ready > 2 && self.not_ready * 100 >= all * DISRUPTED_PERCENT;
-        match is_disrupted {
-            false => Some(EVICTION_EVERY),
-            true if all > LARGE_ZONE => Some(EVICTION_EVERY_IN_DISRUPTION),
-            true => None,
+        if !is_disrupted {
+            Some(EVICTION_EVERY)
+        } else if all > LARGE_ZONE {
+            Some(EVICTION_EVERY_IN_DISRUPTION)
+        } else {
+            None
         }
     }
 }
@@ -243,12 +245,10 @@ impl NodeLifecycle {
             return (None, held_back);
         }
         let mut next = node.clone();
-        if let Some(spec) = next.get_mut("spec").and_then(Value::as_object_mut) {
-            if after.is_empty() {
-                spec.remove("taints");
-            } else {
-                spec.insert("taints".to_owned(), after.into());
-            }
+        if !after.is_empty() {
+            object::put(&mut next, &["spec", "taints"], after.into());
+        } else if let Some(spec) = next.get_mut("spec").and_then(Value::as_object_mut) {
+            spec.remove("taints");
         }
         if let Some(known) = next.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
             known.extend(labels);

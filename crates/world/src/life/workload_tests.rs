@@ -339,7 +339,7 @@ async fn a_large_set_is_made_in_bursts_and_looked_at_now_and_then() {
         "spec": {"replicas": 1100, "selector": {"matchLabels": {"app": "web"}}, "template": template("web", "nginx:1")},
     });
     stage.create(SETS, set).await;
-    assert_eq!(stage.list("pods").len(), 500);
+    assert_eq!(stage.list("pods").len(), 1000, "one burst at once, the next as soon as it is seen");
     stage.wait(3).await;
     assert_eq!(stage.get(SETS, "web")["status"]["replicas"], 1100);
     stage.run_all().await;
@@ -394,11 +394,17 @@ async fn stateful_pods_come_in_order_with_their_claims() {
     stage.expect_rest().await;
 }
 
+/// A node without the taint that it has until its kubelet is ready.
+async fn ready_node(stage: &Stage, name: &str) {
+    stage.create("nodes", json!({"metadata": {"name": name, "labels": {"disk": "ssd"}}})).await;
+    stage.change("nodes", name, |node| node["spec"] = json!({})).await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn daemons_follow_their_nodes() {
     let stage = Stage::new();
     for name in ["n1", "n2"] {
-        stage.create("nodes", json!({"metadata": {"name": name, "labels": {"disk": "ssd"}}})).await;
+        ready_node(&stage, name).await;
     }
     let mut template = template("agent", "nginx:1");
     template["spec"]["nodeSelector"] = json!({"disk": "ssd"});
@@ -418,7 +424,7 @@ async fn daemons_follow_their_nodes() {
     );
     let pod = stage.list("pods").remove(0);
     assert_eq!(pods::label(&pod, "pod-template-generation"), "1");
-    stage.create("nodes", json!({"metadata": {"name": "n3", "labels": {"disk": "ssd"}}})).await;
+    ready_node(&stage, "n3").await;
     stage.change("nodes", "n1", |node| node["metadata"]["labels"]["disk"] = json!("hdd")).await;
     stage.run_all().await;
     assert_eq!(status(&stage)["numberReady"], 2);

@@ -34,13 +34,23 @@ pub fn validate_create(resource: &Resource, object: &Value) -> Vec<Cause> {
 ///
 /// The same cause can be there more than once: the server checks for all kinds, then for one.
 pub fn validate_update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    updated(resource, new, old, checks(resource))
+}
+
+/// The same for a write of the status, of which a kind checks less.
+pub fn validate_status_update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+    let is_passed = resource.kind == "PodDisruptionBudget";
+    updated(resource, new, old, if is_passed { &[] } else { &[Check::AsChanged] })
+}
+
+fn updated(resource: &Resource, new: &Value, old: &Value, more: &[Check]) -> Vec<Cause> {
     if text(new, "resourceVersion").is_empty() {
         let why = "must be specified for an update";
         return vec![invalid_value("metadata.resourceVersion", "0", why)];
     }
     let mut causes = as_created(resource, NameRule::PathSegment, new);
     causes.extend(as_changed(new, old));
-    for check in checks(resource) {
+    for check in more {
         match check {
             Check::AsCreated => causes.extend(validate_create(resource, new)),
             Check::AsChanged => {
@@ -239,11 +249,21 @@ fn finalizers(object: &Value) -> Vec<Cause> {
 }
 
 fn finalizers_without_domain(object: &Value) -> Vec<Cause> {
-    let why = "name is neither a standard finalizer name nor is it fully qualified";
     let names = finalizer_names(object);
-    let wrong = |name: &str| !name.contains('/') && !STANDARD_FINALIZERS.contains(&name);
-    let wrong = names.iter().enumerate().filter(|(_, name)| wrong(name));
-    wrong.map(|(index, name)| invalid(&format!("metadata.finalizers[{index}]"), name, why)).collect()
+    let fields = (0..).map(|index| format!("metadata.finalizers[{index}]"));
+    fields.zip(names).filter_map(|(field, name)| without_domain(&field, name)).collect()
+}
+
+fn without_domain(field: &str, name: &str) -> Option<Cause> {
+    let why = "name is neither a standard finalizer name nor is it fully qualified";
+    let is_wrong = !name.contains('/') && !STANDARD_FINALIZERS.contains(&name);
+    is_wrong.then(|| invalid(field, name, why))
+}
+
+/// What is wrong with the name of a finalizer.
+pub(crate) fn finalizer_problems(field: &str, name: &str) -> Vec<Cause> {
+    let problems = qualified_name_problems(name);
+    problems.iter().map(|why| invalid(field, name, why)).chain(without_domain(field, name)).collect()
 }
 
 /// An object that is being deleted gets no more finalizers.

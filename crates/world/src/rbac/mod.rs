@@ -84,7 +84,7 @@ impl<'a> Attributes<'a> {
         let refused = without_html(&self.refusal(&user.name));
         let refused = if reason.is_empty() { refused } else { format!("{refused}: {reason}") };
         let (about, details) = match self.target {
-            Target::Path(_) => (String::new(), Details::default()),
+            Target::Path(_) => (String::new(), Details { even_if_empty: true, ..Details::default() }),
             Target::Resource(target) => {
                 let about = match (target.group, target.name) {
                     ("", "") => format!("{} is ", target.resource),

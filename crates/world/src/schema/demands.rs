@@ -588,10 +588,14 @@ fn compiled(rule: &ValidationRule, schema: &Schema, path: &str, within: &Within,
             found.of_schema.push(invalid_text(&at("fieldPath"), field_path, "must be a valid path"));
         }
         Err(Unfit::Rule(error)) => {
-            found.of_rules.push(invalid(&at("rule"), &in_go(rule), &format!("compilation failed: {error}")));
+            found.of_rules.push(invalid(
+                &at("rule"),
+                &in_go(rule),
+                &format!("compilation failed: {}", in_margin(&error)),
+            ));
         }
         Err(Unfit::MessageExpression(error)) => {
-            let detail = format!("messageExpression compilation failed: {error}");
+            let detail = format!("messageExpression compilation failed: {}", in_margin(&error));
             found.of_rules.push(invalid(&at("messageExpression"), &in_go(rule), &detail));
         }
         Ok(parsed) if parsed.uses_old => {
@@ -623,4 +627,9 @@ fn in_go(rule: &ValidationRule) -> String {
         text(&rule.field_path),
         go_json(&json!(rule.optional_old_self)),
     )
+}
+
+/// The server shows the rule with a space before the line that is drawn at its left.
+fn in_margin(error: &str) -> String {
+    error.replace("\n| ", "\n | ")
 }

@@ -130,32 +130,62 @@ impl Schema {
 
     /// What is wrong with `object`, which replaces `old`. What was wrong before and did not change is let be.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        self.validate_with(&[], Vec::new(), object, old)
+    }
+
+    /// With `known` faults, which may keep the rules from being tried, and `others` that are told after those of
+    /// the schema's shape.
+    pub fn validate_with(
+        &self,
+        known: &[Cause],
+        others: Vec<Cause>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Vec<Cause> {
         let mut causes = check::check(self, object, old, "");
+        causes.extend(others);
         causes.extend(embedded::check(self, object, ""));
         if old.is_none_or(|old| lists::check(self, old, "").is_empty()) {
             causes.extend(lists::check(self, object, ""));
         }
-        self.with_rules(causes, object, old)
+        self.with_rules(known, causes, object, old)
     }
 
     /// As [`Self::validate`], for an update of the status alone.
     pub fn validate_status(&self, object: &Value, old: &Value) -> Vec<Cause> {
+        self.validate_status_with(&[], Vec::new(), object, old)
+    }
+
+    pub fn validate_status_with(
+        &self,
+        known: &[Cause],
+        others: Vec<Cause>,
+        object: &Value,
+        old: &Value,
+    ) -> Vec<Cause> {
         let mut causes = match (self.properties.get("status"), object.get("status")) {
             (Some(schema), Some(status)) => check::check(schema, status, old.get("status"), "status"),
             _ => Vec::new(),
         };
+        causes.extend(others);
         if lists::check(self, old, "").is_empty() {
             causes.extend(lists::check(self, object, ""));
         }
-        self.with_rules(causes, object, Some(old))
+        self.with_rules(known, causes, object, Some(old))
     }
 
     /// The rules may rely on the rest: they are not tried on an object whose shape is wrong.
-    fn with_rules(&self, mut causes: Vec<Cause>, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+    fn with_rules(
+        &self,
+        known: &[Cause],
+        mut causes: Vec<Cause>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Vec<Cause> {
         if !self.has_rules() {
             return causes;
         }
-        if causes.iter().any(is_blocking) {
+        if known.iter().chain(&causes).any(is_blocking) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             causes.push(said::invalid("", "null", detail));
         } else {

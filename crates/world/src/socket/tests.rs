@@ -121,9 +121,16 @@ async fn clients_are_who_their_certificates_say() {
 async fn a_body_may_be_too_large() {
     let served = served().await;
     let client = client(served.kubeconfig()).await;
-    let body = Body::from(vec![b' '; 100_000_000]);
-    let request = Request::builder().method(Method::POST).uri("/api/v1/namespaces").body(body).unwrap();
-    assert_eq!(say(&client, request).await, "413 Request entity too large: limit is 3145728");
+    for (method, path, expected) in [
+        (Method::POST, "/api/v1/namespaces", "413 Request entity too large: limit is 3145728"),
+        (Method::PATCH, "/api/v1/namespaces/default", "413 Request entity too large: limit is 3145728"),
+        // Nobody looks at it.
+        (Method::GET, "/readyz", "200 ok"),
+    ] {
+        let body = Body::from(vec![b' '; 100_000_000]);
+        let request = Request::builder().method(method).uri(path).body(body).unwrap();
+        assert_eq!(say(&client, request).await, expected, "{path}");
+    }
     served.stop().await;
 }
 

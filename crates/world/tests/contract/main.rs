@@ -3,6 +3,9 @@
 //! Cases are in `cases/*.txt`: what is asked, in order. What Kubernetes answered is beside them in `*.answers`, so
 //! that the world is held to it where no Kubernetes is at hand. Where one is, it is asked as well, and
 //! `BERTH_RECORD=1 cargo test -p berth-world --test contract` writes its answers down anew.
+//!
+//! Where the world differs on purpose, a case says why and both answers are kept, Kubernetes' after `k`, the
+//! world's after `w`. `BERTH_CASES=lists` plays only the files whose names begin so.
 
 #![expect(
     clippy::panic,
@@ -10,24 +13,20 @@
     reason = "a case that cannot be played is a mistake in the test"
 )]
 
+mod asking;
 mod case;
 mod plain;
 mod plane;
+mod request;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use asking::Said;
 use berth_world::World;
-use case::{Case, Request};
-use http::Method;
+use case::Case;
 use kube::Client;
-use kube::client::Body;
-use plain::plain;
-use serde_json::Value;
-
-/// Definitions are served within a second or two.
-const QUIET_TRIES: usize = 100;
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract/cases")
@@ -35,97 +34,109 @@ fn directory() -> PathBuf {
 
 /// The files with cases, by name.
 fn files() -> Vec<PathBuf> {
+    let wanted = std::env::var("BERTH_CASES").unwrap_or_default();
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory())
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .filter(|path| path.file_stem().is_some_and(|stem| stem.to_string_lossy().starts_with(&wanted)))
         .collect();
     files.sort();
     files
 }
 
-/// All that a Kubernetes says to the cases of a file.
-async fn transcript(client: &Client, file: &Path) -> String {
-    let text = std::fs::read_to_string(file).unwrap();
+fn cases(file: &Path) -> Vec<Case> {
+    Case::all(&std::fs::read_to_string(file).unwrap())
+}
+
+/// All that a Kubernetes says to the cases of a file: for each case, for each request.
+async fn answers(client: &Client, file: &Path) -> Vec<Vec<Said>> {
     let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
+    let mut answers = Vec::new();
+    for (number, case) in cases(file).iter().enumerate() {
+        answers.push(asking::play(client, &case.requests, &format!("{stem}-{number}")).await);
+    }
+    answers
+}
+
+async fn answers_of_the_world(file: &Path) -> Vec<Vec<Said>> {
+    let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
+    answers(&Client::new(world.router(), "default"), file).await
+}
+
+/// The answers as they are kept. What one of both says on purpose has their letter before it.
+fn transcript(file: &Path, answers: &[Vec<Said>], letter: char) -> String {
     let mut transcript = String::new();
-    for (number, case) in Case::all(&text).iter().enumerate() {
-        let namespace = format!("{stem}-{number}");
+    for (case, answers) in cases(file).iter().zip(answers) {
         writeln!(transcript, "# {}", case.name).unwrap();
-        for answer in play(client, case, &namespace).await {
-            writeln!(transcript, "{answer}").unwrap();
+        for (index, said) in answers.iter().enumerate() {
+            for line in said {
+                match case.differences.get(&index) {
+                    Some(_) => writeln!(transcript, "{letter} {line}").unwrap(),
+                    None => writeln!(transcript, "{line}").unwrap(),
+                }
+            }
         }
     }
     transcript
 }
 
-/// The answers to a case, in a namespace of its own.
-async fn play(client: &Client, case: &Case, namespace: &str) -> Vec<String> {
-    let made = Request {
-        method: Method::POST,
-        path: "/api/v1/namespaces".to_owned(),
-        content_type: "application/json",
-        events: 0,
-        is_quiet: false,
-        body: format!(r#"{{"metadata": {{"name": "{namespace}"}}}}"#),
-    };
-    let (code, said, _) = ask(client, &made).await;
-    assert_eq!(code, 201, "{said:?}");
-    let mut answers: Vec<Value> = Vec::new();
-    let mut lines = Vec::new();
-    for request in &case.requests {
-        let request = request.filled_in(namespace, &answers);
-        let (mut code, mut said, mut warnings) = ask(client, &request).await;
-        for _ in 0..QUIET_TRIES {
-            if !request.is_quiet || code < 300 {
-                break;
+/// What is kept, as one of both said it.
+fn kept(file: &Path, letter: char) -> String {
+    let text = std::fs::read_to_string(file.with_extension("answers")).unwrap_or_default();
+    let others = if letter == 'k' { "w " } else { "k " };
+    text.lines().filter(|line| !line.starts_with(others)).fold(String::new(), |kept, line| kept + line + "\n")
+}
+
+/// Kubernetes' answers, with the world's under them where those differ on purpose.
+fn both(file: &Path, kubernetes: &[Vec<Said>], world: &[Vec<Said>]) -> String {
+    let mut both = String::new();
+    for ((case, kubernetes), world) in cases(file).iter().zip(kubernetes).zip(world) {
+        writeln!(both, "# {}", case.name).unwrap();
+        for (index, (kubernetes, world)) in kubernetes.iter().zip(world).enumerate() {
+            if !case.differences.contains_key(&index) {
+                both.extend(kubernetes.iter().map(|line| format!("{line}\n")));
+                continue;
             }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-            (code, said, warnings) = ask(client, &request).await;
+            assert_ne!(kubernetes, world, "{}: there is no difference any more", case.name);
+            both.extend(kubernetes.iter().map(|line| format!("k {line}\n")));
+            both.extend(world.iter().map(|line| format!("w {line}\n")));
         }
-        for value in said.iter().filter(|_| !request.is_quiet) {
-            lines.push(format!("{code} {}", plain(value, namespace)));
-            lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
-        }
-        answers.push(said.into_iter().next().unwrap_or_default());
     }
-    lines
+    both
 }
 
-/// The code and the objects that come back: one, or as many events as are waited for; and the warnings.
-async fn ask(client: &Client, request: &Request) -> (u16, Vec<Value>, Vec<String>) {
-    let built = http::Request::builder()
-        .method(request.method.clone())
-        .uri(&request.path)
-        .header("content-type", request.content_type)
-        .header("accept", "application/json")
-        .body(Body::from(request.bytes()))
-        .unwrap();
-    let answer = client.send(built).await.unwrap();
-    let code = answer.status().as_u16();
-    let warnings = answer.headers().get_all("warning").iter();
-    let warnings = warnings.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-    let body = answer.into_body();
-    if request.events > 0 && code == 200 {
-        return (code, plain::events(body, request.events).await, warnings);
+/// The lines in which two transcripts differ, under the names of their cases.
+fn differences(expected: &str, said: &str) -> String {
+    let by_case = |text: &str| -> BTreeMap<String, Vec<String>> {
+        let text = format!("\n{text}");
+        let cases = text.split("\n# ").filter(|case| !case.trim().is_empty());
+        let lines = cases.map(|case| case.lines().map(str::to_owned).collect::<Vec<String>>());
+        lines.map(|mut lines| (lines.remove(0), lines)).collect()
+    };
+    let (expected, said) = (by_case(expected), by_case(said));
+    let names: BTreeSet<&String> = expected.keys().chain(said.keys()).collect();
+    let mut wrong = String::new();
+    for name in names {
+        let lines = |of: &BTreeMap<String, Vec<String>>| of.get(name).cloned().unwrap_or_default();
+        let (expected, said) = (lines(&expected), lines(&said));
+        for index in 0..expected.len().max(said.len()) {
+            let (was, is) = (expected.get(index), said.get(index));
+            if was != is {
+                let line = |line: Option<&String>| line.map_or("nothing", |line| line).to_owned();
+                writeln!(wrong, "{name}\n  - {}\n  + {}", line(was), line(is)).unwrap();
+            }
+        }
     }
-    let bytes = body.collect_bytes().await.unwrap();
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    (code, vec![serde_json::from_str(&text).unwrap_or(Value::String(text))], warnings)
-}
-
-fn answers_of(file: &Path) -> PathBuf {
-    file.with_extension("answers")
+    wrong
 }
 
 #[tokio::test]
 async fn the_world_answers_as_kubernetes_does() {
     let mut wrong = String::new();
     for file in files() {
-        let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
-        let client = Client::new(world.router(), "default");
-        let expected = std::fs::read_to_string(answers_of(&file)).unwrap_or_default();
-        wrong.push_str(&plain::differences(&expected, &transcript(&client, &file).await));
+        let said = transcript(&file, &answers_of_the_world(&file).await, 'w');
+        wrong.push_str(&differences(&kept(&file, 'w'), &said));
     }
     assert!(wrong.is_empty(), "the world (+) does not answer as Kubernetes did (-):\n{wrong}");
 }
@@ -137,12 +148,20 @@ async fn kubernetes_answers_as_it_did() {
     let record = std::env::var_os("BERTH_RECORD").is_some();
     let mut wrong = String::new();
     for file in files() {
-        let said = transcript(&client, &file).await;
+        let kubernetes = answers(&client, &file).await;
         if record {
-            std::fs::write(answers_of(&file), &said).unwrap();
+            let world = answers_of_the_world(&file).await;
+            std::fs::write(file.with_extension("answers"), both(&file, &kubernetes, &world)).unwrap();
         }
-        let expected = std::fs::read_to_string(answers_of(&file)).unwrap_or_default();
-        wrong.push_str(&plain::differences(&expected, &said));
+        wrong.push_str(&differences(&kept(&file, 'k'), &transcript(&file, &kubernetes, 'k')));
     }
     assert!(wrong.is_empty(), "Kubernetes (+) does not answer as it did (-):\n{wrong}");
+}
+
+#[test]
+fn the_table_is_as_long_as_was_promised() {
+    let all: Vec<Case> = files().iter().flat_map(|file| cases(file)).collect();
+    let names: BTreeSet<&str> = all.iter().map(|case| &*case.name).collect();
+    assert_eq!(names.len(), all.len(), "two cases have the same name");
+    assert!(all.len() >= 160 || std::env::var_os("BERTH_CASES").is_some(), "only {} cases", all.len());
 }

@@ -1,23 +1,30 @@
 //! Answers without what differs from run to run.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::request::Watched;
+
 /// An answer in one line: identities, versions and times are only named.
-pub(crate) fn plain(value: &Value, namespace: &str) -> String {
+pub(crate) fn plain(value: &Value, namespace: &str, with_managers: bool) -> String {
     let mut value = value.clone();
-    tidy(&mut value);
+    tidy(&mut value, with_managers);
     value.to_string().replace(namespace, "{ns}")
 }
 
-fn tidy(value: &mut Value) {
+fn tidy(value: &mut Value, with_managers: bool) {
     match value {
         Value::Object(fields) => {
-            fields.remove("managedFields");
-            if let (Some(base), Some(Value::String(_))) =
-                (fields.get("generateName").and_then(Value::as_str).map(str::to_owned), fields.get("name"))
-            {
+            if !with_managers {
+                fields.remove("managedFields");
+            }
+            let text = |field: &str| fields.get(field).and_then(Value::as_str).unwrap_or_default();
+            // A made name is as long as a label of the domain name system at most.
+            let base = text("generateName").chars().take(58).collect::<String>();
+            if !base.is_empty() && text("name").len() == base.len() + 5 && text("name").starts_with(&base) {
                 fields.insert("name".to_owned(), json!(format!("{base}<suffix>")));
             }
             for (key, value) in fields.iter_mut() {
@@ -25,9 +32,13 @@ fn tidy(value: &mut Value) {
                     "uid" => "<uid>",
                     "resourceVersion" => "<rv>",
                     "continue" => "<continue>",
-                    "creationTimestamp" | "deletionTimestamp" | "lastTransitionTime" => "<time>",
+                    "disruptedPods" => {
+                        value.as_object_mut().into_iter().flatten().for_each(|(_, at)| *at = json!("<time>"));
+                        continue;
+                    }
+                    "creationTimestamp" | "deletionTimestamp" | "lastTransitionTime" | "time" => "<time>",
                     _ => {
-                        tidy(value);
+                        tidy(value, with_managers);
                         continue;
                     }
                 };
@@ -36,7 +47,7 @@ fn tidy(value: &mut Value) {
                 }
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(tidy),
+        Value::Array(items) => items.iter_mut().for_each(|item| tidy(item, with_managers)),
         Value::String(text) => *text = without_identities(text),
         _ => {}
     }
@@ -44,42 +55,59 @@ fn tidy(value: &mut Value) {
 
 /// Messages name identities and versions, too.
 fn without_identities(text: &str) -> String {
-    let words: Vec<String> = text
-        .split(' ')
-        .map(|word| {
-            let bare = word.trim_matches(['(', ',', ':', '.', ')']);
-            let is_uid = bare.len() == 36 && bare.matches('-').count() == 4;
-            if is_uid { word.replace(bare, "<uid>") } else { word.to_owned() }
-        })
-        .collect();
+    const BEFORE_VERSIONS: [&str; 4] = ["current:", "meta:", "precondition", "record"];
+    let mut last = "";
+    let mut words = Vec::new();
+    for word in text.split(' ') {
+        let bare = word.trim_matches(['(', ',', ':', '.', ')', '"']);
+        let is_uid = bare.len() == 36 && bare.matches('-').count() == 4;
+        let is_made = is_made(bare);
+        let is_version = bare.parse::<u64>().is_ok() && BEFORE_VERSIONS.contains(&last);
+        words.push(match (is_uid, is_version, is_made) {
+            (true, _, _) => word.replace(bare, "<uid>"),
+            (_, true, _) => word.replace(bare, "<rv>"),
+            (_, _, true) => word.replace(&bare[bare.len() - 5..], "<suffix>"),
+            _ => word.to_owned(),
+        });
+        last = word;
+    }
     words.join(" ")
 }
 
-/// The first events of a watch.
-pub(crate) async fn events(body: Body, count: usize) -> Vec<Value> {
-    let mut chunks = axum::body::Body::new(body).into_data_stream();
-    let mut text = String::new();
-    while text.lines().count() < count || !text.ends_with('\n') {
-        match chunks.next().await {
-            Some(chunk) => text.push_str(&String::from_utf8_lossy(&chunk.unwrap())),
-            None => break,
-        }
-    }
-    text.lines().take(count).map(|line| serde_json::from_str(line).unwrap()).collect()
+/// Names that somebody makes: in random sequences, and of the volumes with the keys of pods.
+fn is_made(name: &str) -> bool {
+    ["g-", "kube-api-access-"].iter().any(|base| {
+        name.strip_prefix(base).is_some_and(|suffix| {
+            suffix.len() == 5 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        })
+    })
 }
 
-/// The lines in which two transcripts differ, under the names of their cases.
-pub(crate) fn differences(expected: &str, said: &str) -> String {
-    let mut wrong = String::new();
-    let mut name = "";
-    let (expected, said): (Vec<&str>, Vec<&str>) = (expected.lines().collect(), said.lines().collect());
-    for index in 0..expected.len().max(said.len()) {
-        let (was, is) = (expected.get(index).copied(), said.get(index).copied());
-        name = is.and_then(|line| line.strip_prefix("# ")).unwrap_or(name);
-        if was != is {
-            let (was, is) = (was.unwrap_or("nothing"), is.unwrap_or("nothing"));
-            wrong.extend([name, "\n  - ", was, "\n  + ", is, "\n"]);
+/// Nobody waits longer than this for an event that may not come.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The first events of a watch.
+pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
+    let mut chunks = axum::body::Body::new(body).into_data_stream();
+    let mut text = String::new();
+    let mut events: Vec<Value> = Vec::new();
+    let is_enough = |events: &[Value]| match watched {
+        Watched::Events(count) => events.len() >= *count,
+        Watched::Until(name) => {
+            events.last().is_some_and(|event| event["object"]["metadata"]["name"] == json!(name))
+        }
+    };
+    loop {
+        while let Some((line, rest)) = text.split_once('\n') {
+            events.push(serde_json::from_str(line).unwrap());
+            text = rest.to_owned();
+            if is_enough(&events) {
+                return events;
+            }
+        }
+        match tokio::time::timeout(PATIENCE, chunks.next()).await {
+            Ok(Some(chunk)) => text.push_str(&String::from_utf8_lossy(&chunk.unwrap())),
+            Ok(None) | Err(_) => return events,
         }
     }
-    wrong
 }

@@ -66,8 +66,8 @@ impl Cluster {
         let maps = state.store.list("configmaps", Some("default")).map(|(_, map)| map);
         let words = maps.filter(|map| object::name(map) != "kube-root-ca.crt").map(|map| {
             let owned = if object::owners(&map).next().is_some() { "<" } else { "" };
-            let held: String = object::finalizers(&map).iter().map(|held| format!("+{held}")).collect();
-            format!("{}{owned}{held}", object::name(&map))
+            let name = format!("{}{owned}", object::name(&map));
+            std::iter::once(&*name).chain(object::finalizers(&map)).collect::<Vec<_>>().join("+")
         });
         words.collect::<Vec<_>>().join(" ")
     }

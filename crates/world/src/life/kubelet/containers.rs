@@ -161,10 +161,9 @@ impl<'a> Container<'a> {
             happenings.push(Happening::Started);
         }
         let State::Running(since) = self.state else { return (happenings, None) };
-        let ready_at = match wishes.readiness_of(self.spec) {
-            _ if self.role == Role::Init => None,
-            Readiness::Never => None,
-            Readiness::After(wait) => Some(after(since, wait)),
+        let ready_at = match (self.role, wishes.readiness_of(self.spec)) {
+            (Role::Init, _) | (_, Readiness::Never) => None,
+            (_, Readiness::After(wait)) => Some(after(since, wait)),
         };
         self.is_ready = ready_at.is_some_and(|at| at <= now);
         let ends_at = self.runs_for(wishes).map(|run_for| after(since, run_for));
@@ -246,7 +245,8 @@ fn after(since: Timestamp, wait: SignedDuration) -> Timestamp {
 
 /// Something that looks like a digest and is the same for the same text.
 fn digest(text: &str) -> String {
-    (0..4).map(|part| format!("{:016x}", lot_of(&format!("{part}{text}")))).collect()
+    let parts = [0, 1, 2, 3].map(|part| format!("{:016x}", lot_of(&format!("{part}{text}"))));
+    parts.concat()
 }
 
 /// Whole seconds as Go writes durations: `10s`, `1m20s`, `5m0s`.

@@ -118,7 +118,7 @@ impl Kubelet {
         }
         if object::is_terminating(&pod) {
             let is_new = self.stopping.insert(key.clone());
-            return self.decided(&pod, pod::stop(&pod, view.now(), is_new));
+            return decided(&pod, pod::stop(&pod, view.now(), is_new));
         }
         if pod::is_done(&pod) {
             return Decision::none();
@@ -128,29 +128,30 @@ impl Kubelet {
         if let Some(shortage) = shortage {
             let refused = pod::refuse(&pod, &shortage.reason(), &shortage.message(), view.now());
             let told = vec![(Severity::Warning, shortage.told_reason(), shortage.message())];
-            return self.decided(&pod, Step { pod: Some(refused), told, ..Step::default() });
+            return decided(&pod, Step { pod: Some(refused), told, ..Step::default() });
         }
         let host = Host { ip: &ground.ip, start_delay, now: view.now() };
         let step = pod::go_on(&pod, host, || self.addresses.for_pod());
-        self.decided(&pod, step)
+        decided(&pod, step)
     }
+}
 
-    fn decided(&self, pod: &Arc<Value>, step: Step) -> Decision {
-        let tell = |(severity, reason, message)| Report::about(pod, severity, reason, message, NAME);
-        let mut acts: Vec<Act> = step.pod.map(|pod| Act::UpdateStatus("pods", pod)).into_iter().collect();
-        let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
-        // What somebody else keeps waiting is deleted once.
-        let is_deleted = grace == Some(0) && pod::is_done(pod);
-        if step.is_over && !is_deleted {
-            acts.push(Act::Delete {
-                resource: "pods".into(),
-                object: pod.clone(),
-                grace_secs: Some(0),
-                propagation: Propagation::Background,
-            });
-        }
-        Decision { acts, reports: step.told.into_iter().map(tell).collect(), again: step.again }
+/// What is written of a step.
+fn decided(pod: &Arc<Value>, step: Step) -> Decision {
+    let tell = |(severity, reason, message)| Report::about(pod, severity, reason, message, NAME);
+    let mut acts: Vec<Act> = step.pod.map(|pod| Act::UpdateStatus("pods", pod)).into_iter().collect();
+    let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    // What somebody else keeps waiting is deleted once.
+    let is_deleted = grace == Some(0) && pod::is_done(pod);
+    if step.is_over && !is_deleted {
+        acts.push(Act::Delete {
+            resource: "pods".into(),
+            object: pod.clone(),
+            grace_secs: Some(0),
+            propagation: Propagation::Background,
+        });
     }
+    Decision { acts, reports: step.told.into_iter().map(tell).collect(), again: step.again }
 }
 
 impl Controller for Kubelet {

@@ -139,7 +139,9 @@ pub(super) fn stop(pod: &Value, now: Timestamp, is_new: bool) -> Step {
     if is_done(pod) {
         return step;
     }
-    containers.iter_mut().for_each(|container| container.end(now, STOPPED));
+    for container in &mut containers {
+        container.end(now, STOPPED);
+    }
     let has_succeeded = containers
         .iter()
         .filter(|container| container.role == Role::Main)

@@ -187,7 +187,9 @@ mod tests {
                 after: after.cloned().map(Arc::new),
             };
             let others: Vec<Value> = others.into_iter().map(pod).collect();
-            others.iter().for_each(|pod| room.learn(&told(None, Some(pod))));
+            for pod in &others {
+                room.learn(&told(None, Some(pod)));
+            }
             // Those that are not there yet, and those that are done, take nothing.
             let (mut early, mut late) = (pod("2"), pod("2"));
             early["status"] = json!({});

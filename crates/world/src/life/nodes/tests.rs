@@ -104,13 +104,17 @@ async fn nodes_are_tainted_one_after_the_other_and_not_all() {
             |name: &&&str| lab.taints(name).contains(&"node.kubernetes.io/unreachable:NoExecute".to_owned());
         names.iter().filter(has).count()
     };
-    names[..2].iter().for_each(|name| lab.kubelets.silence(name));
+    for name in &names[..2] {
+        lab.kubelets.silence(name);
+    }
     for (secs, expected) in [(44, 0), (2, 1), (10, 2)] {
         lab.pass(secs).await;
         assert_eq!(driven(&lab), expected);
     }
     // Where nobody is ready any more, it is nobody's fault.
-    names.iter().for_each(|name| lab.kubelets.silence(name));
+    for name in names {
+        lab.kubelets.silence(name);
+    }
     lab.pass(60).await;
     assert_eq!(driven(&lab), 0);
     assert_eq!(lab.taints("d"), ["node.kubernetes.io/unreachable:NoSchedule"]);

@@ -52,13 +52,16 @@ impl Cluster {
             "PodDisruptionBudget" => "poddisruptionbudgets.policy",
             other => panic!("{other}"),
         };
-        let mut made = self.api.act("test", Act::Create(resource, object.clone())).await.unwrap();
+        let made = self.api.act("test", Act::Create(resource, object.clone())).await.unwrap();
         if resource == "nodes" {
-            // Nobody is there to see that it is ready.
-            made["spec"] = object["spec"].clone();
-            self.api.act("test", Act::Update(resource, made.clone())).await.unwrap();
-        }
-        if !object["status"].is_null() && resource != "nodes" {
+            // Ready from the start, as if its kubelet had been quick.
+            self.change("nodes", object::name(&made), "", |node| {
+                if let Some(taints) = node["spec"]["taints"].as_array_mut() {
+                    taints.retain(|taint| taint["key"] != "node.kubernetes.io/not-ready");
+                }
+            })
+            .await;
+        } else if !object["status"].is_null() {
             let mut next = made;
             for (field, value) in object["status"].as_object().unwrap() {
                 next["status"][field] = value.clone();

@@ -19,7 +19,7 @@ mod plain;
 mod plane;
 mod purpose;
 #[path = "../contract/request.rs"]
-#[expect(dead_code, reason = "cases of the contract say more than random sequences do")]
+#[expect(dead_code, reason = "the contract's cases watch in more ways")]
 mod request;
 mod sequence;
 mod shrink;

@@ -186,6 +186,17 @@ async fn found(ours: &Cluster, theirs: &Cluster, dice: &mut Dice) {
             cluster.create("/api/v1/nodes", node).await;
         }
     }
+    // Nobody in the world is there to see that they are ready, and that namespaces have accounts.
+    for namespace in NAMESPACES {
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+        let (code, said) =
+            ours.ask(Method::POST, &path, "json", &json!({ "metadata": { "name": "default" } })).await;
+        assert!(code < 300 || code == 409, "{said}");
+    }
+    for node in &nodes {
+        let path = format!("/api/v1/nodes/{}", node["metadata"]["name"].as_str().unwrap());
+        ours.patch(&path, &json!({ "spec": { "taints": node["spec"]["taints"] } })).await;
+    }
     theirs.settle().await;
 }
 

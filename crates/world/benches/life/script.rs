@@ -62,19 +62,29 @@ impl Script {
         let node = |number: u64| format!("node-{}", (self.seed + number) % self.nodes.max(1) as u64);
         for part in 0..10 {
             tokio::time::sleep(tenth).await;
-            let deployment = format!("web-{}", (self.seed + part) % DEPLOYMENTS as u64);
+            let numbered = |number: u64| (self.seed + number) % DEPLOYMENTS as u64;
+            let deployment = |number: u64| format!("web-{}", numbered(number));
             match part {
                 0 => people.cordon(&node(0)).await,
-                1 => people.scale(&deployment, 1).await,
+                1 => people.scale(&deployment(0), 1).await,
                 2 => people.evict_from(&node(0)).await,
-                3 => people.restart(&deployment).await,
-                4 => people.scale(&deployment, self.pods / DEPLOYMENTS).await,
-                5 => people.delete_pods_of(&deployment).await,
+                3 => people.restart(&deployment(1)).await,
+                4 => {
+                    people
+                        .scale(&deployment(0), share(self.pods, usize::try_from(numbered(0)).unwrap()))
+                        .await
+                }
+                5 => people.delete_pods_of(&deployment(2)).await,
                 6 => people.delete_node(&node(1)).await,
                 _ => {}
             }
         }
     }
+}
+
+/// How many of the pods a deployment has.
+fn share(pods: usize, number: usize) -> usize {
+    pods / DEPLOYMENTS + usize::from(number < pods % DEPLOYMENTS)
 }
 
 /// Whoever uses the cluster.
@@ -127,7 +137,7 @@ impl People {
 
     async fn deploy(&self, pods: usize) {
         for number in 0..DEPLOYMENTS {
-            let replicas = pods / DEPLOYMENTS + usize::from(number < pods % DEPLOYMENTS);
+            let replicas = share(pods, number);
             let labels = json!({"app": format!("web-{number}")});
             let requests = json!({"cpu": format!("{POD_MILLICPU}m"), "memory": "512Mi"});
             let deployment = json!({

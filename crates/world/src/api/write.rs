@@ -319,7 +319,9 @@ impl State {
         put_in_form(&resource.api_version(), &resource.kind, new);
         if strategy::has_generation(resource) {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
-            let changed = i64::from(strategy::changes_generation(resource, old, new));
+            // A new status is no new wish.
+            let is_wish = place.subresource != Some(Subresource::Status);
+            let changed = i64::from(is_wish && strategy::changes_generation(resource, old, new));
             object::set(new, "generation", json!(generation + changed));
         }
         object::set(new, "resourceVersion", json!(object::revision(old)));

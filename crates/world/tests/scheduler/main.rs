@@ -18,11 +18,13 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use berth_control_plane::ControlPlane;
 use berth_world::World;
 use generate::{Dice, NAMESPACES, Rules};
 use http::Method;
 use kube::Client;
 use kube::client::Body;
+use plane::Plane;
 use serde_json::{Value, json};
 
 const NODES: usize = 100;
@@ -155,7 +157,7 @@ fn number(variable: &str, otherwise: usize) -> usize {
 
 #[tokio::test]
 async fn the_world_schedules_as_kubernetes_does() {
-    let Some(plane) = plane::start() else { return };
+    let Some(plane) = ControlPlane::for_test().unwrap().map(Plane) else { return };
     let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
     let living = world.clone();
     let life = tokio::spawn(async move { living.live_only(&["kube-scheduler"]).await });

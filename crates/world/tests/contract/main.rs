@@ -28,6 +28,7 @@ use berth_control_plane::ControlPlane;
 use berth_world::World;
 use case::Case;
 use kube::Client;
+use plane::Plane;
 
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract/cases")

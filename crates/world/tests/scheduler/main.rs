@@ -33,8 +33,8 @@ const PODS: usize = 1000;
 /// With more, hardly any pod would find a place: some shun all others.
 const PLACED_MAX: usize = 150;
 
-/// How long a scheduler, or what a cluster needs before it, may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// How long a scheduler, or what a cluster needs before it, may take where others keep the machine busy.
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A cluster that is asked through its API.
 struct Cluster {
@@ -129,7 +129,8 @@ impl Cluster {
                 let has = |key: &str| taints.iter().any(|taint| taint["key"] == key);
                 has("node.kubernetes.io/not-ready") || is_cordoned != has("node.kubernetes.io/unschedulable")
             };
-            let mut ready = !nodes["items"].as_array().unwrap().iter().any(starting);
+            let waited_for = nodes["items"].as_array().unwrap().iter().find(|node| starting(node));
+            let mut ready = waited_for.is_none();
             for namespace in NAMESPACES {
                 let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
                 ready &= self.ask(Method::GET, &path, "json", &Value::Null).await.0 == 200;
@@ -137,7 +138,7 @@ impl Cluster {
             if ready {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "the nodes of {} are not ready", self.name);
+            assert!(began.elapsed() < PATIENCE, "{} is not ready: {waited_for:?}", self.name);
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

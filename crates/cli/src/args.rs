@@ -10,6 +10,7 @@ use berth_core::disruption::{DisruptionPolicy, SavingMin};
 use berth_core::names::{self, Text};
 use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy};
 use berth_core::units::{Price, PriceError};
+use berth_world::faults::Fault;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
@@ -259,13 +260,16 @@ pub(crate) struct CatalogImport {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A world has the API of Kubernetes on 127.0.0.1, over TLS, with everything in memory. It is a new
-cluster with the custom resource definitions that `berth crds` prints. It ends with this process,
-and so does all that was in it.
+A world is a Kubernetes in one process: its API on 127.0.0.1, over TLS, a scheduler, controllers and
+kubelets, with everything in memory. Nothing is really run: pods are pending, running and done as
+kubelets would report it. It is a new cluster with the custom resource definitions that `berth crds`
+prints. It ends with this process, and so does all that was in it.
 
 Examples:
   berth world
       Prints what to type in another shell.
+  berth world --nodes 50 --fault '* before update leases.coordination.k8s.io #10x3: status 503'
+      A larger one, in which something goes wrong.
   berth world --port 6443 --kubeconfig world.kubeconfig -f examples/shop/
       Where others expect it, with something in it. The file must not exist, and is removed
       at the end.
@@ -286,6 +290,15 @@ pub(crate) struct World {
     /// What identities and generated names are drawn from: the same seed gives the same ones in the same order
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) seed: u64,
+
+    /// How many nodes there are at the start, with 8 CPUs and 32 GiB each, in three zones
+    #[arg(long, value_name = "NUMBER", default_value_t = 3)]
+    pub(crate) nodes: u16,
+
+    /// Something that is to go wrong, as in 'kubectl before create pods #2: status 409'; may be repeated. The client is
+    /// a program by its user agent, or * for any
+    #[arg(long = "fault", value_name = "FAULT")]
+    pub(crate) faults: Vec<Fault>,
 
     /// Manifests that are applied at the start: files, directories, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "PATH", num_args = 1..)]

@@ -6,7 +6,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use berth_api::{Object, Timestamp};
+use berth_world::faults::FaultPlan;
 use berth_world::{ServeError, World};
+use serde_json::json;
 
 use super::input::source;
 use super::{Answer, Failure};
@@ -25,12 +27,13 @@ pub(crate) fn run(args: &args::World) -> Result<Answer, Failure> {
 
 async fn live(args: &args::World) -> Result<Answer, Failure> {
     let world = World::new(args.seed, Timestamp::now());
+    world.plan_faults(FaultPlan(args.faults.clone()));
     // Pods need what the world's controllers make for each namespace.
     let life = world.live();
     tokio::pin!(life);
     let is_filled = tokio::select! {
         biased;
-        is_filled = fill(&world, &args.paths) => is_filled?,
+        is_filled = fill(&world, args) => is_filled?,
         () = &mut life => return Ok(Answer::Done),
     };
     if !is_filled {
@@ -54,12 +57,12 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
     Ok(Answer::Done)
 }
 
-/// Puts Berth's definitions and what was named into the world. Says what is wrong; whether nothing is.
-async fn fill(world: &World, paths: &[PathBuf]) -> Result<bool, Failure> {
-    let definitions =
-        berth_api::Source::Text { name: "berth crds".to_owned(), text: berth_api::crds::yaml()? };
+/// Puts Berth's definitions, nodes and what was named into the world. Says what is wrong; whether nothing is.
+async fn fill(world: &World, args: &args::World) -> Result<bool, Failure> {
+    let text = |name: &str, text| berth_api::Source::Text { name: name.to_owned(), text };
+    let own = [text("berth crds", berth_api::crds::yaml()?), text("--nodes", nodes(args.nodes))];
     let sources: Vec<berth_api::Source> =
-        std::iter::once(definitions).chain(paths.iter().map(|path| source(path))).collect();
+        own.into_iter().chain(args.paths.iter().map(|path| source(path))).collect();
     let (mut objects, mut problems) = berth_api::objects(&sources);
     // What others need comes first, else as it stands.
     objects.sort_by_key(rank);
@@ -77,6 +80,24 @@ async fn fill(world: &World, paths: &[PathBuf]) -> Result<bool, Failure> {
     Ok(problems.is_empty())
 }
 
+/// Nodes as they register themselves; their kubelets add the rest.
+fn nodes(count: u16) -> String {
+    let node = |number: u16| {
+        let size = json!({ "cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi" });
+        let zone = ["a", "b", "c"][usize::from(number % 3)];
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {
+                "name": format!("node-{}", number + 1),
+                "labels": { "topology.kubernetes.io/region": "world", "topology.kubernetes.io/zone": format!("world-{zone}") },
+            },
+            "status": { "capacity": size, "allocatable": size },
+        })
+    };
+    json!({ "apiVersion": "v1", "kind": "List", "items": (0..count).map(node).collect::<Vec<_>>() })
+        .to_string()
+}
+
 fn rank(object: &Object) -> u8 {
     match object.value["kind"].as_str() {
         Some("CustomResourceDefinition") => 0,
@@ -92,7 +113,7 @@ fn greeting(address: SocketAddr, kubeconfig: &Path) -> String {
         "A Kubernetes of its own listens on https://{address}. In another shell:
 
   export KUBECONFIG={kubeconfig}
-  kubectl get namespaces
+  kubectl get nodes
 
 Ctrl-C ends it and removes the kubeconfig.
 "

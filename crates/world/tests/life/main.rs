@@ -11,7 +11,7 @@ mod script;
 
 use script::{Script, play};
 
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 4;
 
 fn seeds() -> u64 {
     std::env::var("BERTH_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS)

@@ -64,16 +64,13 @@ impl Script {
             tokio::time::sleep(tenth).await;
             let numbered = |number: u64| (self.seed + number) % DEPLOYMENTS as u64;
             let deployment = |number: u64| format!("web-{}", numbered(number));
+            let whole = share(self.pods, usize::try_from(numbered(0)).unwrap());
             match part {
                 0 => people.cordon(&node(0)).await,
                 1 => people.scale(&deployment(0), 1).await,
                 2 => people.evict_from(&node(0)).await,
                 3 => people.restart(&deployment(1)).await,
-                4 => {
-                    people
-                        .scale(&deployment(0), share(self.pods, usize::try_from(numbered(0)).unwrap()))
-                        .await
-                }
+                4 => people.scale(&deployment(0), whole).await,
                 5 => people.delete_pods_of(&deployment(2)).await,
                 6 => people.delete_node(&node(1)).await,
                 _ => {}

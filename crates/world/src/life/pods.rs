@@ -176,36 +176,19 @@ fn deleted_first(one: &Value, other: &Value, crowds: &BTreeMap<String, usize>, n
     let cost = |pod: &Value| annotation(pod, DELETION_COST).parse::<i32>().unwrap_or(0);
     let crowd = |pod: &Value| Reverse(crowds.get(&node(pod)).copied().unwrap_or(0));
     let first = |pod: &Value| (!node(pod).is_empty(), stage(pod), is_ready(pod), cost(pod), crowd(pod));
-    first(one).cmp(&first(other)).then_with(|| {
-        let ready_since = |pod: &Value| condition(pod, "Ready").and_then(|c| time(&c["lastTransitionTime"]));
-        let both_ready = is_ready(one) && is_ready(other);
-        let by_readiness = if both_ready {
-            younger_first(ready_since(one), ready_since(other), one, other, now)
-        } else {
-            Ordering::Equal
-        };
-        by_readiness
-            .then_with(|| restarts(other).cmp(&restarts(one)))
-            .then_with(|| younger_first(created(one), created(other), one, other, now))
-    })
+    // Kubernetes lets the uid decide as soon as ages of one magnitude differ, which is no order among three pods.
+    let then = |pod: &Value| {
+        let ready_since = condition(pod, "Ready").and_then(|ready| time(&ready["lastTransitionTime"]));
+        let readiness = is_ready(pod).then(|| magnitude(ready_since, now));
+        (readiness, Reverse(restarts(pod)), magnitude(created(pod), now), object::uid(pod).to_owned())
+    };
+    first(one).cmp(&first(other)).then_with(|| then(one).cmp(&then(other)))
 }
 
-/// Ages of the same order of magnitude are the same: then the uid decides, which is as good as chance.
-fn younger_first(
-    one_since: Option<Timestamp>,
-    other_since: Option<Timestamp>,
-    one: &Value,
-    other: &Value,
-    now: Timestamp,
-) -> Ordering {
-    if one_since == other_since {
-        return Ordering::Equal;
-    }
-    let magnitude = |since: Option<Timestamp>| {
-        let age = now.duration_since(since.unwrap_or(now)).as_nanos();
-        u128::try_from(age).ok().and_then(u128::checked_ilog2)
-    };
-    magnitude(one_since).cmp(&magnitude(other_since)).then_with(|| object::uid(one).cmp(object::uid(other)))
+/// Ages of the same order of magnitude are the same.
+fn magnitude(since: Option<Timestamp>, now: Timestamp) -> Option<u32> {
+    let age = now.duration_since(since.unwrap_or(now)).as_nanos();
+    u128::try_from(age).ok().and_then(u128::checked_ilog2)
 }
 
 /// How often the container that was restarted most was restarted.

@@ -61,7 +61,7 @@ pub(crate) fn resource(group: &str, version: &str, plural: &str) -> Option<Arc<R
 /// The metrics of the pod or node that a key of `pods` or `nodes` names. `None` where nothing runs.
 pub(crate) fn of(key: &Key, view: View<'_>) -> Option<Value> {
     let object = view.get(key)?;
-    if *key.resource == *"nodes" {
+    if key.resource() == "nodes" {
         is_ready(&object).then(|| of_node(&object, view))
     } else {
         is_measured(&object).then(|| of_pod(&object, view.now()))

@@ -3,6 +3,11 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+/// The value at a path such as `/spec/replicas`. JSON pointers could hold slashes too, and pay for it at each look.
+pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('/').skip(1).try_fold(object, |at, key| at.get(key))
+}
+
 /// The text at a path, or nothing.
 pub(crate) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     path.iter().try_fold(object, |at, key| at.get(key)).and_then(Value::as_str).unwrap_or_default()
@@ -29,7 +34,7 @@ pub(crate) fn is_terminating(object: &Value) -> bool {
 }
 
 pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
-    let list = object.pointer("/metadata/finalizers").and_then(Value::as_array);
+    let list = at(object, "/metadata/finalizers").and_then(Value::as_array);
     list.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
@@ -46,7 +51,7 @@ pub(crate) struct Owner<'a> {
 }
 
 pub(crate) fn owners(object: &Value) -> impl Iterator<Item = Owner<'_>> {
-    let list = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let list = at(object, "/metadata/ownerReferences").and_then(Value::as_array);
     list.into_iter().flatten().map(|owner| Owner {
         api_version: text(owner, &["apiVersion"]),
         kind: text(owner, &["kind"]),
@@ -131,7 +136,7 @@ pub(crate) fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
 
 /// What an object says of itself in one respect.
 pub(crate) fn condition<'a>(object: &'a Value, of: &str) -> Option<&'a Value> {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = at(object, "/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().find(|condition| text(condition, &["type"]) == of)
 }
 

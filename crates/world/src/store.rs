@@ -4,8 +4,8 @@
 //! the log no longer reaches are gone, as after a compaction of etcd. What was written long ago is packed: see
 //! [`slot`].
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -18,52 +18,47 @@ use crate::object;
 use slot::{Slot, Slots};
 use trace::Trace;
 
-/// Where an object is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where an object is kept: its resource (`pods`, or `deployments.apps`: whatever version asks, the object is the
+/// same), its namespace, empty where there are none, and its name.
+///
+/// They are one text, `pods\0default/web`, whose order is that of lists and of etcd's keys.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// `pods`, or `deployments.apps`: whatever version asks, the object is the same.
-    pub(crate) resource: Arc<str>,
-    /// Empty where there are none.
-    pub(crate) namespace: Arc<str>,
-    pub(crate) name: Arc<str>,
+    text: Arc<str>,
+    namespace_at: usize,
+    name_at: usize,
 }
 
 impl Key {
     pub(crate) fn new(resource: &str, namespace: &str, name: &str) -> Self {
-        Self { resource: resource.into(), namespace: namespace.into(), name: name.into() }
+        let namespace_at = resource.len() + 1;
+        let name_at = namespace_at + namespace.len() + 1;
+        let mut text = String::with_capacity(name_at + name.len());
+        text.extend([resource, "\0", namespace, "/", name]);
+        Self { text: text.into(), namespace_at, name_at }
+    }
+
+    pub(crate) fn resource(&self) -> &str {
+        self.text.get(..self.namespace_at - 1).unwrap_or_default()
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.text.get(self.namespace_at..self.name_at - 1).unwrap_or_default()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.text.get(self.name_at..).unwrap_or_default()
     }
 
     /// Whether a list of this resource, in this namespace if there is one, has it.
     pub(crate) fn is_in(&self, resource: &str, namespace: Option<&str>) -> bool {
-        *self.resource == *resource && namespace.is_none_or(|namespace| *self.namespace == *namespace)
+        self.resource() == resource && namespace.is_none_or(|namespace| self.namespace() == namespace)
     }
 }
 
-/// The order is that of lists, and that of etcd's keys: namespace and name are one text with a slash between.
-impl Ord for Key {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let path = |key: &Self| {
-            let (namespace, name) = (key.namespace.clone(), key.name.clone());
-            (0..namespace.len() + 1 + name.len()).map(move |at| {
-                let bytes = namespace.as_bytes();
-                let after = at.checked_sub(bytes.len() + 1);
-                after
-                    .map_or_else(|| bytes.get(at).copied(), |at| name.as_bytes().get(at).copied())
-                    .unwrap_or(b'/')
-            })
-        };
-        self.resource.cmp(&other.resource).then_with(|| {
-            if self.namespace == other.namespace {
-                return self.name.cmp(&other.name);
-            }
-            path(self).cmp(path(other))
-        })
-    }
-}
-
-impl PartialOrd for Key {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.resource(), self.namespace(), self.name())
     }
 }
 
@@ -287,7 +282,7 @@ impl Store {
 
     fn log(&mut self, change: Change, before: Option<Slot>, after: Option<Slot>) {
         self.index(&change);
-        self.touched.insert(change.key.resource.clone(), change.revision);
+        self.touched.insert(change.key.resource().into(), change.revision);
         if let Some(trace) = &mut self.trace {
             trace.write(&change);
         }
@@ -313,7 +308,7 @@ impl Store {
                 .collect()
         };
         let node = |object: &Option<Arc<Value>>| -> BTreeSet<Arc<str>> {
-            let object = object.as_ref().filter(|_| *key.resource == *"pods");
+            let object = object.as_ref().filter(|_| key.resource() == "pods");
             let name = object.map(|object| object::text(object, &["spec", "nodeName"]));
             name.filter(|name| !name.is_empty()).map(Arc::from).into_iter().collect()
         };
@@ -336,6 +331,9 @@ fn reindex(
     before: &BTreeSet<Arc<str>>,
     after: BTreeSet<Arc<str>>,
 ) {
+    if *before == after {
+        return;
+    }
     for word in before.difference(&after) {
         if let Some(keys) = index.get_mut(word) {
             keys.remove(key);
@@ -398,7 +396,7 @@ mod tests {
         {
             let listed: Vec<String> = store
                 .list("pods", namespace)
-                .map(|(key, _)| format!("{}/{}", key.namespace, key.name))
+                .map(|(key, _)| format!("{}/{}", key.namespace(), key.name()))
                 .collect();
             assert_eq!(listed, expected);
         }

@@ -83,10 +83,12 @@ pub(crate) fn directory(resource: &Resource) -> String {
 
 /// What was only waiting for its last finalizer. A namespace has some of its own.
 pub(crate) fn is_over(object: &Value) -> bool {
-    let grace = object.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let grace = object::at(object, "/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     let is_waited_for = object["kind"] == "Namespace"
         && object["apiVersion"] == "v1"
-        && object.pointer("/spec/finalizers").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+        && object::at(object, "/spec/finalizers")
+            .and_then(Value::as_array)
+            .is_some_and(|list| !list.is_empty());
     object::is_terminating(object)
         && object::finalizers(object).is_empty()
         && grace.unwrap_or(0) == 0
@@ -101,7 +103,7 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         "Namespace" => {
             object["status"] = json!({ "phase": "Active" });
             let mut finalizers =
-                object.pointer("/spec/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+                object::at(object, "/spec/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
             if !finalizers.contains(&json!("kubernetes")) {
                 finalizers.push(json!("kubernetes"));
             }
@@ -161,50 +163,17 @@ pub(crate) fn prepare_for_update(
     new: &mut Value,
 ) {
     let kept = |new: &mut Value, field: &str| match (old.get(field), new.as_object_mut()) {
-        (Some(value), Some(fields)) => {
+        (Some(value), Some(fields)) if fields.get(field) != Some(value) => {
             fields.insert(field.to_owned(), value.clone());
         }
         (None, Some(fields)) => {
             fields.remove(field);
         }
-        (_, None) => {}
+        _ => {}
     };
     workloads::prepare_for_update(resource, part, old, new);
     match part {
-        Some(Subresource::Status) => {
-            let status = new.get("status").cloned();
-            let metadata = new.get("metadata").cloned().unwrap_or_default();
-            *new = old.clone();
-            match (status, new.as_object_mut()) {
-                (Some(status), Some(fields)) => fields.insert("status".to_owned(), status),
-                (None, Some(fields)) => fields.remove("status"),
-                (_, None) => None,
-            };
-            let is_theirs = |field: &str| matches!(field, "managedFields" | "resourceVersion");
-            let kept: &[&str] = match &*resource.kind {
-                "Deployment" => &["labels"],
-                "Pod" => &["ownerReferences"],
-                "CustomResourceDefinition" => &RESET,
-                _ if is_custom(resource) => &RESET,
-                _ => &[],
-            };
-            for (field, value) in metadata.as_object().into_iter().flatten() {
-                if !kept.contains(&field.as_str()) && (!is_custom(resource) || is_theirs(field)) {
-                    object::set(new, field, value.clone());
-                }
-            }
-            let is_left_out = |field: &str| metadata.get(field).is_none_or(Value::is_null);
-            for field in ["annotations", "finalizers", "labels", "ownerReferences", "resourceVersion"] {
-                if !kept.contains(&field) && is_left_out(field) {
-                    object::set(new, field, Value::Null);
-                }
-            }
-            if resource.kind == "Pod" && object::text(new, &["status", "qosClass"]).is_empty() {
-                new["status"]["qosClass"] = old["status"]["qosClass"].clone();
-            }
-            // Whoever writes the status says who manages what.
-            object::set(new, "managedFields", metadata.get("managedFields").cloned().unwrap_or_default());
-        }
+        Some(Subresource::Status) => keep_all_but_status(resource, old, new),
         Some(Subresource::Finalize) => {
             kept(new, "status");
             let is_empty = new["spec"]["finalizers"].as_array().is_none_or(Vec::is_empty);
@@ -231,6 +200,49 @@ pub(crate) fn prepare_for_update(
     }
 }
 
+/// Whoever writes the status writes nothing else but for some of the metadata: among others who manages what.
+fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
+    let (Some(before), Some(fields)) = (old.as_object(), new.as_object_mut()) else { return };
+    let is_kept = |field: &str| field != "status" && field != "metadata";
+    fields.retain(|field, _| !is_kept(field) || before.contains_key(field));
+    for (field, value) in before.iter().filter(|(field, _)| is_kept(field)) {
+        if fields.get(field) != Some(value) {
+            fields.insert(field.clone(), value.clone());
+        }
+    }
+    keep_metadata(resource, &old["metadata"], object::within(new, "metadata"));
+    if resource.kind == "Pod" && object::text(new, &["status", "qosClass"]).is_empty() {
+        new["status"]["qosClass"] = old["status"]["qosClass"].clone();
+    }
+}
+
+fn keep_metadata(resource: &Resource, old: &Value, new: &mut Value) {
+    let (Some(before), Some(fields)) = (old.as_object(), new.as_object_mut()) else { return };
+    let kept: &[&str] = match &*resource.kind {
+        "Deployment" => &["labels"],
+        "Pod" => &["ownerReferences"],
+        "CustomResourceDefinition" => &RESET,
+        _ if is_custom(resource) => &RESET,
+        _ => &[],
+    };
+    let is_theirs = |field: &str| {
+        !kept.contains(&field)
+            && (!is_custom(resource) || matches!(field, "managedFields" | "resourceVersion"))
+    };
+    // What is left out of these is taken away, of all others it is as it was.
+    let can_go = |field: &str| {
+        is_theirs(field) && (RESET.contains(&field) || matches!(field, "managedFields" | "resourceVersion"))
+    };
+    for (field, value) in before {
+        let given = fields.get(field);
+        let stays = if is_theirs(field) { given.is_none() && !can_go(field) } else { given != Some(value) };
+        if stays {
+            fields.insert(field.clone(), value.clone());
+        }
+    }
+    fields.retain(|field, value| !value.is_null() && (is_theirs(field) || before.contains_key(field)));
+}
+
 /// What a write of the status leaves as it was in the metadata of custom resources and their definitions.
 const RESET: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReferences"];
 
@@ -243,13 +255,10 @@ pub(crate) fn changes_generation(resource: &Resource, old: &Value, new: &Value) 
         _ => {}
     }
     let has_status = resource.has(Subresource::Status);
-    let fields = |object: &Value| -> Vec<(String, Value)> {
-        let all = object.as_object().into_iter().flatten();
-        all.filter(|(key, _)| *key != "metadata" && !(has_status && *key == "status"))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
-    };
-    fields(old) != fields(new)
+    let counts = |field: &str| field != "metadata" && !(has_status && field == "status");
+    let [before, after] =
+        [old, new].map(|object| object.as_object().into_iter().flatten().filter(|(field, _)| counts(field)));
+    !before.eq(after)
 }
 
 #[cfg(test)]

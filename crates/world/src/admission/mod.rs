@@ -74,14 +74,22 @@ impl Matter<'_> {
     }
 }
 
-/// Changes what is to be written, in the order of the plugins.
+/// Changes what is to be written, in the order of the plugins. Whether it has changed.
 pub(crate) fn admit(
     store: &Store,
     lots: &mut Lots,
     matter: &Matter<'_>,
     old: Option<&Value>,
     object: &mut Value,
-) -> Result<(), Failure> {
+) -> Result<bool, Failure> {
+    let is_concerned = matter.operation != Operation::Delete
+        && ["pods", "nodes", "persistentvolumeclaims", "persistentvolumes"]
+            .iter()
+            .any(|plural| matter.is_about(plural));
+    if !is_concerned {
+        return Ok(false);
+    }
+    let before = object.clone();
     if matter.is_new("pods") {
         limits::complete(store, matter, object);
         accounts::admit(store, lots, matter, object)?;
@@ -89,7 +97,7 @@ pub(crate) fn admit(
         pods::tolerate(object);
         pods::runtime_class(store, matter, object)?;
         pods::topology(store, object);
-    } else if matter.operation == Operation::Update && matter.is_about("pods") {
+    } else if matter.is_about("pods") {
         priority::keep(old, object);
         pods::tolerate(object);
         pods::topology(store, object);
@@ -101,7 +109,7 @@ pub(crate) fn admit(
     } else if matter.is_new("persistentvolumes") {
         storage::protect(object, storage::OF_VOLUMES);
     }
-    Ok(())
+    Ok(before != *object)
 }
 
 /// Refuses what must not be written.

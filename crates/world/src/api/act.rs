@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::State;
 use super::delete::{Options, Preconditions};
+use super::write::Written;
 use crate::failure::{Failure, Reason};
 use crate::kinds::Subresource;
 use crate::object;
@@ -55,9 +56,13 @@ impl Act {
     }
 }
 
+fn shared((status, answer): (u16, Value)) -> Written {
+    (status, Arc::new(answer))
+}
+
 impl State {
     /// Performs a write in the name of a controller; what came of it.
-    pub(crate) fn act(&mut self, manager: &str, act: Act) -> Result<Value, Failure> {
+    pub(crate) fn act(&mut self, manager: &str, act: Act) -> Result<Arc<Value>, Failure> {
         let query = Query::default();
         let (_, answer) = match act {
             Act::Create(resource, object) => {
@@ -94,6 +99,7 @@ impl State {
                         ..Options::default()
                     },
                 )
+                .map(shared)
             }
             Act::Bind { pod, node } => {
                 let place = self.place_of("pods", &pod, Some(Subresource::Binding))?;
@@ -102,7 +108,7 @@ impl State {
                     "metadata": { "name": object::name(&pod), "namespace": object::namespace(&pod) },
                     "target": { "kind": "Node", "name": node },
                 });
-                self.bind_to(&place, &query, binding)
+                self.bind_to(&place, &query, binding).map(shared)
             }
         }?;
         Ok(answer)

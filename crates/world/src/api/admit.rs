@@ -45,6 +45,25 @@ impl Api {
 }
 
 impl State {
+    /// Whether whatever is done is done at the first try.
+    pub(super) fn asks_nobody(&self) -> bool {
+        [Phase::Mutating, Phase::Validating]
+            .iter()
+            .all(|phase| self.store.keys(phase.configurations(), None).next().is_none())
+    }
+
+    /// Performs what cannot be tried again.
+    pub(super) fn perform_once<T>(
+        &mut self,
+        hearing: Hearing,
+        perform: impl FnOnce(&mut Self) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut perform = Some(perform);
+        let mut once =
+            |state: &mut Self| perform.take().map_or_else(|| Err(waiting()), |perform| perform(state));
+        self.under(hearing, &mut once).0
+    }
+
     fn under<T>(
         &mut self,
         mut hearing: Hearing,
@@ -87,20 +106,18 @@ impl State {
         if admission::lacks_account(&self.store, matter, object) && self.hearing.waits() {
             return Err(waiting());
         }
-        let before = object.clone();
-        admission::admit(&self.store, &mut self.lots, matter, old, object)?;
-        self.consult_mutating(matter, old, object)?;
-        Ok(before != *object)
+        let is_changed = admission::admit(&self.store, &mut self.lots, matter, old, object)?;
+        Ok(self.consult_mutating(matter, old, object)? || is_changed)
     }
 
     /// Webhooks that have been asked are asked again if somebody after them, or a plugin, changes the object, and
-    /// they want that; once.
+    /// they want that; once. Whether anything has changed.
     fn consult_mutating(
         &mut self,
         matter: &Matter<'_>,
         old: Option<&Value>,
         object: &mut Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<bool, Failure> {
         let hooks = self.hooks(matter, Phase::Mutating);
         let (mut asked, mut again, mut changed_any) = (BTreeSet::new(), BTreeSet::new(), false);
         for (index, hook) in hooks.iter().enumerate() {
@@ -114,11 +131,9 @@ impl State {
             }
         }
         if !changed_any {
-            return Ok(());
+            return Ok(false);
         }
-        let before = object.clone();
-        admission::admit(&self.store, &mut self.lots, matter, old, object)?;
-        if before != *object {
+        if admission::admit(&self.store, &mut self.lots, matter, old, object)? {
             again.append(&mut asked);
         }
         for (index, hook) in hooks.iter().enumerate() {
@@ -126,7 +141,7 @@ impl State {
                 again.append(&mut asked);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// `None` if the webhook is not asked about this, or cannot be and that does not matter.

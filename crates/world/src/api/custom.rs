@@ -5,15 +5,20 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::delete::Options;
 use super::{State, shown};
 use crate::crd::{self, Definition, Version};
 use crate::failure::{Cause, Failure};
 use crate::kinds::{Resource, Subresource};
 use crate::object;
 use crate::patch::Shape;
+use crate::store::Key;
 use crate::table::PrinterColumn;
 
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
+
+/// Keeps a definition for as long as there is anything that it defines.
+pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// What is defined, by plural and group; with the revision that it was read from.
 #[derive(Clone, Debug, Default)]
@@ -37,8 +42,8 @@ impl State {
 
     /// How lists and maps of a kind are merged.
     pub(super) fn shape(&self, resource: &Resource) -> Shape {
-        let crd = self.store.list(DEFINITIONS, None).find(|(key, _)| *key.name == *resource.qualified());
-        let schema = crd.and_then(|(_, crd)| {
+        let crd = self.store.get(&Key::new(DEFINITIONS, "", &resource.qualified()));
+        let schema = crd.and_then(|crd| {
             let versions = crd.pointer("/spec/versions")?.as_array()?;
             let version = versions.iter().find(|version| version["name"] == *resource.version)?;
             version.pointer("/schema/openAPIV3Schema").cloned()
@@ -138,6 +143,38 @@ impl State {
         Ok(())
     }
 
+    /// Deletes all that a definition defines; whether any of it stays for now.
+    pub(super) fn delete_defined(&mut self, name: &str) -> Result<bool, Failure> {
+        let resource = self.definitions.0.get(name).and_then(|(_, definition)| definition.resources().pop());
+        let Some(resource) = resource else { return Ok(false) };
+        let all: Vec<(Key, Arc<Value>)> =
+            self.store.list(name, None).map(|(key, object)| (key.clone(), object)).collect();
+        for (key, object) in all {
+            self.delete_one(&resource, &key, &object, &Options::default())?;
+        }
+        Ok(self.store.keys(name, None).next().is_some())
+    }
+
+    /// Removes an object, and what was only waiting for it.
+    pub(super) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
+        let last = self.store.remove(key)?;
+        let definition = Key::new(DEFINITIONS, "", key.resource());
+        let waiting = self.store.get(&definition).filter(|crd| object::finalizers(crd).contains(&CLEANUP));
+        if let Some(crd) = waiting.filter(|_| self.store.keys(key.resource(), None).next().is_none()) {
+            let others: Vec<&str> =
+                object::finalizers(&crd).into_iter().filter(|finalizer| *finalizer != CLEANUP).collect();
+            if others.is_empty() {
+                self.store.remove(&definition);
+                self.serve_definitions();
+            } else {
+                let mut next = (*crd).clone();
+                object::set(&mut next, "finalizers", json!(others));
+                self.store.put(definition, next);
+            }
+        }
+        Some(last)
+    }
+
     /// Serves what the stored definitions define.
     pub(super) fn serve_definitions(&mut self) {
         let stored = self.stored_definitions();
@@ -166,6 +203,64 @@ impl State {
                 }
                 self.definitions.0.insert(definition.name.clone(), (revision, definition));
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::World;
+
+    const CARS: &str = "/apis/example.com/v1/cars";
+
+    async fn ask(world: &World, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
+        let request = request.body(axum::body::Body::from(body)).unwrap();
+        let answer = tower_service::Service::call(&mut world.client("test"), request).await.unwrap();
+        let status = answer.status().as_u16();
+        let bytes = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    }
+
+    #[tokio::test]
+    async fn a_definition_takes_along_what_it_defines_and_waits_for_what_stays() {
+        let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let definition = format!("{definitions}/cars.example.com");
+        let crd = json!({
+            "metadata": {"name": "cars.example.com"},
+            "spec": {
+                "group": "example.com", "scope": "Cluster", "names": {"plural": "cars", "kind": "Car"},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
+            },
+        });
+        let car = |name: &str, finalizers: Value| {
+            json!({
+                "apiVersion": "example.com/v1", "kind": "Car",
+                "metadata": {"name": name, "finalizers": finalizers},
+            })
+        };
+        for held in [false, true] {
+            assert_eq!(ask(&world, "POST", definitions, crd.clone()).await.0, 201);
+            let (_, cars) = ask(&world, "GET", CARS, Value::Null).await;
+            assert_eq!(cars["items"], json!([]), "cars of a former definition");
+            ask(&world, "POST", CARS, car("a", json!([]))).await;
+            if held {
+                ask(&world, "POST", CARS, car("b", json!(["example.com/garage"]))).await;
+            }
+            assert_eq!(ask(&world, "DELETE", &definition, Value::Null).await.0, 200);
+            if held {
+                let (status, crd) = ask(&world, "GET", &definition, Value::Null).await;
+                assert_eq!((status, &crd["metadata"]["finalizers"]), (200, &json!([CLEANUP])));
+                let free = json!({"metadata": {"finalizers": null}});
+                assert_eq!(ask(&world, "PATCH", &format!("{CARS}/b"), free).await.0, 200);
+            }
+            assert_eq!(ask(&world, "GET", &definition, Value::Null).await.0, 404);
+            assert_eq!(ask(&world, "GET", CARS, Value::Null).await.0, 404);
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::custom::{CLEANUP, DEFINITIONS};
 use super::read::Selection;
 use super::{Call, State, shown};
 use crate::admission::{Matter, Operation};
@@ -206,7 +207,7 @@ impl State {
         Ok((200, list))
     }
 
-    fn delete_one(
+    pub(super) fn delete_one(
         &mut self,
         resource: &Resource,
         key: &Key,
@@ -222,7 +223,14 @@ impl State {
             return Ok(told(resource, object));
         }
         let mut next = (**object).clone();
-        object::set(&mut next, "finalizers", list_or_null(&options.finalizers(resource, object)));
+        let mut finalizers = options.finalizers(resource, object);
+        if resource.qualified() == DEFINITIONS && !options.is_dry_run() && self.delete_defined(key.name())? {
+            if !finalizers.iter().any(|finalizer| finalizer == CLEANUP) {
+                finalizers.push(CLEANUP.to_owned());
+            }
+            object::set_condition(&mut next, instances_go(self.now()));
+        }
+        object::set(&mut next, "finalizers", list_or_null(&finalizers));
         let is_held = !object::finalizers(&next).is_empty();
         match grace {
             Grace::Begins(secs) => self.mark(&mut next, secs),
@@ -246,7 +254,7 @@ impl State {
         if !is_over {
             return Ok(shown(resource, &next));
         }
-        self.store.remove(key);
+        self.remove(key);
         Ok(told(resource, &next))
     }
 
@@ -292,6 +300,14 @@ impl State {
     }
 }
 
+/// What a definition says of itself while its objects are being deleted.
+fn instances_go(now: Timestamp) -> Value {
+    json!({
+        "type": "Terminating", "status": "True", "reason": "InstanceDeletionInProgress",
+        "message": "CustomResource deletion is in progress", "lastTransitionTime": object::time(now),
+    })
+}
+
 fn list_or_null(list: &[String]) -> Value {
     if list.is_empty() { Value::Null } else { json!(list) }
 }
@@ -329,7 +345,7 @@ fn check(
             );
             // Here the server calls the resource by its kind.
             let by_kind = Resource { plural: resource.kind.clone(), ..resource.clone() };
-            return Err(Failure::conflict(&by_kind, &key.name, &why));
+            return Err(Failure::conflict(&by_kind, key.name(), &why));
         }
     }
     Ok(())

@@ -73,17 +73,17 @@ impl State {
         let assigned = object::text(&pod, &["spec", "nodeName"]);
         let is_gated = pod["spec"]["schedulingGates"].as_array().is_some_and(|gates| !gates.is_empty());
         let why = if object::is_terminating(&pod) {
-            Some(format!("pod {} is being deleted, cannot be assigned to a host", key.name))
+            Some(format!("pod {} is being deleted, cannot be assigned to a host", key.name()))
         } else if !assigned.is_empty() {
-            Some(format!("pod {} is already assigned to node {assigned:?}", key.name))
+            Some(format!("pod {} is already assigned to node {assigned:?}", key.name()))
         } else if is_gated {
-            Some(format!("pod {} has non-empty .spec.schedulingGates", key.name))
+            Some(format!("pod {} has non-empty .spec.schedulingGates", key.name()))
         } else {
             None
         };
         if let Some(why) = why {
             let of_binding = Resource { plural: "pods/binding".to_owned(), ..(*place.resource).clone() };
-            return Err(Failure::conflict(&of_binding, &key.name, &why));
+            return Err(Failure::conflict(&of_binding, key.name(), &why));
         }
         let mut new = (*pod).clone();
         new["spec"]["nodeName"] = json!(node);
@@ -150,7 +150,7 @@ impl State {
 
     /// The budget that a pod is under. Two are one too many for the server.
     fn budget_of(&self, pod_key: &Key, pod: &Value) -> Result<Option<(Key, Arc<Value>)>, Failure> {
-        let all = self.store.list("poddisruptionbudgets.policy", Some(&pod_key.namespace));
+        let all = self.store.list("poddisruptionbudgets.policy", Some(pod_key.namespace()));
         let mut over = all.filter(|(_, budget)| {
             LabelSelector::from_value(&budget["spec"]["selector"])
                 .is_ok_and(|selector| selector.matches(&pod["metadata"]["labels"]))
@@ -180,17 +180,17 @@ impl State {
         };
         if number("/status/observedGeneration") < number("/metadata/generation") {
             let message =
-                format!("The disruption budget {} is still being processed by the server.", key.name);
+                format!("The disruption budget {} is still being processed by the server.", key.name());
             return refuse(message, Some(10));
         }
         let allowed = number("/status/disruptionsAllowed");
         if allowed <= 0 {
-            return refuse(refusal(&key.name, budget), None);
+            return refuse(refusal(key.name(), budget), None);
         }
         if !query.is_dry_run() {
             let mut next = budget.clone();
             next["status"]["disruptionsAllowed"] = json!(allowed - 1);
-            next["status"]["disruptedPods"][&*pod.name] = object::time(self.now());
+            next["status"]["disruptedPods"][pod.name()] = object::time(self.now());
             if allowed == 1 {
                 let observed = next["status"]["observedGeneration"].clone();
                 let used_up = json!({

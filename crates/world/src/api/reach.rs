@@ -29,7 +29,7 @@ impl State {
             return match part {
                 // A pod that has not begun has not said anything.
                 Subresource::Log => Ok((204, Value::Null)),
-                _ => Err(Failure::bad_request(format!("pod {} does not have a host assigned", key.name))),
+                _ => Err(Failure::bad_request(format!("pod {} does not have a host assigned", key.name()))),
             };
         }
         if self.store.get(&Key::new("nodes", "", node)).is_none() {
@@ -39,7 +39,7 @@ impl State {
         let why = "the containers of this world run nothing";
         Err(match part {
             Subresource::Log => {
-                let at = format!("containerLogs/{}/{}/{container}", key.namespace, key.name);
+                let at = format!("containerLogs/{}/{}/{container}", key.namespace(), key.name());
                 Failure::new(Reason::Unknown, format!("Get \"https://{node}:10250/{at}\": {why}"))
             }
             _ => Failure::new(Reason::InternalError, format!("error dialing backend: {why}")),

@@ -73,7 +73,7 @@ impl Continuation {
     }
 
     fn at(revision: u64, last: &Key) -> Self {
-        let after = (last.namespace.to_string(), last.name.to_string());
+        let after = (last.namespace().to_owned(), last.name().to_owned());
         Self { version: TOKEN_VERSION.to_owned(), revision, after }
     }
 

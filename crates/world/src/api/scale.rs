@@ -133,7 +133,7 @@ impl State {
                 field: "spec.replicas".to_owned(),
                 message: format!("Invalid value: {replicas}: must be greater than or equal to 0"),
             };
-            return Err(Failure::invalid(&scale_kind(), &key.name, vec![cause]));
+            return Err(Failure::invalid(&scale_kind(), key.name(), vec![cause]));
         }
         let old_scale = paths.scale_of(&old);
         let mut scale = wanted.clone();

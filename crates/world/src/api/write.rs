@@ -56,6 +56,13 @@ pub(super) enum Writer<'a> {
     Apply,
 }
 
+/// The status of the answer, and the object as it is now.
+pub(super) type Written = (u16, Arc<Value>);
+
+fn answered((status, object): Written) -> (u16, Value) {
+    (status, Arc::unwrap_or_clone(object))
+}
+
 impl State {
     pub(super) fn create(
         &mut self,
@@ -65,7 +72,7 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         Options::Create.check(query)?;
         let object = self.object_of(&place.resource, query, call)?;
-        self.create_object(place, query, manager(query, call), object)
+        self.create_object(place, query, manager(query, call), object).map(answered)
     }
 
     pub(super) fn create_object(
@@ -74,7 +81,7 @@ impl State {
         query: &Query,
         manager: &str,
         mut object: Value,
-    ) -> Result<(u16, Value), Failure> {
+    ) -> Result<Written, Failure> {
         self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
         if !object::revision(&object).is_empty() {
@@ -88,17 +95,16 @@ impl State {
         self.prepare_new(&place.resource, &mut sent);
         let shape = self.shape(&place.resource);
         patch::record_update(None, &mut sent, manager, self.now(), None, &shape);
-        let managed = sent.pointer("/metadata/managedFields").cloned().unwrap_or_default();
-        object::set(&mut object, "managedFields", managed);
+        object::set(&mut object, "managedFields", sent["metadata"]["managedFields"].take());
         let key = self.admit_new(place, query, &mut object)?;
         if let Some(there) = self.store.get(&key) {
-            let mut failure = Failure::already_exists(&place.resource, &key.name);
+            let mut failure = Failure::already_exists(&place.resource, key.name());
             if object::is_terminating(&there) {
                 failure.message = format!("object is being deleted: {}", failure.message);
             }
             return Err(failure);
         }
-        Ok((201, self.store_or_show(query, &place.resource, key, object)))
+        Ok((201, self.store(query, key, object)))
     }
 
     /// Has everybody look at a new object who may have something to add or something against it.
@@ -150,7 +156,7 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         Options::Update.check(query)?;
         let object = self.object_of(&place.resource, query, call)?;
-        self.update_object(place, query, manager(query, call), object)
+        self.update_object(place, query, manager(query, call), object).map(answered)
     }
 
     pub(super) fn update_object(
@@ -159,7 +165,7 @@ impl State {
         query: &Query,
         manager: &str,
         mut object: Value,
-    ) -> Result<(u16, Value), Failure> {
+    ) -> Result<Written, Failure> {
         self.expect_kind(&place.resource, &object)?;
         expect_namespace(place, &mut object)?;
         expect_name(place, &object)?;
@@ -191,7 +197,7 @@ impl State {
         let given = patch_of(query, call)?;
         if given.kind == PatchKind::Apply {
             given.check_applied(call)?;
-            return self.apply(place, query, &given.body);
+            return self.apply(place, query, &given.body).map(answered);
         }
         let body = &given.body;
         let (key, old) = self.existing(place)?;
@@ -207,11 +213,11 @@ impl State {
             PatchKind::Merge | PatchKind::Apply => patch::merge_patch(&shown_old, body)?,
         };
         let new = self.patched(&place.resource, given, new, call)?;
-        self.replace(place, query, Writer::Update(manager(query, call)), &key, &old, new)
+        self.replace(place, query, Writer::Update(manager(query, call)), &key, &old, new).map(answered)
     }
 
     /// Server-side apply, which makes what is not there.
-    fn apply(&mut self, place: &Place, query: &Query, body: &Value) -> Result<(u16, Value), Failure> {
+    fn apply(&mut self, place: &Place, query: &Query, body: &Value) -> Result<Written, Failure> {
         self.check_declared(&place.resource, body)?;
         let shape = self.shape(&place.resource);
         let part = place.subresource.map(Subresource::name);
@@ -235,7 +241,7 @@ impl State {
                 self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
                 let key = self.admit_new(place, query, &mut object)?;
-                Ok((201, self.store_or_show(query, &place.resource, key, object)))
+                Ok((201, self.store(query, key, object)))
             }
         }
     }
@@ -249,7 +255,7 @@ impl State {
         key: &Key,
         old: &Arc<Value>,
         mut new: Value,
-    ) -> Result<(u16, Value), Failure> {
+    ) -> Result<Written, Failure> {
         let resource = &place.resource;
         expect_name(place, &new)?;
         let given = object::revision(&new);
@@ -262,10 +268,10 @@ impl State {
             };
             // The store, which finds this out, knows no kinds.
             let by_plural = Resource { kind: resource.plural.clone(), ..(**resource).clone() };
-            return Err(Failure::invalid(&by_plural, &key.name, vec![cause]));
+            return Err(Failure::invalid(&by_plural, key.name(), vec![cause]));
         }
         if !given.is_empty() && given != object::revision(old) {
-            return Err(Failure::modified(resource, &key.name));
+            return Err(Failure::modified(resource, key.name()));
         }
         // This is how all managers are forgotten.
         let forgets = new["metadata"]["managedFields"] == json!([{}]);
@@ -291,19 +297,19 @@ impl State {
         causes.extend(validate::on_update(resource, place.subresource, &new, old));
         causes.extend(self.judge(resource, place.subresource, &new, Some(old), &causes));
         if !causes.is_empty() {
-            return Err(invalid(resource, &key.name, causes));
+            return Err(invalid(resource, key.name(), causes));
         }
         self.check_admission(&matter, Some(old), Some(&new))?;
         if new == **old {
-            return Ok((200, shown(resource, old)));
+            return Ok((200, old.clone()));
         }
         if strategy::is_over(&new) && !query.is_dry_run() {
-            let last = self.store.remove(key).unwrap_or_else(|| old.clone());
+            let last = self.remove(key).unwrap_or_else(|| old.clone());
             let revision = object::revision(&last).to_owned();
             object::set(&mut new, "resourceVersion", json!(revision));
-            return Ok((200, shown(resource, &new)));
+            return Ok((200, Arc::new(new)));
         }
-        Ok((200, self.store_or_show(query, resource, key.clone(), new)))
+        Ok((200, self.store(query, key.clone(), new)))
     }
 
     /// What the server makes of a changed object.
@@ -329,11 +335,8 @@ impl State {
         Ok(())
     }
 
-    fn store_or_show(&mut self, query: &Query, resource: &Resource, key: Key, object: Value) -> Value {
-        if query.is_dry_run() {
-            return shown(resource, &object);
-        }
-        shown(resource, &self.store.put(key, object))
+    fn store(&mut self, query: &Query, key: Key, object: Value) -> Arc<Value> {
+        if query.is_dry_run() { Arc::new(object) } else { self.store.put(key, object) }
     }
 
     /// Gives the object a name if it wants one made.
@@ -481,15 +484,15 @@ pub(super) fn check_uid(resource: &Resource, key: &Key, new: &Value, old: &Value
     if uid.is_empty() || uid == old_uid {
         return Ok(());
     }
-    let place = match &*key.namespace {
-        "" => format!("{}/{}", strategy::directory(resource), key.name),
-        namespace => format!("{}/{namespace}/{}", strategy::directory(resource), key.name),
+    let place = match key.namespace() {
+        "" => format!("{}/{}", strategy::directory(resource), key.name()),
+        namespace => format!("{}/{namespace}/{}", strategy::directory(resource), key.name()),
     };
     let why = format!(
         "StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
     );
-    Err(Failure::conflict(resource, &key.name, &why))
+    Err(Failure::conflict(resource, key.name(), &why))
 }
 
 /// What is said of a kind that nobody knows.

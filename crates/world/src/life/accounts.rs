@@ -22,11 +22,11 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 /// The namespace itself, or the one from which the object of a name has gone.
 fn namespace_of(change: &Change, resource: &str, name: &str) -> Vec<Key> {
     let key = &change.key;
-    let is_lost = *key.resource == *resource && *key.name == *name && change.after.is_none();
-    if *key.resource == *"namespaces" {
+    let is_lost = key.resource() == resource && key.name() == name && change.after.is_none();
+    if key.resource() == "namespaces" {
         vec![key.clone()]
     } else if is_lost {
-        vec![Key::new("namespaces", "", &key.namespace)]
+        vec![Key::new("namespaces", "", key.namespace())]
     } else {
         Vec::new()
     }
@@ -35,7 +35,7 @@ fn namespace_of(change: &Change, resource: &str, name: &str) -> Vec<Key> {
 /// Whether a namespace stays and has no such object.
 fn lacks(namespace: &Key, resource: &str, name: &str, view: View<'_>) -> bool {
     view.get(namespace).is_some_and(|namespace| !object::is_terminating(&namespace))
-        && view.get(&Key::new(resource, &namespace.name, name)).is_none()
+        && view.get(&Key::new(resource, namespace.name(), name)).is_none()
 }
 
 impl Controller for Accounts {
@@ -51,7 +51,7 @@ impl Controller for Accounts {
         if !lacks(key, "serviceaccounts", ACCOUNT, view) {
             return Decision::none();
         }
-        let account = json!({ "metadata": { "name": ACCOUNT, "namespace": &*key.name } });
+        let account = json!({ "metadata": { "name": ACCOUNT, "namespace": key.name() } });
         Decision::act(Act::Create("serviceaccounts", account))
     }
 }
@@ -73,7 +73,7 @@ impl Controller for Certificates {
         }
         let map = json!({
             "metadata": {
-                "name": CERTIFICATE, "namespace": &*key.name,
+                "name": CERTIFICATE, "namespace": key.name(),
                 "annotations": { "kubernetes.io/description": DESCRIPTION },
             },
             "data": { "ca.crt": "" },

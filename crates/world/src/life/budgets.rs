@@ -81,7 +81,7 @@ impl Covered {
     }
 
     /// Counts a pod as it is now. Whether it is, or was, under this budget.
-    fn count(&mut self, name: &Arc<str>, pod: Option<&Value>) -> bool {
+    fn count(&mut self, name: &str, pod: Option<&Value>) -> bool {
         let before = self.pods.remove(name);
         if let Some(before) = &before {
             self.healthy -= usize::from(before.is_healthy);
@@ -112,7 +112,7 @@ impl Covered {
             None => self.unmanaged += 1,
             Some(controller) => *self.controllers.entry(controller.clone()).or_default() += 1,
         }
-        self.pods.insert(name.clone(), Pod { is_healthy, is_going, controller });
+        self.pods.insert(name.into(), Pod { is_healthy, is_going, controller });
         true
     }
 
@@ -157,7 +157,7 @@ impl Covered {
         now: Timestamp,
     ) -> (Map<String, Value>, Vec<String>, Option<Timestamp>) {
         let (mut going, mut staying, mut again) = (Map::new(), Vec::new(), None);
-        let said = budget.pointer("/status/disruptedPods").and_then(Value::as_object);
+        let said = object::at(budget, "/status/disruptedPods").and_then(Value::as_object);
         for (name, at) in said.into_iter().flatten() {
             let is_still_there = self.pods.get(&**name).is_some_and(|pod| !pod.is_going);
             let since: Option<Timestamp> = at.as_str().and_then(|at| at.parse().ok());
@@ -193,7 +193,7 @@ fn scale_of(controls: &Controls, namespace: &str, view: View<'_>) -> Result<Opti
     if let Some(deployment) = above {
         return scale_of(&deployment, namespace, view);
     }
-    let replicas = object.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+    let replicas = object::at(&object, "/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
     Ok(Some((uid.clone(), replicas)))
 }
 
@@ -234,7 +234,7 @@ fn computed(budget: &Value, covered: &Covered, view: View<'_>) -> Result<Decisio
         "currentHealthy": healthy, "desiredHealthy": desired, "expectedPods": expected,
         "disruptionsAllowed": allowance, "observedGeneration": generation,
     });
-    if let Some(conditions) = budget.pointer("/status/conditions") {
+    if let Some(conditions) = object::at(budget, "/status/conditions") {
         next["status"]["conditions"] = conditions.clone();
     }
     if !disrupted.is_empty() {
@@ -323,8 +323,8 @@ impl Controller for Budgets {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        let Key { resource, namespace, name } = &change.key;
-        match (&**resource, &change.after) {
+        let (namespace, name) = (change.key.namespace(), change.key.name());
+        match (change.key.resource(), &change.after) {
             (BUDGETS, None) => {
                 if let Some(budgets) = self.by_namespace.get_mut(namespace) {
                     budgets.remove(name);
@@ -332,14 +332,14 @@ impl Controller for Budgets {
                 Vec::new()
             }
             (BUDGETS, Some(budget)) => {
-                let budgets = self.by_namespace.entry(namespace.clone()).or_default();
+                let budgets = self.by_namespace.entry(namespace.into()).or_default();
                 let selector = &budget["spec"]["selector"];
                 if budgets.get(name).is_none_or(|covered| covered.written != *selector) {
                     let mut covered = Covered::new(selector);
                     for key in view.keys("pods", Some(namespace)) {
-                        covered.count(&key.name, view.get(key).as_deref());
+                        covered.count(key.name(), view.get(key).as_deref());
                     }
-                    budgets.insert(name.clone(), covered);
+                    budgets.insert(name.into(), covered);
                 }
                 vec![change.key.clone()]
             }
@@ -347,11 +347,7 @@ impl Controller for Budgets {
                 let budgets = self.by_namespace.get_mut(namespace).into_iter().flatten();
                 budgets
                     .filter_map(|(budget, covered)| covered.count(name, pod.as_deref()).then_some(budget))
-                    .map(|budget| Key {
-                        resource: BUDGETS.into(),
-                        namespace: namespace.clone(),
-                        name: budget.clone(),
-                    })
+                    .map(|budget| Key::new(BUDGETS, namespace, budget))
                     .collect()
             }
             _ => Vec::new(),
@@ -360,7 +356,7 @@ impl Controller for Budgets {
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
         let Some(budget) = view.get(key) else { return Decision::none() };
-        let covered = self.by_namespace.get(&key.namespace).and_then(|budgets| budgets.get(&key.name));
+        let covered = self.by_namespace.get(key.namespace()).and_then(|budgets| budgets.get(key.name()));
         let Some(covered) = covered else { return Decision::none() };
         if !matches!(budget["status"], Value::Object(_) | Value::Null) {
             return Decision::none();

@@ -32,7 +32,7 @@ impl Controller for CronJobs {
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
+        match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
             JOBS => owners_of(change, "batch/v1", "CronJob", RESOURCE),
             _ => Vec::new(),

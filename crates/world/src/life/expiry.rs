@@ -19,7 +19,7 @@ impl Controller for Expiry {
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
-        let is_event = matches!(&*change.key.resource, "events" | "events.events.k8s.io");
+        let is_event = matches!(change.key.resource(), "events" | "events.events.k8s.io");
         change.after.iter().filter(|_| is_event).map(|_| change.key.clone()).collect()
     }
 
@@ -31,7 +31,7 @@ impl Controller for Expiry {
         if view.now() < at {
             return Decision::again(at);
         }
-        Decision::act(Act::delete(&key.resource, &event))
+        Decision::act(Act::delete(key.resource(), &event))
     }
 }
 

@@ -83,7 +83,7 @@ impl Controller for Garbage {
         let acts = if owners.solid > 0 {
             let lost: BTreeSet<&String> = owners.gone.iter().chain(&owners.waiting).collect();
             vec![Act::UpdateAny(
-                key.resource.clone(),
+                key.resource().into(),
                 without_owners(&object, |uid| lost.iter().any(|lost| *lost == uid)),
             )]
         } else {
@@ -95,7 +95,7 @@ impl Controller for Garbage {
                 _ => Propagation::Background,
             };
             vec![Act::Delete {
-                resource: key.resource.clone(),
+                resource: key.resource().into(),
                 object: object.clone(),
                 grace_secs: None,
                 propagation,
@@ -121,10 +121,10 @@ fn is_waiting(object: &Value) -> bool {
 /// Where an owner would be. `Ok(None)` where it cannot be told, `Err` if nobody serves its kind.
 fn key_of(owned: &Key, owner: &Owner<'_>, view: View<'_>) -> Result<Option<Key>, ()> {
     let resource = view.kinds().find_kind(owner.api_version, owner.kind).ok_or(())?;
-    if resource.is_namespaced() && owned.namespace.is_empty() {
+    if resource.is_namespaced() && owned.namespace().is_empty() {
         return Ok(None);
     }
-    let namespace = if resource.is_namespaced() { &*owned.namespace } else { "" };
+    let namespace = if resource.is_namespaced() { owned.namespace() } else { "" };
     Ok(Some(Key::new(&resource.qualified(), namespace, owner.name)))
 }
 
@@ -163,11 +163,11 @@ impl Owners {
                 }
                 Some(_) => owners.solid += 1,
                 None => {
-                    let is_elsewhere = !at.namespace.is_empty()
-                        && view.list(&at.resource, None).any(|other| object::uid(&other) == owner.uid);
+                    let is_elsewhere = !at.namespace().is_empty()
+                        && view.list(at.resource(), None).any(|other| object::uid(&other) == owner.uid);
                     if is_elsewhere {
                         let Owner { api_version, kind, name, uid, .. } = owner;
-                        let namespace = &key.namespace;
+                        let namespace = key.namespace();
                         owners.elsewhere.push(format!(
                             "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does \
                              not exist in namespace {namespace:?}"
@@ -187,10 +187,10 @@ fn orphan(key: &Key, object: &Value, view: View<'_>) -> Decision {
     let dependents = view.dependents(uid).filter_map(|key| Some((key, view.get(key)?)));
     let mut acts: Vec<Act> = dependents
         .map(|(key, dependent)| {
-            Act::UpdateAny(key.resource.clone(), without_owners(&dependent, |of| of == uid))
+            Act::UpdateAny(key.resource().into(), without_owners(&dependent, |of| of == uid))
         })
         .collect();
-    acts.push(Act::UpdateAny(key.resource.clone(), without_finalizer(object, ORPHAN)));
+    acts.push(Act::UpdateAny(key.resource().into(), without_finalizer(object, ORPHAN)));
     Decision { acts, ..Decision::default() }
 }
 
@@ -204,12 +204,13 @@ fn wait(key: &Key, object: &Value, view: View<'_>) -> Decision {
     if dependents.any(|dependent| is_waited_for(&dependent)) {
         return Decision::none();
     }
-    Decision::act(Act::UpdateAny(key.resource.clone(), without_finalizer(object, FOREGROUND)))
+    Decision::act(Act::UpdateAny(key.resource().into(), without_finalizer(object, FOREGROUND)))
 }
 
 fn without_owners(object: &Value, is_lost: impl Fn(&str) -> bool) -> Value {
     let mut next = object.clone();
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+    let owners =
+        object::at(object, "/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
     let kept: Vec<&Value> = owners.filter(|owner| !is_lost(object::text(owner, &["uid"]))).collect();
     let kept = if kept.is_empty() { Value::Null } else { json!(kept) };
     object::set(&mut next, "ownerReferences", kept);

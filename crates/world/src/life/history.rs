@@ -156,7 +156,8 @@ impl History {
 
     /// Deletes what need not be remembered.
     pub(crate) fn forget(&self, steps: &mut Steps<'_>, is_live: impl Fn(&Value) -> bool) {
-        let limit = steps.owner.pointer("/spec/revisionHistoryLimit").and_then(Value::as_i64).unwrap_or(10);
+        let limit =
+            object::at(&steps.owner, "/spec/revisionHistoryLimit").and_then(Value::as_i64).unwrap_or(10);
         for revision in self.forgotten(limit, is_live) {
             steps.delete(RESOURCE, revision, Propagation::Background);
         }

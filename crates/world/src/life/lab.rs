@@ -1,5 +1,6 @@
 //! A cluster that lives, for tests: objects are made, time passes, objects are looked at.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -33,7 +34,7 @@ impl Lab {
     }
 
     pub(super) async fn act(&self, act: Act) -> Value {
-        self.api.act("test", act).await.unwrap()
+        Arc::unwrap_or_clone(self.api.act("test", act).await.unwrap())
     }
 
     /// Nodes that are as kubelets make them.

@@ -30,7 +30,7 @@ impl Controller for MachineLifecycle {
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
-        let is_node = *change.key.resource == *"nodes";
+        let is_node = change.key.resource() == "nodes";
         let is_ready = |node: &serde_json::Value| object::condition_status(node, "Ready") == "True";
         let is_worth_it = is_node && change.after.as_ref().is_some_and(|node| !is_ready(node));
         is_worth_it.then(|| change.key.clone()).into_iter().collect()
@@ -41,11 +41,11 @@ impl Controller for MachineLifecycle {
         if object::condition_status(&node, "Ready") == "True" || object::is_terminating(&node) {
             return Decision::none();
         }
-        if !locked_plan(&self.plan).is_lost(&key.name) {
+        if !locked_plan(&self.plan).is_lost(key.name()) {
             let next = view.now().checked_add(ASKED_EVERY).unwrap_or(Timestamp::MAX);
             return Decision::again(next);
         }
-        let message = format!("Deleting node {} because it does not exist in the cloud provider", key.name);
+        let message = format!("Deleting node {} because it does not exist in the cloud provider", key.name());
         let reports = vec![Report::about(
             &node,
             Severity::Normal,

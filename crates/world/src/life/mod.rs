@@ -188,6 +188,7 @@ impl Life {
     }
 
     pub(crate) async fn live(mut self) {
+        let _witness = Witness(self.api.clone());
         let mut latest = self.api.state().store.subscribe();
         loop {
             latest.borrow_and_update();
@@ -266,6 +267,17 @@ impl Life {
         }
         if let Some(at) = decision.again {
             self.alarms.set(index, key, at);
+        }
+    }
+}
+
+/// Sees to it that nobody takes a cluster whose controllers are gone for one in which nothing happens.
+struct Witness(Api);
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.state().is_broken = true;
         }
     }
 }

@@ -26,10 +26,10 @@ impl Controller for Namespaces {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        let key = if *change.key.resource == *"namespaces" {
+        let key = if change.key.resource() == "namespaces" {
             change.key.clone()
         } else {
-            Key::new("namespaces", "", &change.key.namespace)
+            Key::new("namespaces", "", change.key.namespace())
         };
         let namespace = view.get(&key).filter(|namespace| object::is_terminating(namespace));
         namespace.map(|_| key).into_iter().collect()
@@ -44,9 +44,9 @@ impl Controller for Namespaces {
         if let Some(begin) = begin.filter(|begin| view.now() < *begin) {
             return Decision::again(begin);
         }
-        let content = Content::of(&key.name, view);
+        let content = Content::of(key.name(), view);
         if !content.deletable.is_empty() {
-            let acts = content.deletable.iter().map(|(key, object)| Act::delete(&key.resource, object));
+            let acts = content.deletable.iter().map(|(key, object)| Act::delete(key.resource(), object));
             return Decision { acts: acts.collect(), ..Decision::default() };
         }
         // All has been deleted that can be. The conditions say what is left, and that nothing is.
@@ -66,7 +66,7 @@ impl Controller for Namespaces {
 }
 
 fn finalizers(namespace: &Value) -> impl Iterator<Item = &Value> {
-    namespace.pointer("/spec/finalizers").and_then(Value::as_array).into_iter().flatten()
+    object::at(namespace, "/spec/finalizers").and_then(Value::as_array).into_iter().flatten()
 }
 
 fn is_kept(namespace: &Value) -> bool {
@@ -146,7 +146,7 @@ fn update_conditions(namespace: &mut Value, content: &Content, now: Timestamp) {
         words.join(", ")
     };
     let known: Vec<Value> =
-        namespace.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        object::at(namespace, "/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     let mut conditions = known.clone();
     for (kind, reason, message) in CONDITIONS {
         let (status, reason, message) = match kind {

@@ -101,13 +101,13 @@ impl NodeLifecycle {
     }
 
     fn learn(&mut self, change: &Change, now: Timestamp) {
-        let name = &change.key.name;
+        let name = change.key.name();
         if let Some(known) = self.nodes.remove(name) {
             self.count(&known.zone, known.is_ready, -1);
             match &change.after {
                 Some(node) => self.keep(name, node, heard(change, now).unwrap_or(known.heard), known.is_told),
                 None => {
-                    self.gone.extend(change.before.as_ref().map(|node| (name.clone(), id(node))));
+                    self.gone.extend(change.before.as_ref().map(|node| (name.into(), id(node))));
                 }
             }
         } else if let Some(node) = &change.after {
@@ -117,13 +117,13 @@ impl NodeLifecycle {
         }
     }
 
-    fn keep(&mut self, name: &Arc<str>, node: &Value, heard: Timestamp, is_told: bool) {
+    fn keep(&mut self, name: &str, node: &Value, heard: Timestamp, is_told: bool) {
         let label = |label: &str| object::text(node, &["metadata", "labels", label]);
         let zone =
             format!("{}:{}", label("topology.kubernetes.io/region"), label("topology.kubernetes.io/zone"));
         let is_ready = object::condition_status(node, "Ready") == "True";
         self.count(&zone, is_ready, 1);
-        self.nodes.insert(name.clone(), Known { heard, zone, is_ready, is_told, is_settled: false });
+        self.nodes.insert(name.into(), Known { heard, zone, is_ready, is_told, is_settled: false });
     }
 
     /// Where no node is ready, more likely than not it is the control plane that hears nothing.
@@ -199,7 +199,7 @@ impl NodeLifecycle {
             wanted.push((UNSCHEDULABLE, "NoSchedule"));
         }
         let before: Vec<Value> =
-            node.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
+            object::at(node, "/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
         let has = |taints: &[Value], key: &str, effect: &str| {
             taints.iter().any(|taint| taint["key"] == key && taint["effect"] == effect)
         };
@@ -303,7 +303,7 @@ fn unready(pod: &Value, now: Timestamp) -> Option<Value> {
 
 /// Labels of old names that lack, or say something else than those of the new ones.
 fn renamed(node: &Value) -> Vec<(String, Value)> {
-    let label = |name: &str| node.pointer("/metadata/labels").and_then(|labels| labels.get(name));
+    let label = |name: &str| object::at(node, "/metadata/labels").and_then(|labels| labels.get(name));
     RENAMED
         .iter()
         .filter(|(new, old)| label(new).is_some() && label(new) != label(old))
@@ -328,9 +328,10 @@ impl Controller for NodeLifecycle {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
-            "leases.coordination.k8s.io" if *change.key.namespace == *"kube-node-lease" => {
-                if let Some(known) = self.nodes.get_mut(&change.key.name).filter(|_| change.after.is_some()) {
+        match change.key.resource() {
+            "leases.coordination.k8s.io" if change.key.namespace() == "kube-node-lease" => {
+                if let Some(known) = self.nodes.get_mut(change.key.name()).filter(|_| change.after.is_some())
+                {
                     known.heard = view.now();
                 }
                 Vec::new()
@@ -357,7 +358,7 @@ impl Controller for NodeLifecycle {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let settled = self.nodes.get(&key.name).filter(|known| known.is_settled && known.is_ready);
+        let settled = self.nodes.get(key.name()).filter(|known| known.is_settled && known.is_ready);
         let silent_at = settled.and_then(|known| known.heard.checked_add(GRACE).ok());
         if let Some(at) = silent_at.filter(|at| *at > view.now()) {
             return Decision::again(at);
@@ -366,11 +367,11 @@ impl Controller for NodeLifecycle {
             Some(node) => self.see_to(&node, view),
             None => Decision::none(),
         };
-        if let Some(known) = self.nodes.get_mut(&key.name) {
+        if let Some(known) = self.nodes.get_mut(key.name()) {
             known.is_settled = decision.acts.is_empty();
         }
-        if let Some(node) = self.gone.remove(&key.name) {
-            let name = &key.name;
+        if let Some(node) = self.gone.remove(key.name()) {
+            let name = key.name();
             let message = format!("Node {name} event: Removing Node {name} from Controller");
             decision.reports.push(tell(&node, Severity::Normal, "RemovingNode", message));
         }

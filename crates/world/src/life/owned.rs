@@ -40,7 +40,7 @@ pub(crate) fn owners_of(change: &Change, api_version: &str, kind: &str, resource
         .flatten()
         .filter_map(|object| object::controller(object))
         .filter(|owner| owner.kind == kind && owner.api_version == api_version)
-        .map(|owner| Key::new(resource, &change.key.namespace, owner.name))
+        .map(|owner| Key::new(resource, change.key.namespace(), owner.name))
         .collect();
     owners.into_iter().collect()
 }
@@ -64,7 +64,7 @@ impl Orphans {
 
     /// Takes note of a change; whether somebody might want the object now who did not before.
     pub(crate) fn note(&mut self, change: &Change) -> bool {
-        if *change.key.resource != *self.resource {
+        if change.key.resource() != self.resource {
             return false;
         }
         let is_orphan = |object: &&Arc<Value>| object::controller(object).is_none();
@@ -73,7 +73,7 @@ impl Orphans {
             return false;
         };
         self.keys.insert(change.key.clone());
-        let labels = |object: &Value| object.pointer("/metadata/labels").cloned();
+        let labels = |object: &Value| object::at(object, "/metadata/labels").cloned();
         let before = change.before.as_ref().filter(is_orphan);
         before.is_none_or(|before| labels(before) != labels(after))
     }
@@ -82,7 +82,7 @@ impl Orphans {
     pub(crate) fn wanted_by(change: &Change, resource: &str, view: View<'_>) -> Vec<Key> {
         let Some(orphan) = &change.after else { return Vec::new() };
         let labels = &orphan["metadata"]["labels"];
-        view.list(resource, Some(&change.key.namespace))
+        view.list(resource, Some(change.key.namespace()))
             .filter(|owner| selector(owner).matches(labels))
             .map(|owner| key_of(resource, &owner))
             .collect()
@@ -127,7 +127,7 @@ impl Orphans {
 
 fn released_by(owner: &Value, object: &Value) -> Value {
     let mut next = object.clone();
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let owners = object::at(object, "/metadata/ownerReferences").and_then(Value::as_array);
     let others: Vec<&Value> =
         owners.into_iter().flatten().filter(|other| other["uid"] != object::uid(owner)).collect();
     let others = if others.is_empty() { Value::Null } else { json!(others) };
@@ -137,7 +137,7 @@ fn released_by(owner: &Value, object: &Value) -> Value {
 
 fn adopted_by(owner: &Value, object: &Value) -> Value {
     let mut next = object.clone();
-    let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let owners = object::at(object, "/metadata/ownerReferences").and_then(Value::as_array);
     let mut owners: Vec<Value> = owners.cloned().unwrap_or_default();
     owners.retain(|other| other["uid"] != object::uid(owner));
     owners.push(owner_reference(owner));

@@ -37,7 +37,7 @@ fn delete(pod: &Arc<Value>) -> Act {
 
 /// Marks a pod as failed, and as disrupted if it says why, and deletes it for good.
 fn collect(pod: &Arc<Value>, why: Option<&str>, now: Timestamp) -> Vec<Act> {
-    let is_deleted = pod.pointer("/metadata/deletionGracePeriodSeconds") == Some(&json!(0));
+    let is_deleted = object::at(pod, "/metadata/deletionGracePeriodSeconds") == Some(&json!(0));
     if matches!(object::text(pod, &["status", "phase"]), "Succeeded" | "Failed") {
         return if is_deleted { Vec::new() } else { vec![delete(pod)] };
     }
@@ -53,7 +53,7 @@ fn collect(pod: &Arc<Value>, why: Option<&str>, now: Timestamp) -> Vec<Act> {
 }
 
 fn is_out_of_service(node: &Value) -> bool {
-    let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+    let taints = object::at(node, "/spec/taints").and_then(Value::as_array);
     object::condition_status(node, "Ready") != "True"
         && taints.into_iter().flatten().any(|taint| taint["key"] == OUT_OF_SERVICE)
 }
@@ -62,24 +62,24 @@ impl PodCollector {
     fn see_to_node(&mut self, key: &Key, view: View<'_>) -> Decision {
         let now = view.now();
         if let Some(node) = view.get(key) {
-            self.missing.remove(&key.name);
+            self.missing.remove(key.name());
             if !is_out_of_service(&node) {
                 return Decision::none();
             }
-            let going = view.pods_on(&key.name).into_iter().filter(|pod| object::is_terminating(pod));
+            let going = view.pods_on(key.name()).into_iter().filter(|pod| object::is_terminating(pod));
             let acts = going.flat_map(|pod| collect(&pod, None, now)).collect();
             return Decision { acts, ..Decision::none() };
         }
-        if view.keys_on(&key.name).next().is_none() {
-            self.missing.remove(&key.name);
+        if view.keys_on(key.name()).next().is_none() {
+            self.missing.remove(key.name());
             return Decision::none();
         }
-        let since = *self.missing.entry(key.name.clone()).or_insert(now);
+        let since = *self.missing.entry(key.name().into()).or_insert(now);
         let due = since.checked_add(QUARANTINE).unwrap_or(Timestamp::MAX);
         if now < due {
             return Decision::again(due);
         }
-        let orphans = view.pods_on(&key.name);
+        let orphans = view.pods_on(key.name());
         let why = Some("PodGC: node no longer exists");
         Decision { acts: orphans.iter().flat_map(|pod| collect(pod, why, now)).collect(), ..Decision::none() }
     }
@@ -92,14 +92,14 @@ impl Controller for PodCollector {
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
         let own = || vec![change.key.clone()];
-        match (&*change.key.resource, &change.after) {
+        match (change.key.resource(), &change.after) {
             ("nodes", None) => {
-                self.nodes.remove(&change.key.name);
+                self.nodes.remove(change.key.name());
                 own()
             }
             ("nodes", Some(node)) => {
                 let service = if is_out_of_service(node) { Service::Out } else { Service::In };
-                let before = self.nodes.insert(change.key.name.clone(), service);
+                let before = self.nodes.insert(change.key.name().into(), service);
                 if before == Some(service) { Vec::new() } else { own() }
             }
             ("pods", Some(pod)) => {
@@ -123,7 +123,7 @@ impl Controller for PodCollector {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        if *key.resource == *"nodes" {
+        if key.resource() == "nodes" {
             return self.see_to_node(key, view);
         }
         let Some(pod) = view.get(key) else { return Decision::none() };

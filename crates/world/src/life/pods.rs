@@ -31,16 +31,11 @@ pub(crate) fn is_stopping(pod: &Value) -> bool {
 }
 
 pub(crate) fn is_ready(pod: &Value) -> bool {
-    condition(pod, "Ready").is_some_and(|ready| ready["status"] == "True")
-}
-
-pub(crate) fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
-    let all = object.pointer("/status/conditions").and_then(Value::as_array)?;
-    all.iter().find(|condition| condition["type"] == kind)
+    has_condition(pod, "Ready")
 }
 
 pub(crate) fn has_condition(object: &Value, kind: &str) -> bool {
-    condition(object, kind).is_some_and(|condition| condition["status"] == "True")
+    object::condition_status(object, kind) == "True"
 }
 
 pub(crate) fn time(value: &Value) -> Option<Timestamp> {
@@ -48,7 +43,7 @@ pub(crate) fn time(value: &Value) -> Option<Timestamp> {
 }
 
 pub(crate) fn created(object: &Value) -> Option<Timestamp> {
-    time(object.pointer("/metadata/creationTimestamp")?)
+    time(object::at(object, "/metadata/creationTimestamp")?)
 }
 
 /// So many seconds after, or never.
@@ -58,7 +53,7 @@ pub(crate) fn after_secs(at: Timestamp, secs: i64) -> Timestamp {
 
 /// A whole number of an object, or else 0.
 pub(crate) fn number(object: &Value, pointer: &str) -> i64 {
-    object.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
+    object::at(object, pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// A number, or a share of another one: which way the share is rounded differs from field to field.
@@ -82,7 +77,7 @@ pub(crate) fn number_or_percent(value: &Value, of: i64, rounded: Rounded) -> i64
 
 /// Since when it has been available, or from when it will be if it stays ready; `None` while it is not.
 pub(crate) fn available_from(pod: &Value, min_ready_secs: i64) -> Option<Timestamp> {
-    let ready = condition(pod, "Ready").filter(|ready| ready["status"] == "True")?;
+    let ready = object::condition(pod, "Ready").filter(|ready| ready["status"] == "True")?;
     if min_ready_secs == 0 {
         return Some(Timestamp::MIN);
     }
@@ -178,7 +173,8 @@ fn deleted_first(one: &Value, other: &Value, crowds: &BTreeMap<String, usize>, n
     let first = |pod: &Value| (!node(pod).is_empty(), stage(pod), is_ready(pod), cost(pod), crowd(pod));
     // Kubernetes lets the uid decide as soon as ages of one magnitude differ, which is no order among three pods.
     let then = |pod: &Value| {
-        let ready_since = condition(pod, "Ready").and_then(|ready| time(&ready["lastTransitionTime"]));
+        let ready_since =
+            object::condition(pod, "Ready").and_then(|ready| time(&ready["lastTransitionTime"]));
         let readiness = is_ready(pod).then(|| magnitude(ready_since, now));
         (readiness, Reverse(restarts(pod)), magnitude(created(pod), now), object::uid(pod).to_owned())
     };
@@ -193,7 +189,7 @@ fn magnitude(since: Option<Timestamp>, now: Timestamp) -> Option<u32> {
 
 /// How often the container that was restarted most was restarted.
 fn restarts(pod: &Value) -> i64 {
-    let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array);
+    let statuses = object::at(pod, "/status/containerStatuses").and_then(Value::as_array);
     statuses.into_iter().flatten().map(|status| number(status, "/restartCount")).max().unwrap_or(0)
 }
 

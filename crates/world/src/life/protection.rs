@@ -22,12 +22,12 @@ impl Controller for Protection {
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
+        match change.key.resource() {
             CLAIMS | VOLUMES => vec![change.key.clone()],
             "pods" => {
                 let pod = change.after.as_deref().or(change.before.as_deref());
                 let claims = pod.map(claims_of).unwrap_or_default();
-                claims.iter().map(|claim| Key::new(CLAIMS, &change.key.namespace, claim)).collect()
+                claims.iter().map(|claim| Key::new(CLAIMS, change.key.namespace(), claim)).collect()
             }
             _ => Vec::new(),
         }
@@ -37,12 +37,12 @@ impl Controller for Protection {
         let Some(object) = view.get(key).filter(|object| object::is_terminating(object)) else {
             return Decision::none();
         };
-        let (resource, finalizer, is_used) = if *key.resource == *CLAIMS {
+        let (resource, finalizer, is_used) = if key.resource() == CLAIMS {
             let uses = |pod: &Value| {
                 !matches!(object::text(pod, &["status", "phase"]), "Succeeded" | "Failed")
-                    && claims_of(pod).iter().any(|claim| *claim == *key.name)
+                    && claims_of(pod).iter().any(|claim| *claim == key.name())
             };
-            (CLAIMS, OF_CLAIMS, view.list("pods", Some(&key.namespace)).any(|pod| uses(&pod)))
+            (CLAIMS, OF_CLAIMS, view.list("pods", Some(key.namespace())).any(|pod| uses(&pod)))
         } else {
             (VOLUMES, OF_VOLUMES, object::text(&object, &["status", "phase"]) == "Bound")
         };
@@ -55,7 +55,7 @@ impl Controller for Protection {
 
 /// The claims that a pod mounts.
 fn claims_of(pod: &Value) -> Vec<String> {
-    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array).into_iter().flatten();
+    let volumes = object::at(pod, "/spec/volumes").and_then(Value::as_array).into_iter().flatten();
     let claims = volumes.map(|volume| object::text(volume, &["persistentVolumeClaim", "claimName"]));
     claims.filter(|claim| !claim.is_empty()).map(str::to_owned).collect()
 }

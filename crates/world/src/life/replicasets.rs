@@ -33,7 +33,7 @@ impl Controller for ReplicaSets {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
+        match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
             "pods" => {
                 let mut keys = owners_of(change, "apps/v1", "ReplicaSet", RESOURCE);
@@ -72,7 +72,7 @@ impl Controller for ReplicaSets {
 /// The pods of all sets that belong together: those of one deployment.
 fn relatives(set: &Value, own: &[Arc<Value>], view: View<'_>) -> Vec<Arc<Value>> {
     let Some(owner) = object::controller(set) else { return own.to_vec() };
-    let sets = view.dependents(owner.uid).filter(|key| *key.resource == *RESOURCE);
+    let sets = view.dependents(owner.uid).filter(|key| key.resource() == RESOURCE);
     let sets = sets.filter_map(|key| view.get(key));
     sets.flat_map(|set| view.controlled("pods", &set)).collect()
 }
@@ -91,9 +91,7 @@ fn plan(
     crowds: impl FnOnce() -> BTreeMap<String, usize>,
     now: Timestamp,
 ) -> Plan {
-    let mut active: Vec<Arc<Value>> = pods.iter().filter(|pod| pods::is_active(pod)).cloned().collect();
-    let status = status(set, &active, pods, now);
-    let again = pods::next_available(active.iter(), number(set, "/spec/minReadySeconds"), now);
+    let (mut active, status, again) = count(set, pods, now);
     if object::is_terminating(set) {
         return Plan { create: 0, delete: Vec::new(), status, again };
     }
@@ -107,27 +105,45 @@ fn plan(
     Plan { create, delete: active, status, again }
 }
 
-fn status(set: &Value, active: &[Arc<Value>], pods: &[Arc<Value>], now: Timestamp) -> Value {
-    let labels = set["spec"]["template"]["metadata"]["labels"].as_object();
+/// The pods that count, what is said of all of them, and when to look again for what becomes available.
+fn count(set: &Value, pods: &[Arc<Value>], now: Timestamp) -> (Vec<Arc<Value>>, Value, Option<Timestamp>) {
+    let wanted = set["spec"]["template"]["metadata"]["labels"].as_object();
     let is_fully_labelled = |pod: &Value| {
-        let mut labels = labels.into_iter().flatten();
-        labels.all(|(key, value)| pod["metadata"]["labels"].get(key) == Some(value))
+        let labels = &pod["metadata"]["labels"];
+        wanted.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
     };
     let min_ready_secs = number(set, "/spec/minReadySeconds");
-    let count = |is: &dyn Fn(&Value) -> bool| active.iter().filter(|pod| is(pod)).count();
+    let (mut active, mut again) = (Vec::new(), None);
+    let (mut stopping, mut labelled, mut ready, mut available) = (0, 0, 0, 0);
+    for pod in pods.iter().filter(|pod| !pods::is_done(pod)) {
+        if object::is_terminating(pod) {
+            stopping += 1;
+            continue;
+        }
+        active.push(pod.clone());
+        labelled += usize::from(is_fully_labelled(pod));
+        if !pods::is_ready(pod) {
+            continue;
+        }
+        ready += 1;
+        match pods::available_from(pod, min_ready_secs) {
+            Some(from) if from <= now => available += 1,
+            from => again = [again, from].into_iter().flatten().min(),
+        }
+    }
     let mut status = json!({
         "replicas": active.len(),
-        "terminatingReplicas": pods.iter().filter(|pod| pods::is_stopping(pod)).count(),
+        "terminatingReplicas": stopping,
         "observedGeneration": number(set, "/metadata/generation"),
     });
-    set_count(&mut status, "fullyLabeledReplicas", count(&is_fully_labelled));
-    set_count(&mut status, "readyReplicas", count(&pods::is_ready));
-    set_count(&mut status, "availableReplicas", count(&|pod| pods::is_available(pod, min_ready_secs, now)));
+    set_count(&mut status, "fullyLabeledReplicas", labelled);
+    set_count(&mut status, "readyReplicas", ready);
+    set_count(&mut status, "availableReplicas", available);
     let conditions = &set["status"]["conditions"];
     if !conditions.is_null() {
         status["conditions"] = conditions.clone();
     }
-    status
+    (active, status, again)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ impl Controller for Roles {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        if *change.key.resource != *ROLES {
+        if change.key.resource() != ROLES {
             return Vec::new();
         }
         let keys = view.keys(ROLES, None);
@@ -57,5 +57,5 @@ impl Controller for Roles {
 }
 
 fn selectors(role: &Value) -> impl Iterator<Item = &Value> {
-    role.pointer("/aggregationRule/clusterRoleSelectors").and_then(Value::as_array).into_iter().flatten()
+    object::at(role, "/aggregationRule/clusterRoleSelectors").and_then(Value::as_array).into_iter().flatten()
 }

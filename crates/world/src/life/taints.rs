@@ -28,7 +28,7 @@ enum Patience {
 }
 
 fn no_execute(node: &Value) -> Vec<&Value> {
-    let taints = node.pointer("/spec/taints").and_then(Value::as_array);
+    let taints = object::at(node, "/spec/taints").and_then(Value::as_array);
     taints.into_iter().flatten().filter(|taint| taint["effect"] == "NoExecute").collect()
 }
 
@@ -47,7 +47,7 @@ fn tolerates(toleration: &Value, taint: &Value) -> bool {
 
 fn patience(pod: &Value, taints: &[&Value]) -> Patience {
     let tolerations: Vec<&Value> =
-        pod.pointer("/spec/tolerations").and_then(Value::as_array).into_iter().flatten().collect();
+        object::at(pod, "/spec/tolerations").and_then(Value::as_array).into_iter().flatten().collect();
     let mut least = Patience::Endless;
     for taint in taints {
         let Some(used) = tolerations.iter().find(|toleration| tolerates(toleration, taint)) else {
@@ -96,7 +96,7 @@ pub(super) fn disrupted(pod: &Value, reason: &str, message: &str, now: Timestamp
 }
 
 fn tell(key: &Key, pod: &Value, what: &str) -> Report {
-    let message = format!("{what} {}/{}", key.namespace, key.name);
+    let message = format!("{what} {}/{}", key.namespace(), key.name());
     Report::about(pod, Severity::Normal, "TaintManagerEviction", message, "taint-eviction-controller")
 }
 
@@ -108,15 +108,15 @@ impl Controller for TaintEviction {
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
         let changes = |path: &str| {
             let at = |object: &Option<Arc<Value>>| {
-                object.as_ref().and_then(|object| object.pointer(path)).cloned()
+                object.as_ref().and_then(|object| object::at(object, path)).cloned()
             };
             at(&change.before) != at(&change.after)
         };
-        match &*change.key.resource {
+        match change.key.resource() {
             "nodes" if changes("/spec/taints") => {
-                let node = &change.key.name;
+                let node = change.key.name();
                 if change.after.as_ref().is_some_and(|node| !no_execute(node).is_empty()) {
-                    self.tainted.insert(node.clone());
+                    self.tainted.insert(node.into());
                 } else if !self.tainted.remove(node) {
                     return Vec::new();
                 }

@@ -18,7 +18,7 @@ impl Controller for Copier {
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
-        (*change.key.resource == *"configmaps").then(|| change.key.clone()).into_iter().collect()
+        (change.key.resource() == "configmaps").then(|| change.key.clone()).into_iter().collect()
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
@@ -89,4 +89,36 @@ async fn controllers_see_changes_and_time() {
         api.state().store.list("events", None).filter_map(|(_, event)| event["count"].as_i64()).collect();
     assert_eq!(events, [1, 3]);
     life.abort();
+}
+
+/// Panics at the first thing it sees.
+#[derive(Debug)]
+struct Faulty;
+
+impl Controller for Faulty {
+    fn name(&self) -> &'static str {
+        "faulty"
+    }
+
+    fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
+        vec![change.key.clone()]
+    }
+
+    fn decide(&mut self, key: &Key, _: View<'_>) -> Decision {
+        panic!("{key:?} is too much");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_without_its_controllers_says_so() {
+    let world = crate::World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
+    let ask = || async {
+        let request = http::Request::get("/api/v1/pods").body(axum::body::Body::empty()).unwrap();
+        let answer = tower_service::Service::call(&mut world.client("test"), request).await.unwrap();
+        answer.status().as_u16()
+    };
+    assert_eq!(ask().await, 200);
+    let life = tokio::spawn(Life::new(world.api.clone(), vec![Box::new(Faulty)]).live());
+    assert!(life.await.unwrap_err().is_panic());
+    assert_eq!(ask().await, 500);
 }

@@ -66,7 +66,7 @@ impl<'a> View<'a> {
     /// The objects of a resource that an object controls.
     pub(crate) fn controlled(self, resource: &str, owner: &Value) -> Vec<Arc<Value>> {
         let uid = object::uid(owner);
-        let keys = self.store.owned_by(uid).filter(|key| *key.resource == *resource);
+        let keys = self.store.owned_by(uid).filter(|key| key.resource() == resource);
         keys.filter_map(|key| self.store.get(key))
             .filter(|object| object::controller(object).is_some_and(|owner| owner.uid == uid))
             .collect()

@@ -8,6 +8,7 @@ use super::{
 };
 use crate::failure::Cause;
 use crate::kinds::Resource;
+use crate::object;
 
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", ORPHAN, FOREGROUND];
@@ -314,7 +315,7 @@ fn text<'a>(object: &'a Value, name: &str) -> &'a str {
 }
 
 fn at_text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object::at(object, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
 fn list<'a>(object: &'a Value, name: &str) -> &'a [Value] {

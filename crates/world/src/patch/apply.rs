@@ -1,5 +1,7 @@
 //! Server-side apply, and the ownership of fields after any other write.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -15,20 +17,22 @@ use crate::failure::{Cause, CauseReason, Details, Failure, Reason};
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Fields that everybody writes and nobody owns.
-const UNOWNED: &[&[&str]] = &[
-    &["apiVersion"],
-    &["kind"],
-    &["metadata"],
-    &["metadata", "name"],
-    &["metadata", "namespace"],
-    &["metadata", "creationTimestamp"],
-    &["metadata", "selfLink"],
-    &["metadata", "uid"],
-    &["metadata", "clusterName"],
-    &["metadata", "generation"],
-    &["metadata", "managedFields"],
-    &["metadata", "resourceVersion"],
-];
+static UNOWNED: LazyLock<FieldSet> = LazyLock::new(|| {
+    FieldSet::of_names(&[
+        &["apiVersion"],
+        &["kind"],
+        &["metadata"],
+        &["metadata", "name"],
+        &["metadata", "namespace"],
+        &["metadata", "creationTimestamp"],
+        &["metadata", "selfLink"],
+        &["metadata", "uid"],
+        &["metadata", "clusterName"],
+        &["metadata", "generation"],
+        &["metadata", "managedFields"],
+        &["metadata", "resourceVersion"],
+    ])
+});
 
 /// The object after `manager` applied `applied`, with its managedFields; without `live` it is created.
 /// Defaults, and the reset of what the subresource cannot change, are left to the caller.
@@ -120,20 +124,17 @@ fn updated(
     subresource: Option<&str>,
     shape: &Shape,
 ) -> Managed {
-    let before = shape.filled(&without_managed_fields(before));
-    let after = shape.filled(&without_managed_fields(after));
     let comparison =
-        Comparison::between(&before, &after, shape.root()).without(&shape.out_of_reach(subresource));
-    let changed = comparison.changed();
+        Comparison::between_filled(before, after, shape.root()).without(&shape.out_of_reach(subresource));
+    let (changed, removed) = comparison.changed_and_removed();
     for owned in managed.entries.values_mut() {
-        owned.fields = owned.fields.difference(&changed).difference(&comparison.removed);
+        owned.fields.lose(&changed);
+        owned.fields.lose(&removed);
     }
-    let changed = changed.difference(&FieldSet::of_names(UNOWNED));
+    let changed = changed.difference(&UNOWNED);
     if !changed.is_empty() {
-        let fields = match managed.entries.get(manager) {
-            Some(owned) => changed.union(&owned.fields),
-            None => changed,
-        };
+        let before = managed.entries.remove(manager).map(|owned| owned.fields).unwrap_or_default();
+        let fields = changed.union(before);
         let owned = Owned { fields, api_version: shape.api_version.clone(), time: Some(written(now)) };
         managed.entries.insert(manager.clone(), owned);
     }
@@ -207,19 +208,20 @@ impl Applier<'_> {
         if let Some(before) = before {
             object = self.pruned(&object, &managed, &before.fields);
         }
-        let comparison = Comparison::between(live, &object, node).without(ignored);
-        let changed = comparison.changed();
+        let (changed, removed) =
+            Comparison::between(live, &object, node).without(ignored).changed_and_removed();
         let conflicts = self.conflicts(&managed, &changed);
         if !force && !conflicts.is_empty() {
             return Err(conflicts);
         }
         for (manager, owned) in &mut managed.entries {
             if *manager != self.manager {
-                owned.fields = owned.fields.difference(&changed).difference(&comparison.removed);
+                owned.fields.lose(&changed);
+                owned.fields.lose(&removed);
             }
         }
         if let Some(owned) = managed.entries.get_mut(&self.manager) {
-            owned.fields = owned.fields.difference(&FieldSet::of_names(UNOWNED));
+            owned.fields.lose(&UNOWNED);
             if object != *live {
                 owned.time = Some(written(self.now));
             }
@@ -239,10 +241,10 @@ impl Applier<'_> {
         let all = fields(merged);
         let mut kept = fields(&without(merged, &last, node));
         for owned in managed.entries.values() {
-            kept = kept.union(&owned.fields.with_named_parents(node));
+            kept = kept.union(owned.fields.with_named_parents(node));
         }
         // Once more from the object: what is left of a list or map shows only there.
-        let kept = fields(&without(merged, &all.difference(&kept), node));
+        let kept = fields(&without(merged, &all.clone().difference(&kept), node));
         without(merged, &all.difference(&kept).intersection(&last), node)
     }
 
@@ -263,8 +265,8 @@ fn last_applied_fields(live: &Value, shape: &Shape) -> Option<FieldSet> {
     if last["apiVersion"] != json!(shape.api_version) {
         return None;
     }
-    let comparison = Comparison::between(&last, live, shape.root());
-    Some(fields_of(&last, shape.root()).difference(&comparison.changed()).difference(&comparison.removed))
+    let (changed, removed) = Comparison::between(&last, live, shape.root()).changed_and_removed();
+    Some(fields_of(&last, shape.root()).difference(&changed).difference(&removed))
 }
 
 fn last_applied_text(applied: &Value) -> String {

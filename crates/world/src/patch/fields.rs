@@ -142,6 +142,13 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// What becomes of the fields below one that is taken away.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Below {
+    Stays,
+    Goes,
+}
+
 /// A tree of fields. A field can be a member, have members below it, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
@@ -191,14 +198,19 @@ impl FieldSet {
         self.children.get(element)
     }
 
-    pub(super) fn union(&self, other: &Self) -> Self {
-        let mut out = self.clone();
-        out.members.extend(other.members.iter().cloned());
-        for (element, set) in &other.children {
-            let merged = out.children.get(element).map_or_else(|| set.clone(), |own| own.union(set));
-            out.children.insert(element.clone(), merged);
+    pub(super) fn union(mut self, other: Self) -> Self {
+        self.add(other);
+        self
+    }
+
+    fn add(&mut self, other: Self) {
+        self.members.extend(other.members);
+        for (element, set) in other.children {
+            match self.children.get_mut(&element) {
+                Some(own) => own.add(set),
+                None => drop(self.children.insert(element, set)),
+            }
         }
-        out
     }
 
     pub(super) fn intersection(&self, other: &Self) -> Self {
@@ -213,35 +225,35 @@ impl FieldSet {
     }
 
     /// Members of one that are not members of the other; what is below a member of the other stays.
-    pub(super) fn difference(&self, other: &Self) -> Self {
-        let children = self.children.iter().filter_map(|(element, set)| {
-            let left = match other.children.get(element) {
-                Some(taken) => set.difference(taken),
-                None => set.clone(),
-            };
-            (!left.is_empty()).then(|| (element.clone(), left))
-        });
-        Self {
-            members: self.members.difference(&other.members).cloned().collect(),
-            children: children.collect(),
-        }
+    pub(super) fn difference(mut self, other: &Self) -> Self {
+        self.lose(other);
+        self
+    }
+
+    pub(super) fn lose(&mut self, other: &Self) {
+        self.subtract(other, Below::Stays);
     }
 
     /// Without the other's members and all that is below them.
-    pub(super) fn without(&self, other: &Self) -> Self {
-        let children = self.children.iter().filter_map(|(element, set)| {
-            if other.members.contains(element) {
-                return None;
+    pub(super) fn without(mut self, other: &Self) -> Self {
+        self.subtract(other, Below::Goes);
+        self
+    }
+
+    fn subtract(&mut self, other: &Self, below: Below) {
+        for member in &other.members {
+            self.members.remove(member);
+            if below == Below::Goes {
+                self.children.remove(member);
             }
-            let left = match other.children.get(element) {
-                Some(taken) => set.without(taken),
-                None => set.clone(),
-            };
-            (!left.is_empty()).then(|| (element.clone(), left))
-        });
-        Self {
-            members: self.members.difference(&other.members).cloned().collect(),
-            children: children.collect(),
+        }
+        for (element, taken) in &other.children {
+            if let Some(set) = self.children.get_mut(element) {
+                set.subtract(taken, below);
+                if set.is_empty() {
+                    self.children.remove(element);
+                }
+            }
         }
     }
 
@@ -353,11 +365,11 @@ mod tests {
         let a = set(&json!({ "f:a": { ".": {}, "f:b": {}, "f:c": {} }, "f:d": {} }));
         let b = set(&json!({ "f:a": { "f:b": {} }, "f:d": {} }));
         let row = |set: FieldSet| set.to_value();
-        assert_eq!(row(a.union(&b)), row(a.clone()));
+        assert_eq!(row(a.clone().union(b.clone())), row(a.clone()));
         assert_eq!(row(a.intersection(&b)), json!({ "f:a": { "f:b": {} }, "f:d": {} }));
-        assert_eq!(row(a.difference(&b)), json!({ "f:a": { ".": {}, "f:c": {} } }));
+        assert_eq!(row(a.clone().difference(&b)), json!({ "f:a": { ".": {}, "f:c": {} } }));
         assert_eq!(
-            row(b.difference(&set(&json!({ "f:a": {} })))),
+            row(b.clone().difference(&set(&json!({ "f:a": {} })))),
             json!({ "f:a": { "f:b": {} }, "f:d": {} })
         );
         assert_eq!(row(b.without(&set(&json!({ "f:a": {} })))), json!({ "f:d": {} }));

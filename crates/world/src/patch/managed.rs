@@ -151,9 +151,9 @@ impl Managed {
             };
             let Some(owned) = self.entries.remove(&manager) else { continue };
             let before = self.entries.remove(&bucket).or_else(|| self.entries.remove(first));
-            let fields =
-                before.map_or_else(|| owned.fields.clone(), |before| owned.fields.union(&before.fields));
-            self.entries.insert(bucket, Owned { fields, ..owned });
+            let before = before.map(|before| before.fields).unwrap_or_default();
+            let owned = Owned { fields: owned.fields.union(before), ..owned };
+            self.entries.insert(bucket, owned);
             count -= 1;
         }
     }

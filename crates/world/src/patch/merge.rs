@@ -14,26 +14,36 @@ pub(super) struct Comparison {
     pub(super) added: FieldSet,
     pub(super) modified: FieldSet,
     pub(super) removed: FieldSet,
+    is_filled: bool,
 }
 
 impl Comparison {
+    /// Of objects as the API server's own types hold them: parts that are not optional there are always present,
+    /// empty if need be. Without them a first write would seem to add them.
+    pub(super) fn between_filled(before: &Value, after: &Value, node: Node<'_>) -> Self {
+        let mut comparison = Self { is_filled: true, ..Self::default() };
+        comparison.compare(Some(before), Some(after), node, &mut Vec::new());
+        comparison
+    }
+
     pub(super) fn between(before: &Value, after: &Value, node: Node<'_>) -> Self {
         let mut comparison = Self::default();
         comparison.compare(Some(before), Some(after), node, &mut Vec::new());
         comparison
     }
 
-    pub(super) fn without(&self, ignored: &FieldSet) -> Self {
+    pub(super) fn without(self, ignored: &FieldSet) -> Self {
         Self {
             added: self.added.without(ignored),
             modified: self.modified.without(ignored),
             removed: self.removed.without(ignored),
+            ..self
         }
     }
 
-    /// What the writer now answers for.
-    pub(super) fn changed(&self) -> FieldSet {
-        self.modified.union(&self.added)
+    /// What the writer now answers for, and what is no more.
+    pub(super) fn changed_and_removed(self) -> (FieldSet, FieldSet) {
+        (self.modified.union(self.added), self.removed)
     }
 
     fn compare(
@@ -43,7 +53,7 @@ impl Comparison {
         node: Node<'_>,
         path: &mut Vec<Element>,
     ) {
-        if is_leaf(before, after, node) {
+        if is_leaf(before, after, node, self.is_filled) {
             match (before, after) {
                 (None, _) => self.added.insert(path),
                 (_, None) => self.removed.insert(path),
@@ -80,8 +90,24 @@ impl Comparison {
         path: &mut Vec<Element>,
     ) {
         for (key, old, new) in zipped(before, after) {
+            if old.is_some() && old == new {
+                continue;
+            }
+            let filled = if self.is_filled { node.filled(key) } else { None };
+            let (old, new) = (old.or(before.and(filled)), new.or(after.and(filled)));
             path.push(Element::field(key));
             self.compare(old, new, node.child(key).node, path);
+            path.pop();
+        }
+        if !self.is_filled || before.is_some() == after.is_some() {
+            return;
+        }
+        for (key, filled) in node.solid() {
+            if before.or(after).is_some_and(|map| map.contains_key(key)) {
+                continue;
+            }
+            path.push(Element::field(key));
+            self.compare(before.and(filled), after.and(filled), node.child(key).node, path);
             path.pop();
         }
     }
@@ -127,11 +153,11 @@ impl Comparison {
 }
 
 /// Scalars, atomic lists and maps, and what is empty on both sides.
-fn is_leaf(before: Option<&Value>, after: Option<&Value>, node: Node<'_>) -> bool {
+fn is_leaf(before: Option<&Value>, after: Option<&Value>, node: Node<'_>, is_filled: bool) -> bool {
     let is_empty = |value: Option<&Value>| match value {
         None | Some(Value::Null) => true,
         Some(Value::Array(items)) => items.is_empty(),
-        Some(Value::Object(map)) => map.is_empty(),
+        Some(Value::Object(map)) => map.is_empty() && !(is_filled && node.solid().next().is_some()),
         Some(_) => false,
     };
     let is_scalar = |value: Option<&Value>| !matches!(value, Some(Value::Array(_) | Value::Object(_)));
@@ -211,7 +237,7 @@ pub(super) fn merged(live: &Value, applied: &Value, node: Node<'_>) -> Value {
 }
 
 fn merge(live: Option<&Value>, applied: Option<&Value>, node: Node<'_>) -> Option<Value> {
-    if is_leaf(live, applied, node) {
+    if is_leaf(live, applied, node, false) {
         return applied.or(live).cloned();
     }
     match (live, applied) {

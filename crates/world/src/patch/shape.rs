@@ -1,5 +1,7 @@
 //! How the lists and maps of a kind are merged: one lookup for strategic merge patches and for apply.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use super::fields::{Element, FieldSet, Scalar};
@@ -65,36 +67,6 @@ impl Shape {
         };
         FieldSet::of_names(names)
     }
-
-    /// The object as the API server's own types hold it: parts that are not optional there are always
-    /// present, empty if need be. Without them a first write would seem to add them.
-    pub(super) fn filled(&self, object: &Value) -> Value {
-        let mut object = object.clone();
-        fill(&mut object, self.root());
-        object
-    }
-}
-
-fn fill(value: &mut Value, node: Node<'_>) {
-    match (node, value) {
-        (Node::Object(of), Value::Object(map)) => {
-            for field in of.fields {
-                if field.solid && !map.contains_key(field.name) {
-                    let empty = if matches!(field.of, Of::Object(_)) { json!({}) } else { Value::Null };
-                    map.insert(field.name.to_owned(), empty);
-                }
-                if let Some(child) = map.get_mut(field.name) {
-                    fill(child, field.node());
-                }
-            }
-        }
-        (Node::List(field), Value::Array(items)) => {
-            for item in items {
-                fill(item, Node::List(field).items());
-            }
-        }
-        _ => {}
-    }
 }
 
 /// A type of the API. Only fields that need a word are listed: the others hold scalars, lists that are
@@ -153,7 +125,14 @@ pub(super) enum Merge {
     By(&'static str),
 }
 
+static NOTHING: Value = Value::Null;
+static EMPTY: LazyLock<Value> = LazyLock::new(|| json!({}));
+
 impl Field {
+    fn filled(&self) -> &'static Value {
+        if matches!(self.of, Of::Object(_)) { &EMPTY } else { &NOTHING }
+    }
+
     fn node(&'static self) -> Node<'static> {
         match self.of {
             Of::Object(of) => Node::Object(of),
@@ -210,6 +189,17 @@ pub(super) enum Wanted {
 }
 
 impl<'a> Node<'a> {
+    /// The fields that an object here always has in the API server's own types, and what they hold if nothing is said.
+    pub(super) fn solid(self) -> impl Iterator<Item = (&'static str, Option<&'static Value>)> {
+        let fields = if let Self::Object(of) = self { of.fields } else { &[] };
+        fields.iter().filter(|field| field.solid).map(|field| (field.name, Some(field.filled())))
+    }
+
+    /// What is in a field of an object here that says nothing of it, if anything.
+    pub(super) fn filled(self, key: &str) -> Option<&'static Value> {
+        self.solid().find(|(name, _)| *name == key).and_then(|(_, filled)| filled)
+    }
+
     pub(super) fn child(self, key: &str) -> Child<'a> {
         match self {
             Self::Object(of) => match of.fields.iter().find(|field| field.name == key) {

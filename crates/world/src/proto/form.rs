@@ -13,12 +13,17 @@ pub(crate) fn complete(message: &Message, fields: &mut Map<String, Value>) {
             }
             continue;
         }
-        let mut value = fields.remove(&field.name).unwrap_or(Value::Null);
-        shape(&field.type_, &mut value);
-        let is_left_out = field.omits_empty && is_empty(&field.type_, &value)
-            || field.omits_zero && (value.is_null() || value == zero(&field.type_));
-        if !is_left_out {
-            fields.insert(field.name.clone(), value);
+        let is_left_out = |value: &Value| {
+            field.omits_empty && is_empty(&field.type_, value)
+                || field.omits_zero && (value.is_null() || *value == zero(&field.type_))
+        };
+        if let Some(value) = fields.get_mut(&field.name) {
+            shape(&field.type_, value);
+            if is_left_out(value) {
+                fields.remove(&field.name);
+            }
+        } else if !is_left_out(&Value::Null) {
+            fields.insert(field.name.clone(), zero(&field.type_));
         }
     }
 }

@@ -21,7 +21,7 @@ impl Trace {
         let text = after.as_ref().or(before.as_ref()).map(ToString::to_string).unwrap_or_default();
         let mut digest = FxHasher::default();
         digest.write(text.as_bytes());
-        let (resource, namespace, name) = (&key.resource, &key.namespace, &key.name);
+        let (resource, namespace, name) = (key.resource(), key.namespace(), key.name());
         // Writing to text does not fail.
         let _ = writeln!(self.0, "{revision} {word} {resource} {namespace}/{name} {:016x}", digest.finish());
     }

@@ -30,7 +30,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    fn configurations(self) -> &'static str {
+    pub(crate) fn configurations(self) -> &'static str {
         match self {
             Self::Mutating => "mutatingwebhookconfigurations.admissionregistration.k8s.io",
             Self::Validating => "validatingwebhookconfigurations.admissionregistration.k8s.io",
@@ -124,7 +124,7 @@ pub(crate) fn hooks(store: &Store, phase: Phase) -> Vec<Hook> {
     for (key, configuration) in store.list(phase.configurations(), None) {
         for hook in configuration["webhooks"].as_array().into_iter().flatten() {
             if let Ok(hook) = Hook::deserialize(hook) {
-                hooks.push(Hook { configuration: key.name.to_string(), ..hook });
+                hooks.push(Hook { configuration: key.name().to_owned(), ..hook });
             }
         }
     }

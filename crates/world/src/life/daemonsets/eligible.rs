@@ -60,7 +60,7 @@ pub(super) fn pinned_node(pod: &Value) -> &str {
     }
     let pointer =
         "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
-    let terms = pod.pointer(pointer).and_then(Value::as_array);
+    let terms = object::at(pod, pointer).and_then(Value::as_array);
     let fields = terms.into_iter().flatten().filter_map(|term| term["matchFields"].as_array()).flatten();
     let mut names = fields.filter(|field| field["key"] == "metadata.name" && field["operator"] == "In");
     names.find_map(|field| field["values"].as_array()?.first()?.as_str()).unwrap_or_default()

@@ -44,7 +44,7 @@ impl Controller for DaemonSets {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
+        match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
             history::RESOURCE => owners_of(change, "apps/v1", "DaemonSet", RESOURCE),
             "pods" => {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::fleet::{Fleet, Set, has_deadline};
 use crate::life::owned::set_count;
-use crate::life::pods::{after_secs, condition, number, time};
-use crate::object;
+use crate::life::pods::{after_secs, number, time};
+use crate::object::{self, condition};
 
 pub(super) fn progressing(status: &str, reason: &str, message: &str, now: &Value) -> Value {
     condition_of("Progressing", status, reason, message, now)

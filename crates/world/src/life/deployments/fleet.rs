@@ -196,7 +196,7 @@ impl Fleet {
         if pods::annotation(&self.deployment, REVISION) != revision {
             set_annotation(&mut self.deployment, REVISION, &revision);
         }
-        if has_deadline(&self.deployment) && pods::condition(&self.deployment, "Progressing").is_none() {
+        if has_deadline(&self.deployment) && object::condition(&self.deployment, "Progressing").is_none() {
             let message = format!("Found new replica set {:?}", new.name());
             let found = conditions::progressing("True", "FoundNewReplicaSet", &message, now);
             conditions::set(object::within(&mut self.deployment, "status"), found);
@@ -290,7 +290,7 @@ fn without_hash(template: &Value) -> Value {
 
 /// A set has the annotations of its deployment, and its own.
 fn copy_annotations(deployment: &Value, set: &mut Value) {
-    let annotations = deployment.pointer("/metadata/annotations").and_then(Value::as_object);
+    let annotations = object::at(deployment, "/metadata/annotations").and_then(Value::as_object);
     for (key, value) in annotations.into_iter().flatten() {
         if NOT_COPIED.contains(&&**key) || set["metadata"]["annotations"].get(key) == Some(value) {
             continue;

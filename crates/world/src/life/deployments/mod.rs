@@ -40,7 +40,7 @@ impl Controller for Deployments {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
+        match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
             SETS => {
                 let mut keys = owners_of(change, "apps/v1", "Deployment", RESOURCE);
@@ -69,7 +69,7 @@ impl Controller for Deployments {
         let plan = plan(
             &deployment,
             &sets,
-            |name| view.get(&Key::new(SETS, &key.namespace, name)).is_some(),
+            |name| view.get(&Key::new(SETS, key.namespace(), name)).is_some(),
             |sets| sets.iter().any(|set| has_running(&view.controlled("pods", &set.object))),
             view.now(),
         );

@@ -85,7 +85,7 @@ fn progress_is_told() {
         ),
     ] {
         let plan = planned(&deployment(&status), &sets);
-        let progress = pods::condition(&plan.fleet.deployment, "Progressing").unwrap();
+        let progress = object::condition(&plan.fleet.deployment, "Progressing").unwrap();
         assert_eq!(progress["reason"], reason, "{status} {sets:?}");
         assert!(object::text(progress, &["message"]).starts_with(message), "{progress}");
         assert_eq!(progress["lastUpdateTime"], updated_at, "{progress}");

@@ -38,11 +38,11 @@ impl Controller for Jobs {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
+        match change.key.resource() {
             RESOURCE => {
                 let mut keys = vec![change.key.clone()];
                 if let (Some(gone), None) = (&change.before, &change.after) {
-                    let left = view.dependents(object::uid(gone)).filter(|key| *key.resource == *"pods");
+                    let left = view.dependents(object::uid(gone)).filter(|key| key.resource() == "pods");
                     keys.extend(left.cloned());
                 }
                 keys
@@ -66,7 +66,7 @@ impl Controller for Jobs {
             self.pace.forget(key);
             return Decision::none();
         };
-        if *key.resource == *"pods" {
+        if key.resource() == "pods" {
             if is_left_behind(&object, view) {
                 return Decision::act(Act::Update("pods", pod::untracked(&object)));
             }
@@ -130,7 +130,7 @@ fn end_of_life(job: &Value) -> Option<Timestamp> {
         return None;
     }
     let ends = ["Complete", "Failed"].into_iter().filter(|kind| pods::has_condition(job, kind));
-    let mut ends = ends.filter_map(|kind| pods::condition(job, kind));
+    let mut ends = ends.filter_map(|kind| object::condition(job, kind));
     let ended = pods::time(&ends.next()?["lastTransitionTime"])?;
     Some(pods::after_secs(ended, secs))
 }

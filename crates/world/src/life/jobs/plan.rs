@@ -90,11 +90,12 @@ fn end(job: &Value, pods: &[Arc<Value>], progress: &Progress, status: &Value, no
     let words = |condition: &Value| {
         (object::text(condition, &["reason"]).to_owned(), object::text(condition, &["message"]).to_owned())
     };
-    if let Some(target) = pods::condition(job, "FailureTarget").filter(|target| target["status"] == "True") {
+    if let Some(target) = object::condition(job, "FailureTarget").filter(|target| target["status"] == "True")
+    {
         let (reason, message) = words(target);
         return Some(End::Failed { reason, message });
     }
-    if let Some(met) = pods::condition(job, "SuccessCriteriaMet").filter(|met| met["status"] == "True") {
+    if let Some(met) = object::condition(job, "SuccessCriteriaMet").filter(|met| met["status"] == "True") {
         let (reason, message) = words(met);
         return Some(End::Complete { reason, message });
     }

@@ -78,13 +78,13 @@ pub(super) fn waits_for_end(job: &Value) -> bool {
 
 /// When it ended, as well as can be told.
 pub(super) fn ended(pod: &Value) -> Option<Timestamp> {
-    let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array);
+    let statuses = object::at(pod, "/status/containerStatuses").and_then(Value::as_array);
     let of_containers = statuses.filter(|statuses| !statuses.is_empty()).and_then(|statuses| {
         let ends = statuses.iter().map(|status| pods::time(&status["state"]["terminated"]["finishedAt"]));
         ends.collect::<Option<Vec<Timestamp>>>()?.into_iter().max()
     });
     let not_ready = || {
-        let ready = pods::condition(pod, "Ready").filter(|ready| ready["status"] == "False")?;
+        let ready = object::condition(pod, "Ready").filter(|ready| ready["status"] == "False")?;
         pods::time(&ready["lastTransitionTime"])
     };
     let deleted = || {

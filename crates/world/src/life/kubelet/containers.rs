@@ -61,8 +61,8 @@ impl<'a> Container<'a> {
     /// All of a pod's, in the order in which they start.
     pub(super) fn all(pod: &'a Value) -> Vec<Self> {
         let of = |list: &str, statuses: &str| -> Vec<(&'a Value, Option<&'a Value>)> {
-            let specs = pod.pointer(list).and_then(Value::as_array);
-            let known = pod.pointer(statuses).and_then(Value::as_array);
+            let specs = object::at(pod, list).and_then(Value::as_array);
+            let known = object::at(pod, statuses).and_then(Value::as_array);
             let status_of = |spec: &Value| known?.iter().find(|status| status["name"] == spec["name"]);
             specs.into_iter().flatten().map(|spec| (spec, status_of(spec))).collect()
         };
@@ -81,7 +81,7 @@ impl<'a> Container<'a> {
             return Self { spec, role, state, restarts: 0, last: None, is_ready: false };
         };
         let end = |path: &str| {
-            let ended = status.pointer(path)?;
+            let ended = object::at(status, path)?;
             let at = object::time_at(ended, &["finishedAt"])?;
             let since = object::time_at(ended, &["startedAt"]).unwrap_or(at);
             Some(End { since, at, code: ended["exitCode"].as_i64().unwrap_or(0) })

@@ -61,14 +61,14 @@ impl Kubelet {
     fn see_to_node(&mut self, key: &Key, view: View<'_>) -> Decision {
         let manner = {
             let plan = locked(&self.plan);
-            if plan.is_silent(&key.name) {
+            if plan.is_silent(key.name()) {
                 return Decision::none();
             }
-            plan.manner(&key.name)
+            plan.manner(key.name())
         };
         let now = view.now();
-        let lease = view.get(&Key::new(node::LEASES, node::LEASE_NAMESPACE, &key.name));
-        let settled = self.settled.get(&key.name).copied().filter(|until| now < *until);
+        let lease = view.get(&Key::new(node::LEASES, node::LEASE_NAMESPACE, key.name()));
+        let settled = self.settled.get(key.name()).copied().filter(|until| now < *until);
         if let (Some(until), Some(lease)) = (settled, &lease) {
             let (renewal, next) = node::renewal(lease, now);
             return Decision {
@@ -92,7 +92,7 @@ impl Kubelet {
         };
         let until = changes_at.map_or(reported_next, |at| at.min(reported_next));
         if act.is_none() {
-            self.settled.insert(key.name.clone(), until);
+            self.settled.insert(key.name().into(), until);
         }
         let acts = renewal.into_iter().chain(act).collect();
         Decision { acts, again: Some(renewed_next.min(until)), ..Decision::none() }
@@ -140,7 +140,7 @@ impl Kubelet {
 fn decided(pod: &Arc<Value>, step: Step) -> Decision {
     let tell = |(severity, reason, message)| Report::about(pod, severity, reason, message, NAME);
     let mut acts: Vec<Act> = step.pod.map(|pod| Act::UpdateStatus("pods", pod)).into_iter().collect();
-    let grace = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+    let grace = object::at(pod, "/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
     // What somebody else keeps waiting is deleted once.
     let is_deleted = grace == Some(0) && pod::is_done(pod);
     if step.is_over && !is_deleted {
@@ -160,19 +160,19 @@ impl Controller for Kubelet {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
+        match change.key.resource() {
             "nodes" => {
                 self.addresses.learn(change);
-                self.settled.remove(&change.key.name);
+                self.settled.remove(change.key.name());
                 let ground = change.after.as_deref().and_then(Ground::of);
                 let mut keys = vec![change.key.clone()];
                 if let Some(ground) = ground {
                     // Pods wait for their ground.
-                    if self.grounds.insert(change.key.name.clone(), ground).is_none() {
-                        keys.extend(view.keys_on(&change.key.name).cloned());
+                    if self.grounds.insert(change.key.name().into(), ground).is_none() {
+                        keys.extend(view.keys_on(change.key.name()).cloned());
                     }
                 } else {
-                    self.grounds.remove(&change.key.name);
+                    self.grounds.remove(change.key.name());
                 }
                 keys
             }
@@ -183,8 +183,8 @@ impl Controller for Kubelet {
                 let is_bound = of.is_some_and(|pod| !object::text(pod, &["spec", "nodeName"]).is_empty());
                 is_bound.then(|| change.key.clone()).into_iter().collect()
             }
-            node::LEASES if change.after.is_none() && *change.key.namespace == *node::LEASE_NAMESPACE => {
-                vec![Key::new("nodes", "", &change.key.name)]
+            node::LEASES if change.after.is_none() && change.key.namespace() == node::LEASE_NAMESPACE => {
+                vec![Key::new("nodes", "", change.key.name())]
             }
             _ => Vec::new(),
         }
@@ -192,13 +192,13 @@ impl Controller for Kubelet {
 
     fn stir(&mut self, view: View<'_>) -> Vec<Key> {
         let stirred: Vec<Key> = locked(&self.plan).take_stirred().collect();
-        self.settled.retain(|name, _| !stirred.iter().any(|node| node.name == *name));
-        let pods = stirred.iter().flat_map(|node| view.keys_on(&node.name).cloned());
+        self.settled.retain(|name, _| !stirred.iter().any(|node| node.name() == &**name));
+        let pods = stirred.iter().flat_map(|node| view.keys_on(node.name()).cloned());
         stirred.iter().cloned().chain(pods).collect()
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        if *key.resource == *"nodes" { self.see_to_node(key, view) } else { self.see_to_pod(key, view) }
+        if key.resource() == "nodes" { self.see_to_node(key, view) } else { self.see_to_pod(key, view) }
     }
 }
 
@@ -211,7 +211,7 @@ struct Ground {
 
 impl Ground {
     fn of(node: &Value) -> Option<Self> {
-        let allocatable = amounts(node.pointer("/status/allocatable")?);
+        let allocatable = amounts(object::at(node, "/status/allocatable")?);
         Some(Self { ip: node::internal_ip(node)?.to_owned(), allocatable })
     }
 }
@@ -242,11 +242,11 @@ impl Addresses {
     /// Those that are there already are not given again.
     fn learn(&mut self, change: &Change) {
         let (None, Some(object)) = (&change.before, &change.after) else { return };
-        let is_node = *change.key.resource == *"nodes";
+        let is_node = change.key.resource() == "nodes";
         let (text, first, used) = if is_node {
             (node::internal_ip(object), NODE_ADDRESSES, &mut self.nodes)
         } else {
-            (object.pointer("/status/podIP").and_then(Value::as_str), POD_ADDRESSES, &mut self.pods)
+            (object::at(object, "/status/podIP").and_then(Value::as_str), POD_ADDRESSES, &mut self.pods)
         };
         let address: Option<Ipv4Addr> = text.and_then(|text| text.parse().ok());
         let index = address.and_then(|address| u32::from(address).checked_sub(first));

@@ -55,7 +55,7 @@ pub(super) fn labelled(node: &Value) -> Option<Value> {
         "" => or.to_owned(),
         told => told.to_owned(),
     };
-    let known = node.pointer("/metadata/labels");
+    let known = object::at(node, "/metadata/labels");
     let missing: Vec<(&str, String)> = [
         ("kubernetes.io/hostname", object::name(node).to_owned()),
         ("kubernetes.io/arch", info("architecture", "amd64")),
@@ -195,7 +195,7 @@ fn conditions(is_ready: bool) -> [Condition; 4] {
 
 /// The address at which a node is reached.
 pub(super) fn internal_ip(node: &Value) -> Option<&str> {
-    let addresses = node.pointer("/status/addresses").and_then(Value::as_array)?;
+    let addresses = object::at(node, "/status/addresses").and_then(Value::as_array)?;
     let own = addresses.iter().find(|address| address["type"] == "InternalIP")?;
     own["address"].as_str()
 }

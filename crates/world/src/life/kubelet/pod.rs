@@ -118,7 +118,7 @@ pub(super) fn stop(pod: &Value, now: Timestamp, is_new: bool) -> Step {
     let mut containers = Container::all(pod);
     let mut step = Step::default();
     let grace = SignedDuration::from_secs(
-        pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0),
+        object::at(pod, "/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0),
     );
     let running: Vec<&str> = containers.iter().filter(|c| c.is_running()).map(Container::name).collect();
     if is_new {
@@ -257,7 +257,7 @@ fn conditions(pod: &Value, containers: &[Container<'_>], phase: &str, has_begun:
 
 /// What others have yet to say before the pod is ready.
 fn gates_closed(pod: &Value) -> String {
-    let gates = pod.pointer("/spec/readinessGates").and_then(Value::as_array);
+    let gates = object::at(pod, "/spec/readinessGates").and_then(Value::as_array);
     let closed = gates.into_iter().flatten().filter_map(|gate| {
         let of = object::text(gate, &["conditionType"]);
         match object::condition_status(pod, of) {

@@ -93,7 +93,7 @@ impl Room {
 /// What a pod takes: its containers together, or more while it initialises, and what its runtime needs.
 fn demand(pod: &Value) -> Resources {
     let requests = |container: &Value| amounts(&container["resources"]["requests"]);
-    let list = |path: &str| pod.pointer(path).and_then(Value::as_array).into_iter().flatten();
+    let list = |path: &str| object::at(pod, path).and_then(Value::as_array).into_iter().flatten();
     let mut together = Resources::new();
     list("/spec/containers").for_each(|container| together.add(&requests(container)));
     let (mut sidecars, mut peak) = (Resources::new(), Resources::new());

@@ -59,7 +59,7 @@ impl Wishes {
         self.ready_after.unwrap_or_else(|| {
             let wait = |probe: &str| {
                 let secs =
-                    container.pointer(&format!("/{probe}/initialDelaySeconds")).and_then(Value::as_i64);
+                    object::at(container, &format!("/{probe}/initialDelaySeconds")).and_then(Value::as_i64);
                 SignedDuration::from_secs(secs.unwrap_or(0))
             };
             Readiness::After(wait("readinessProbe").max(wait("startupProbe")))

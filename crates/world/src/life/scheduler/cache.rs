@@ -248,8 +248,8 @@ impl Cache {
     /// A pod as berth-core knows pods, as far as its volumes matter.
     pub(super) fn as_core(&self, pod: &Pod) -> berth_core::pod::Pod {
         berth_core::pod::Pod {
-            namespace: pod.key.namespace.clone(),
-            name: pod.key.name.clone(),
+            namespace: pod.key.namespace().into(),
+            name: pod.key.name().into(),
             spec: self.class(pod.class).map(|class| class.spec.clone()).unwrap_or_default(),
             phase: berth_core::pod::PodPhase::default(),
             node: None,
@@ -389,7 +389,7 @@ impl Cache {
         });
         let (class, slot, terminating, nominated) = (pod.class, pod.slot, pod.terminating, pod.nominated);
         for volume in &pod.volumes {
-            let claim = (pod.key.namespace.clone(), volume.claim().clone());
+            let claim = (pod.key.namespace().into(), volume.claim().clone());
             self.claimants.entry(claim).or_default().insert(id);
         }
         self.pod_ids.insert(pod.key.clone(), id);
@@ -413,7 +413,7 @@ impl Cache {
         let taken = usize::try_from(id).ok().and_then(|index| self.pods.get_mut(index)?.take());
         let Some(pod) = taken else { return };
         for volume in &pod.volumes {
-            let claim = (pod.key.namespace.clone(), volume.claim().clone());
+            let claim = (pod.key.namespace().into(), volume.claim().clone());
             if let Some(claimants) = self.claimants.get_mut(&claim) {
                 claimants.remove(&id);
                 if claimants.is_empty() {
@@ -546,19 +546,20 @@ impl Cache {
     /// Takes in a node as it is now; whether it matters to any rule.
     pub(super) fn put_node(&mut self, key: &Key, before: Option<&Value>, after: &Value) -> bool {
         let known =
-            self.slot(&key.name).filter(|slot| self.host(*slot).is_some_and(|host| host.node.is_some()));
-        let same = |path: &str| before.is_some_and(|before| before.pointer(path) == after.pointer(path));
+            self.slot(key.name()).filter(|slot| self.host(*slot).is_some_and(|host| host.node.is_some()));
+        let same =
+            |path: &str| before.is_some_and(|before| object::at(before, path) == object::at(after, path));
         let parts = ["/spec", "/metadata/labels", "/status/allocatable", "/status/capacity"];
         if known.is_some() && parts.iter().all(|path| same(path)) {
             return false;
         }
-        let Ok(mut node) = held::node(after) else { return self.remove_node(&key.name) };
-        if let Some(limits) = self.limits.get(&key.name) {
+        let Ok(mut node) = held::node(after) else { return self.remove_node(key.name()) };
+        if let Some(limits) = self.limits.get(key.name()) {
             node.volume_limits.clone_from(limits);
         }
-        let is_unschedulable = after.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
+        let is_unschedulable = object::at(after, "/spec/unschedulable") == Some(&Value::Bool(true));
         let total = self.amounts(&node.allocatable);
-        let slot = self.slot_of(&key.name);
+        let slot = self.slot_of(key.name());
         self.nodes += usize::from(known.is_none());
         if let Some(host) = self.hosts.get_mut(slot) {
             for ((left, total_before), total) in host.left.iter_mut().zip(&host.total).zip(&total) {
@@ -611,23 +612,23 @@ impl Cache {
     }
 
     pub(super) fn put_claim(&mut self, key: &Key, claim: Option<&Value>) {
-        let id = (key.namespace.clone(), key.name.clone());
+        let id = (key.namespace().into(), key.name().into());
         match claim.and_then(|claim| held::claim(claim).ok()) {
             Some(claim) => self.storage.claims.insert(id, claim),
             None => self.storage.claims.remove(&id),
         };
     }
 
-    pub(super) fn put_volume(&mut self, name: &Text, volume: Option<&Value>) {
+    pub(super) fn put_volume(&mut self, name: &str, volume: Option<&Value>) {
         match volume.and_then(|volume| held::volume(volume).ok()) {
-            Some(volume) => self.storage.volumes.insert(name.clone(), volume),
+            Some(volume) => self.storage.volumes.insert(name.into(), volume),
             None => self.storage.volumes.remove(name),
         };
     }
 
-    pub(super) fn put_storage_class(&mut self, name: &Text, class: Option<&Value>) {
+    pub(super) fn put_storage_class(&mut self, name: &str, class: Option<&Value>) {
         match class.and_then(|class| held::storage_class(class).ok()) {
-            Some(class) => self.storage.classes.insert(name.clone(), class),
+            Some(class) => self.storage.classes.insert(name.into(), class),
             None => self.storage.classes.remove(name),
         };
     }
@@ -638,10 +639,10 @@ fn is_same_to_rules(before: &Value, after: &Value) -> bool {
     let parts = ["/spec", "/metadata/labels", "/metadata/uid", "/status/resize"];
     let is_resized = |pod: &Value| {
         let lists = ["/status/containerStatuses", "/status/initContainerStatuses"];
-        let statuses = lists.iter().filter_map(|list| pod.pointer(list)?.as_array()).flatten();
+        let statuses = lists.iter().filter_map(|list| object::at(pod, list)?.as_array()).flatten();
         statuses.into_iter().any(|status| status.get("allocatedResources").is_some())
     };
-    parts.iter().all(|path| before.pointer(path) == after.pointer(path))
+    parts.iter().all(|path| object::at(before, path) == object::at(after, path))
         && !is_resized(before)
         && !is_resized(after)
 }
@@ -650,7 +651,7 @@ pub(super) const DISRUPTION_TARGET: &str = "DisruptionTarget";
 pub(super) const PREEMPTED: &str = "PreemptionByScheduler";
 
 fn is_preempted(pod: &Value) -> bool {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = object::at(pod, "/status/conditions").and_then(Value::as_array);
     conditions.into_iter().flatten().any(|condition| {
         condition["type"] == DISRUPTION_TARGET
             && condition["status"] == "True"

@@ -14,7 +14,7 @@ pub(super) fn company(pod: &Value, view: View<'_>) -> Option<Selector> {
     let labels = &pod["metadata"]["labels"];
     let mut merged: Map<String, Value> = Map::new();
     for service in view.list("services", Some(namespace)) {
-        let selector = service.pointer("/spec/selector").and_then(Value::as_object);
+        let selector = object::at(&service, "/spec/selector").and_then(Value::as_object);
         if let Some(selector) = selector.filter(|selector| !selector.is_empty())
             && selector.iter().all(|(key, value)| labels.get(key) == Some(value))
         {
@@ -30,7 +30,7 @@ pub(super) fn company(pod: &Value, view: View<'_>) -> Option<Selector> {
             _ => return None,
         };
         let workload = view.get(&Key::new(resource, namespace, owner.name))?;
-        let selector = workload.pointer("/spec/selector")?.clone();
+        let selector = object::at(&workload, "/spec/selector")?.clone();
         Some(if is_plain { json!({ "matchLabels": selector }) } else { selector })
     });
     let selectors = [Some(json!({ "matchLabels": merged })), of_owner];

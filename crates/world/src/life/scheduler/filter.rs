@@ -153,7 +153,7 @@ impl Volumes {
         let demands = cache.storage.demands(&cache.as_core(pod)).map_err(|_| unusable_volume(cache, pod))?;
         let claim_of = |demand: &VolumeDemand| {
             let name = demand.claim.split_once('/').map_or("", |(_, name)| name);
-            cache.storage.claims.get(&(pod.key.namespace.clone(), Text::from(name)))
+            cache.storage.claims.get(&(pod.key.namespace().into(), Text::from(name)))
         };
         let is_bound = |demand: &VolumeDemand| claim_of(demand).is_some_and(|claim| claim.volume.is_some());
         let (bound, to_bind): (Vec<_>, Vec<_>) = demands.iter().cloned().partition(is_bound);
@@ -170,7 +170,7 @@ impl Volumes {
 fn unusable_volume(cache: &Cache, pod: &Pod) -> String {
     for volume in &pod.volumes {
         let name = volume.claim();
-        let claim = cache.storage.claims.get(&(pod.key.namespace.clone(), name.clone()));
+        let claim = cache.storage.claims.get(&(pod.key.namespace().into(), name.clone()));
         match (claim, volume) {
             (None, VolumeRef::Claim(_)) => return format!("persistentvolumeclaim {name:?} not found"),
             (Some(claim), _) if claim.lost => {

@@ -89,8 +89,8 @@ impl Scheduler {
     /// What a change of another object could help.
     fn observe_other(&mut self, change: &Change) -> Option<Concerns> {
         let Change { key, before, after, .. } = change;
-        let (name, after) = (&key.name, after.as_deref());
-        match &*key.resource {
+        let (name, after) = (key.name(), after.as_deref());
+        match key.resource() {
             "nodes" => {
                 let matters = match after {
                     Some(after) => self.cache.put_node(key, before.as_deref(), after),
@@ -136,7 +136,7 @@ impl Scheduler {
             Verdict::Bind(slot) => {
                 let node = self.node_name(slot)?;
                 self.tried = Some(Tried::Bind(key.clone()));
-                let message = format!("Successfully assigned {}/{} to {node}", key.namespace, key.name);
+                let message = format!("Successfully assigned {}/{} to {node}", key.namespace(), key.name());
                 let report = report(&pod, Severity::Normal, "Scheduled", message);
                 let act = Act::Bind { pod, node: node.to_string() };
                 Some(Decision { acts: vec![act], reports: vec![report], again: None })
@@ -206,7 +206,7 @@ impl Controller for Scheduler {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        if *change.key.resource == *"pods" {
+        if change.key.resource() == "pods" {
             self.observe_pod(change, view);
         } else if let Some(concerns) = self.observe_other(change) {
             self.queue.wake(concerns, view.now());
@@ -243,7 +243,7 @@ fn is_ours(pod: &Value) -> bool {
 
 /// Why the pod waits, as it was told last.
 fn reason_told(pod: &Value) -> &str {
-    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+    let conditions = object::at(pod, "/status/conditions").and_then(Value::as_array);
     let scheduled = conditions.into_iter().flatten().find(|condition| condition["type"] == "PodScheduled");
     scheduled.map_or("", |condition| object::text(condition, &["message"]))
 }
@@ -277,7 +277,7 @@ fn disruption(view: View<'_>) -> Value {
 
 /// What was made of the pod as it is now.
 fn observed(pod: &Value, mut condition: Value) -> Value {
-    if let Some(generation) = pod.pointer("/metadata/generation") {
+    if let Some(generation) = object::at(pod, "/metadata/generation") {
         condition["observedGeneration"] = generation.clone();
     }
     condition
@@ -322,11 +322,11 @@ fn with_status(
 
 fn budgets(view: View<'_>) -> Vec<Budget> {
     let read = |budget: Arc<Value>| {
-        let disrupted = budget.pointer("/status/disruptedPods").and_then(Value::as_object);
+        let disrupted = object::at(&budget, "/status/disruptedPods").and_then(Value::as_object);
         Some(Budget {
             namespace: object::namespace(&budget).into(),
-            selector: held::selector(budget.pointer("/spec/selector")?).ok()?,
-            allowed: budget.pointer("/status/disruptionsAllowed").and_then(Value::as_i64).unwrap_or(0),
+            selector: held::selector(object::at(&budget, "/spec/selector")?).ok()?,
+            allowed: object::at(&budget, "/status/disruptionsAllowed").and_then(Value::as_i64).unwrap_or(0),
             disrupted: disrupted.into_iter().flatten().map(|(name, _)| Text::from(&**name)).collect(),
         })
     };

@@ -146,11 +146,11 @@ fn split_by_budgets(cache: &Cache, pods: &[PodId], budgets: &[Budget]) -> (Vec<P
         let (Some(pod), Some(class)) = (cache.pod(*id), cache.class_of(*id)) else { return false };
         let mut is_protected = false;
         for (budget, allowed) in budgets.iter().zip(&mut allowed) {
-            let covers = *budget.namespace == *pod.key.namespace
+            let covers = *budget.namespace == *pod.key.namespace()
                 && !class.spec.labels.is_empty()
                 && !budget.selector.is_everything()
                 && budget.selector.matches(&class.spec.labels)
-                && !budget.disrupted.contains(&pod.key.name);
+                && !budget.disrupted.contains(pod.key.name());
             if covers {
                 *allowed -= 1;
                 is_protected |= *allowed < 0;

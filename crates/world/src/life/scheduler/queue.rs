@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn popped(queue: &mut Queue, secs: i64) -> String {
-        queue.pop(at(secs)).map(|key| key.name.to_string()).unwrap_or_default()
+        queue.pop(at(secs)).map(|key| key.name().to_string()).unwrap_or_default()
     }
 
     #[test]

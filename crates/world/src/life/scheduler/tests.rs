@@ -62,7 +62,7 @@ impl Cluster {
             })
             .await;
         } else if !object["status"].is_null() {
-            let mut next = made;
+            let mut next = Arc::unwrap_or_clone(made);
             for (field, value) in object["status"].as_object().unwrap() {
                 next["status"][field] = value.clone();
             }
@@ -593,7 +593,7 @@ async fn the_lower_priority_goes() {
                 let condition = &pod["status"]["conditions"][0];
                 assert_eq!(condition["type"], "DisruptionTarget", "{case}");
                 assert_eq!(condition["reason"], "PreemptionByScheduler", "{case}");
-                key.name.to_string()
+                key.name().to_string()
             })
             .collect()
         };

@@ -118,7 +118,7 @@ pub(super) fn kept_claim(set: &Value, pod: &Value, ordinal: i64, claim: &Value) 
     let is_scaled_down = !range(set).contains(&ordinal);
     let goes_with_pod = is_scaled_down && policy(set, "whenScaled") == "Delete";
     let goes_with_set = !goes_with_pod && policy(set, "whenDeleted") == "Delete";
-    let known = claim.pointer("/metadata/ownerReferences").and_then(Value::as_array);
+    let known = object::at(claim, "/metadata/ownerReferences").and_then(Value::as_array);
     let mut owners = known.cloned().unwrap_or_default();
     for (owner, is_owner) in [(set, goes_with_set), (pod, goes_with_pod)] {
         let at = owners.iter().position(|known| known["uid"] == object::uid(owner));

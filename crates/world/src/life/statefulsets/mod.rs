@@ -41,7 +41,7 @@ impl Controller for StatefulSets {
     }
 
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
-        match &*change.key.resource {
+        match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
             history::RESOURCE => owners_of(change, "apps/v1", "StatefulSet", RESOURCE),
             "pods" => {

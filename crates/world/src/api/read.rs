@@ -225,12 +225,13 @@ impl State {
             let objects: Vec<&Arc<Value>> = page.into_iter().map(|(_, object)| object).collect();
             return self.table(place, query, &objects, &metadata);
         }
-        Ok(json!({
+        let mut list = json!({
             "kind": format!("{}List", place.resource.kind),
             "apiVersion": place.resource.api_version(),
             "metadata": metadata,
-            "items": page.into_iter().map(|(_, object)| self.item(&place.resource, object)).collect::<Vec<_>>(),
-        }))
+        });
+        list["items"] = page.into_iter().map(|(_, object)| self.item(&place.resource, object)).collect();
+        Ok(list)
     }
 
     /// Lists of built-in kinds do not repeat what kind their items are.

@@ -88,6 +88,12 @@ impl Orphans {
             .collect()
     }
 
+    /// Whether there are any in a namespace.
+    pub(crate) fn are_in(&self, namespace: &str) -> bool {
+        let mut from = self.keys.range(Key::new(self.resource, namespace, "")..);
+        from.next().is_some_and(|key| key.is_in(self.resource, Some(namespace)))
+    }
+
     /// Those that an owner selects.
     fn selected(&self, owner: &Value, selector: &LabelSelector, view: View<'_>) -> Vec<Arc<Value>> {
         let first = Key::new(self.resource, object::namespace(owner), "");

@@ -1,12 +1,16 @@
 //! ReplicaSets: as many pods as they ask for.
 
+mod census;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::owned::{BURST, MANAGER, Orphans, Pace, Steps, owners_of, set_count};
+use census::{Census, Register};
+
+use super::owned::{BURST, MANAGER, Orphans, Pace, Steps, owners_of};
 use super::pods::{self, number};
 use super::{Controller, Decision, View};
 use crate::object;
@@ -18,12 +22,13 @@ const COMPONENT: &str = "replicaset-controller";
 #[derive(Debug)]
 pub(crate) struct ReplicaSets {
     orphans: Orphans,
+    register: Register,
     pace: Pace,
 }
 
 impl ReplicaSets {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
+        Self { orphans: Orphans::of("pods"), register: Register::default(), pace: Pace::default() }
     }
 }
 
@@ -36,6 +41,7 @@ impl Controller for ReplicaSets {
         match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
             "pods" => {
+                self.register.forget(&change.key);
                 let mut keys = owners_of(change, "apps/v1", "ReplicaSet", RESOURCE);
                 if self.orphans.note(change) {
                     keys.extend(Orphans::wanted_by(change, RESOURCE, view));
@@ -55,6 +61,15 @@ impl Controller for ReplicaSets {
             return Decision::again(at);
         }
         let mut steps = Steps::of(set.clone(), COMPONENT, view);
+        let settled = self
+            .register
+            .census(key, &set, view)
+            .filter(|census| census.active == wanted(&set) && !self.orphans.are_in(object::namespace(&set)));
+        if let Some(census) = settled {
+            steps.set_status(RESOURCE, census.status(&set));
+            steps.look_again(census.again);
+            return steps.done();
+        }
         let pods = self.orphans.claim(&mut steps, |_| true);
         let plan = plan(&set, &pods, || pods::crowds(&relatives(&set, &pods, view)), view.now());
         for _ in 0..plan.create {
@@ -63,10 +78,14 @@ impl Controller for ReplicaSets {
         for pod in &plan.delete {
             steps.delete_pod(pod);
         }
-        steps.set_status(RESOURCE, plan.status);
-        steps.look_again(plan.again);
+        steps.set_status(RESOURCE, plan.census.status(&set));
+        steps.look_again(plan.census.again);
         steps.done()
     }
+}
+
+fn wanted(set: &Value) -> usize {
+    usize::try_from(number(set, "/spec/replicas")).unwrap_or(0)
 }
 
 /// The pods of all sets that belong together: those of one deployment.
@@ -81,8 +100,7 @@ fn relatives(set: &Value, own: &[Arc<Value>], view: View<'_>) -> Vec<Arc<Value>>
 struct Plan {
     create: usize,
     delete: Vec<Arc<Value>>,
-    status: Value,
-    again: Option<Timestamp>,
+    census: Census,
 }
 
 fn plan(
@@ -91,63 +109,27 @@ fn plan(
     crowds: impl FnOnce() -> BTreeMap<String, usize>,
     now: Timestamp,
 ) -> Plan {
-    let (mut active, status, again) = count(set, pods, now);
+    let census = Census::of(set, pods.iter().map(|pod| &**pod), now);
     if object::is_terminating(set) {
-        return Plan { create: 0, delete: Vec::new(), status, again };
+        return Plan { create: 0, delete: Vec::new(), census };
     }
-    let wanted = usize::try_from(number(set, "/spec/replicas")).unwrap_or(0);
-    let create = wanted.saturating_sub(active.len()).min(BURST);
-    let excess = active.len().saturating_sub(wanted).min(BURST);
-    if excess > 0 && excess < active.len() {
-        pods::sort_for_deletion(&mut active, &crowds(), now);
+    let create = wanted(set).saturating_sub(census.active).min(BURST);
+    let excess = census.active.saturating_sub(wanted(set)).min(BURST);
+    if excess == 0 {
+        return Plan { create, delete: Vec::new(), census };
     }
-    active.truncate(excess);
-    Plan { create, delete: active, status, again }
-}
-
-/// The pods that count, what is said of all of them, and when to look again for what becomes available.
-fn count(set: &Value, pods: &[Arc<Value>], now: Timestamp) -> (Vec<Arc<Value>>, Value, Option<Timestamp>) {
-    let wanted = set["spec"]["template"]["metadata"]["labels"].as_object();
-    let is_fully_labelled = |pod: &Value| {
-        let labels = &pod["metadata"]["labels"];
-        wanted.into_iter().flatten().all(|(key, value)| labels.get(key) == Some(value))
-    };
-    let min_ready_secs = number(set, "/spec/minReadySeconds");
-    let (mut active, mut again) = (Vec::new(), None);
-    let (mut stopping, mut labelled, mut ready, mut available) = (0, 0, 0, 0);
-    for pod in pods.iter().filter(|pod| !pods::is_done(pod)) {
-        if object::is_terminating(pod) {
-            stopping += 1;
-            continue;
-        }
-        active.push(pod.clone());
-        labelled += usize::from(is_fully_labelled(pod));
-        if !pods::is_ready(pod) {
-            continue;
-        }
-        ready += 1;
-        match pods::available_from(pod, min_ready_secs) {
-            Some(from) if from <= now => available += 1,
-            from => again = [again, from].into_iter().flatten().min(),
-        }
+    let mut delete: Vec<Arc<Value>> = pods.iter().filter(|pod| pods::is_active(pod)).cloned().collect();
+    if excess < census.active {
+        pods::sort_for_deletion(&mut delete, &crowds(), now);
     }
-    let mut status = json!({
-        "replicas": active.len(),
-        "terminatingReplicas": stopping,
-        "observedGeneration": number(set, "/metadata/generation"),
-    });
-    set_count(&mut status, "fullyLabeledReplicas", labelled);
-    set_count(&mut status, "readyReplicas", ready);
-    set_count(&mut status, "availableReplicas", available);
-    let conditions = &set["status"]["conditions"];
-    if !conditions.is_null() {
-        status["conditions"] = conditions.clone();
-    }
-    (active, status, again)
+    delete.truncate(excess);
+    Plan { create, delete, census }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const NOW: &str = "2026-01-01T01:00:00Z";
@@ -216,8 +198,8 @@ mod tests {
             assert_eq!((plan.create, names), (create, delete), "{pods:?}");
             let mut expected = status;
             expected["observedGeneration"] = json!(3);
-            assert_eq!(plan.status, expected);
-            assert_eq!(plan.again.is_some(), min_ready_secs > 0);
+            assert_eq!(plan.census.status(&set), expected);
+            assert_eq!(plan.census.again.is_some(), min_ready_secs > 0);
             let terminating = with(set, "/metadata", "deletionTimestamp", json!(NOW));
             let plan = super::plan(&terminating, &pods, BTreeMap::new, NOW.parse().unwrap());
             assert_eq!((plan.create, plan.delete), (0, vec![]), "an owner that goes makes nothing");

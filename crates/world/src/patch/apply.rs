@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::fields::{Element, FieldSet, path_text, to_go_json};
 use super::json::drop_nulls;
-use super::managed::{Managed, Manager, Operation, Owned};
+use super::managed::{self, Managed, Manager, Operation, Owned};
 use super::merge::{Comparison, complaints, fields_of, merged, without};
 use super::shape::Shape;
 use super::unforeseen;
@@ -54,7 +54,7 @@ pub fn apply(
     };
     if let (Some(live), true) = (live, managed.is_empty()) {
         let first = Manager::new("before-first-apply", Operation::Update, &shape.api_version, subresource);
-        managed = updated(managed, &created, live, &first, now, subresource, shape);
+        managed = Write::between(&created, live, subresource, shape).recorded(managed, &first, now, shape);
     }
     let live = live.map_or(created, without_managed_fields);
     let by = Applier {
@@ -95,6 +95,11 @@ pub fn record_update(
 ) {
     let empty = json!({ "apiVersion": shape.api_version, "kind": shape.kind });
     let live = before.unwrap_or(&empty);
+    let write = Write::between(live, after, subresource, shape);
+    let manager = Manager::new(manager, Operation::Update, &shape.api_version, subresource);
+    if before.is_some() && managed::only_touched(live, after, &manager, &write.changed, &write.removed, now) {
+        return;
+    }
     let managed = if subresource.is_none() && Managed::is_reset(after) {
         Managed::default()
     } else {
@@ -107,42 +112,45 @@ pub fn record_update(
         // Nobody owned anything: the object is not tracked until it is applied.
         managed
     } else {
-        let manager = Manager::new(manager, Operation::Update, &shape.api_version, subresource);
-        let mut managed = updated(managed, live, after, &manager, now, subresource, shape);
+        let mut managed = write.recorded(managed, &manager, now, shape);
         managed.cap_updaters();
         managed
     };
     managed.put_into(after);
 }
 
-fn updated(
-    mut managed: Managed,
-    before: &Value,
-    after: &Value,
-    manager: &Manager,
-    now: Timestamp,
-    subresource: Option<&str>,
-    shape: &Shape,
-) -> Managed {
-    let comparison =
-        Comparison::between_filled(before, after, shape.root()).without(&shape.out_of_reach(subresource));
-    let (changed, removed) = comparison.changed_and_removed();
-    for owned in managed.entries.values_mut() {
-        owned.fields.lose(&changed);
-        owned.fields.lose(&removed);
-    }
-    let changed = changed.difference(&UNOWNED);
-    if !changed.is_empty() {
-        let before = managed.entries.remove(manager).map(|owned| owned.fields).unwrap_or_default();
-        let fields = changed.union(before);
-        let owned = Owned { fields, api_version: shape.api_version.clone(), time: Some(written(now)) };
-        managed.entries.insert(manager.clone(), owned);
-    }
-    managed.drop_empty();
-    managed
+/// What a write other than an apply does to the fields of an object.
+struct Write {
+    /// What the writer answers for from then on.
+    changed: FieldSet,
+    removed: FieldSet,
 }
 
-fn written(now: Timestamp) -> String {
+impl Write {
+    fn between(before: &Value, after: &Value, subresource: Option<&str>, shape: &Shape) -> Self {
+        let comparison =
+            Comparison::between_filled(before, after, shape.root()).without(&shape.out_of_reach(subresource));
+        let (changed, removed) = comparison.changed_and_removed();
+        Self { changed: changed.difference(&UNOWNED), removed }
+    }
+
+    fn recorded(self, mut managed: Managed, manager: &Manager, now: Timestamp, shape: &Shape) -> Managed {
+        for owned in managed.entries.values_mut() {
+            owned.fields.lose(&self.changed);
+            owned.fields.lose(&self.removed);
+        }
+        if !self.changed.is_empty() {
+            let before = managed.entries.remove(manager).map(|owned| owned.fields).unwrap_or_default();
+            let fields = self.changed.union(before);
+            let owned = Owned { fields, api_version: shape.api_version.clone(), time: Some(written(now)) };
+            managed.entries.insert(manager.clone(), owned);
+        }
+        managed.drop_empty();
+        managed
+    }
+}
+
+pub(super) fn written(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::apply::written;
 use super::fields::FieldSet;
 
 /// More than this many writers by update are merged, the oldest first.
@@ -177,7 +178,79 @@ impl Managed {
 }
 
 fn seconds(owned: &Owned) -> i64 {
-    owned.time.as_deref().and_then(|time| time.parse::<Timestamp>().ok()).map_or(0, Timestamp::as_second)
+    seconds_of(owned.time.as_deref())
+}
+
+fn seconds_of(time: Option<&str>) -> i64 {
+    time.and_then(|time| time.parse::<Timestamp>().ok()).map_or(0, Timestamp::as_second)
+}
+
+/// Most writes change what their writer owns already and nobody else does: then all there is to do is to note the
+/// time. Whether that was so, and has been done.
+pub(super) fn only_touched(
+    before: &Value,
+    after: &mut Value,
+    manager: &Manager,
+    changed: &FieldSet,
+    removed: &FieldSet,
+    now: Timestamp,
+) -> bool {
+    let Some(entries) = after.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) else {
+        return false;
+    };
+    if entries.is_empty() || before["metadata"]["managedFields"].as_array() != Some(entries) {
+        return false;
+    }
+    let is_writers = |entry: &Value| {
+        let said = |field: &str| entry[field].as_str().unwrap_or_default();
+        said("manager") == manager.name
+            && said("operation") == "Update"
+            && said("apiVersion") == manager.version
+            && said("subresource") == manager.subresource
+    };
+    let (changed, removed) = (changed.to_value(), removed.to_value());
+    let is_untouched = |entry: &Value| {
+        let fields = &entry["fieldsV1"];
+        !share(fields, &removed)
+            && if is_writers(entry) { covers(fields, &changed) } else { !share(fields, &changed) }
+    };
+    let writes_nothing = changed.as_object().is_none_or(Map::is_empty);
+    if !entries.iter().all(is_untouched) || !(writes_nothing || entries.iter().any(is_writers)) {
+        return false;
+    }
+    if writes_nothing {
+        return true;
+    }
+    for entry in entries.iter_mut().filter(|entry| is_writers(entry)) {
+        entry["time"] = json!(written(now));
+    }
+    entries.sort_by_cached_key(|entry| {
+        let said = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
+        let time = seconds_of(entry["time"].as_str());
+        // `Apply` comes before `Update`.
+        (said("operation"), time, said("manager"), said("apiVersion"), said("subresource"))
+    });
+    true
+}
+
+/// Whether two sets of fields, as they are written, have a member in common.
+fn share(one: &Value, other: &Value) -> bool {
+    let fields = other.as_object().into_iter().flatten();
+    fields
+        .filter_map(|(field, below)| Some((one.get(field)?, below)))
+        .any(|(own, below)| (is_member(own) && is_member(below)) || share(own, below))
+}
+
+/// Whether all members of the other set, as it is written, are members of the one.
+fn covers(one: &Value, other: &Value) -> bool {
+    let mut fields = other.as_object().into_iter().flatten().filter(|(field, _)| *field != ".");
+    fields.all(|(field, below)| {
+        one.get(field).is_some_and(|own| (!is_member(below) || is_member(own)) && covers(own, below))
+    })
+}
+
+fn is_member(field: &Value) -> bool {
+    field.as_object().is_some_and(|below| below.is_empty() || below.contains_key("."))
 }
 
 fn entry(manager: &Manager, owned: &Owned) -> Value {

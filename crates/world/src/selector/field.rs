@@ -7,7 +7,6 @@ use serde_json::Value;
 use crate::failure::Failure;
 use crate::kinds::Resource;
 use crate::names::quoted;
-use crate::object;
 use crate::table::JsonPath;
 
 /// A query over fields. All of its terms must hold.
@@ -79,7 +78,7 @@ impl FieldSelector {
 
 impl Field {
     fn read<'a>(&self, object: &'a Value) -> Cow<'a, str> {
-        let text = |pointer: &str| object::at(object, pointer).and_then(Value::as_str).unwrap_or_default();
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         match self {
             Self::Name => text("/metadata/name").into(),
             Self::Namespace => text("/metadata/namespace").into(),
@@ -88,11 +87,11 @@ impl Field {
                 found.unwrap_or_default().into()
             }
             Self::Flag(pointer) => {
-                let is_set = object::at(object, pointer).and_then(Value::as_bool).unwrap_or_default();
+                let is_set = object.pointer(pointer).and_then(Value::as_bool).unwrap_or_default();
                 if is_set { "true".into() } else { "false".into() }
             }
             Self::Count(pointer) => {
-                object::at(object, pointer).and_then(Value::as_i64).unwrap_or_default().to_string().into()
+                object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default().to_string().into()
             }
             Self::PodIp => match text("/status/podIPs/0/ip") {
                 "" => text("/status/podIP").into(),

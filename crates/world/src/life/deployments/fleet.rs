@@ -92,8 +92,8 @@ impl Fleet {
         let as_known = |set: &Arc<Value>| Set { object: (**set).clone(), before: Some(set.clone()) };
         let mut old: Vec<Set> = sets.iter().map(as_known).collect();
         old.sort_by(|one, other| one.age().cmp(&other.age()));
-        let template = without_hash(&deployment["spec"]["template"]);
-        let new = old.iter().position(|set| without_hash(&set.object["spec"]["template"]) == template);
+        let template = &deployment["spec"]["template"];
+        let new = old.iter().position(|set| is_same_template(&set.object["spec"]["template"], template));
         let new = new.map(|new| old.remove(new));
         Self { deployment, new, old, said: Vec::new() }
     }
@@ -277,15 +277,16 @@ fn template_hash(deployment: &Value) -> String {
     hash(&deployment["spec"]["template"], number(deployment, "/status/collisionCount"))
 }
 
-fn without_hash(template: &Value) -> Value {
-    let mut template = template.clone();
-    if let Some(labels) = template.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
-        labels.remove(TEMPLATE_HASH);
-        if labels.is_empty() {
-            object::set(&mut template, "labels", Value::Null);
-        }
-    }
-    template
+/// Whether two templates differ in nothing but the hash that a set's pods are labelled with.
+fn is_same_template(one: &Value, other: &Value) -> bool {
+    let [labels, other_labels] = [one, other].map(|of| but(&of["metadata"]["labels"], TEMPLATE_HASH));
+    let [metadata, other_metadata] = [one, other].map(|of| but(&of["metadata"], "labels"));
+    labels.eq(other_labels) && metadata.eq(other_metadata) && but(one, "metadata").eq(but(other, "metadata"))
+}
+
+/// All fields but one.
+fn but<'a>(object: &'a Value, left_out: &'static str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    object.as_object().into_iter().flatten().filter(move |(field, _)| *field != left_out)
 }
 
 /// A set has the annotations of its deployment, and its own.

@@ -261,10 +261,10 @@ pub(crate) struct CatalogImport {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A world is a Kubernetes in one process: its API on 127.0.0.1, over TLS, a scheduler, controllers,
-kubelets and a cloud, with everything in memory. Nothing is really run: pods are pending, running and
-done as kubelets would report it. Its nodes are machines of the cloud, which says on standard output
-what it does to them by itself. It is a new cluster with the custom resource definitions that
-`berth crds` prints. It ends with this process, and so does all that was in it.
+kubelets and a cloud, with everything in memory. Nothing is really run: pods are pending, running
+and done as kubelets would report it. Its nodes are machines of the cloud, which says on standard
+output what it does to them by itself. It is a new cluster with the custom resource definitions
+that `berth crds` prints. It ends with this process, and so does all that was in it.
 
 Examples:
   berth world
@@ -274,7 +274,7 @@ Examples:
   berth world --nodes 4 --machine '*:*:spot' --machine '*:*:on-demand' \\
       --weather '{reclaims: [{atMs: 60000, noticeMs: 30000, machinesMax: 1}]}'
       Two of four nodes are on spot; after a minute one of them gets notice of 30 seconds.
-  berth world --catalog aws-us-east-1 --machine m5.large:*:* --weather '{times: {}}'
+  berth world --catalog aws-us-east-1 --machine 'm5.large:*:*' --weather '{times: {}}'
       Machines as Amazon sells them, which take 45 seconds to join.
   berth world --port 6443 --kubeconfig world.kubeconfig -f examples/shop/
       Where others expect it, with something in it. The file must not exist, and is removed

@@ -260,16 +260,22 @@ pub(crate) struct CatalogImport {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A world is a Kubernetes in one process: its API on 127.0.0.1, over TLS, a scheduler, controllers and
-kubelets, with everything in memory. Nothing is really run: pods are pending, running and done as
-kubelets would report it. It is a new cluster with the custom resource definitions that `berth crds`
-prints. It ends with this process, and so does all that was in it.
+A world is a Kubernetes in one process: its API on 127.0.0.1, over TLS, a scheduler, controllers,
+kubelets and a cloud, with everything in memory. Nothing is really run: pods are pending, running
+and done as kubelets would report it. Its nodes are machines of the cloud, which says on standard
+output what it does to them by itself. It is a new cluster with the custom resource definitions
+that `berth crds` prints. It ends with this process, and so does all that was in it.
 
 Examples:
   berth world
       Prints what to type in another shell.
   berth world --nodes 50 --fault '* before update leases.coordination.k8s.io #10x3: status 503'
       A larger one, in which something goes wrong.
+  berth world --nodes 4 --machine '*:*:spot' --machine '*:*:on-demand' \\
+      --weather '{reclaims: [{atMs: 60000, noticeMs: 30000, machinesMax: 1}]}'
+      Two of four nodes are on spot; after a minute one of them gets notice of 30 seconds.
+  berth world --catalog aws-us-east-1 --machine 'm5.large:*:*' --weather '{times: {}}'
+      Machines as Amazon sells them, which take 45 seconds to join.
   berth world --port 6443 --kubeconfig world.kubeconfig -f examples/shop/
       Where others expect it, with something in it. The file must not exist, and is removed
       at the end.
@@ -291,9 +297,26 @@ pub(crate) struct World {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// How many nodes there are at the start, with 8 CPUs and 32 GiB each, in three zones
+    /// How many machines there are at the start, each of them a node
     #[arg(long, value_name = "NUMBER", default_value_t = 3)]
     pub(crate) nodes: u16,
+
+    /// What these machines are, with * for any; may be repeated, and then they are bought by turns. Any type is the
+    /// cheapest with 8 CPUs and 32 GiB, any zone one after the other, any capacity type on-demand
+    #[arg(long = "machine", value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
+    pub(crate) machines: Vec<OfferingPattern>,
+
+    /// What the cloud sells: kwok, aws-us-east-1, or a file
+    #[arg(long, value_name = "NAME_OR_FILE", default_value = "kwok")]
+    pub(crate) catalog: String,
+
+    #[command(flatten)]
+    pub(crate) offers: Offers,
+
+    /// What the cloud is like: how long it takes, what runs out, what goes wrong. In YAML or JSON, a file or the text
+    /// itself in braces. If not given, nothing goes wrong; if it says nothing of times, machines join at once
+    #[arg(long, value_name = "FILE_OR_TEXT")]
+    pub(crate) weather: Option<String>,
 
     /// Something that is to go wrong, as in 'kubectl before create pods #2: status 409'; may be repeated. The client is
     /// a program by its user agent, or * for any
@@ -469,7 +492,7 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && !name.contains('/')
 }
 
-fn offering_pattern(text: &str) -> Result<OfferingPattern, String> {
+pub(crate) fn offering_pattern(text: &str) -> Result<OfferingPattern, String> {
     const FORM: &str =
         "offerings are named TYPE:ZONE:CAPACITYTYPE, such as m5.large:us-east-1a:spot or *:*:spot";
     let parts: Vec<&str> = text.split(':').collect();
@@ -528,6 +551,7 @@ mod tests {
             "berth catalog import prices.json -o catalog.json",
             "berth world",
             "berth world --port 6443 --kubeconfig k --seed 7 -f a b/ -f -",
+            "berth world --nodes 0 --machine *:*:spot --machine a:*:* --catalog c --zones a --weather {}",
             "berth crds",
             "berth completions zsh",
         ] {
@@ -567,6 +591,7 @@ mod tests {
             ("berth catalog list --filter cpu", ErrorKind::ValueValidation),
             ("berth world --port 65536", ErrorKind::ValueValidation),
             ("berth world --seed=-1", ErrorKind::ValueValidation),
+            ("berth world --machine s-8x", ErrorKind::ValueValidation),
             ("berth reasons", ErrorKind::InvalidSubcommand),
         ] {
             assert_eq!(parse(line).map_err(|e| e.kind()).err(), Some(kind), "{line}");

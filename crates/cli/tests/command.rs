@@ -59,6 +59,16 @@ fn exit_codes_and_streams() {
         ("world --help", 0, "Examples:", ""),
         ("world --port 65536", 2, "", "65536"),
         ("world -f no-such-file", 2, "", "no-such-file"),
+        ("world --machine s-8x:*:*", 2, "", "has no type s-8x; near it are s-8x-amd64-linux"),
+        ("world --machine *:mars:*", 2, "", "sells no *:mars:*; it sells test-zone-a:on-demand"),
+        ("world --catalog mars", 2, "", "there is no catalog `mars`"),
+        (r#"world --weather {"rain":true}"#, 2, "", "--weather: the text: "),
+        (
+            r#"world --weather {"stock":[{"count":0}]}"#,
+            2,
+            "",
+            "--nodes: node-1 was not sold: none of the offerings",
+        ),
         ("completions bash", 0, "_berth()", ""),
         ("", 2, "", "Usage: berth"),
         ("advise", 2, "", "--filename"),
@@ -292,6 +302,25 @@ fn a_world_lives_until_it_is_ended_and_leaves_nothing() {
     let directory = std::path::Path::new(&kubeconfig).parent().expect("it is in a directory");
     assert!(!directory.exists(), "{} is left", directory.display());
     assert!(std::net::TcpStream::connect(&address).is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_world_tells_what_its_cloud_does() {
+    let weather = r#"{"reclaims":[{"atMs":300,"noticeMs":300}]}"#;
+    let line = format!("world --nodes 1 --machine *:test-zone-b:spot --weather {weather}");
+    let mut child = berth(&line).stdout(Stdio::piped()).spawn().expect("it starts");
+    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+    let told: Vec<String> =
+        lines.map_while(Result::ok).filter(|line| line.contains("node-1")).take(2).collect();
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let machine = " node-1 (s-8x-amd64-linux in test-zone-b as spot): the cloud";
+    for (line, does) in told.iter().zip(["gives notice, and ends it at 2", "has ended it"]) {
+        assert!(line.contains(&format!("{machine} {does}")), "{line}");
+    }
+    assert_eq!(told.len(), 2);
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Catalog(#[from] berth_cloud::LoadError),
     #[error(transparent)]
+    Cloud(#[from] world::cloud::CloudError),
+    #[error(transparent)]
     Crds(#[from] berth_api::crds::CrdError),
     #[error("cannot make the page: {0}")]
     Page(#[from] askama::Error),

@@ -1,5 +1,7 @@
 //! `berth world`
 
+pub(crate) mod cloud;
+
 use std::fs;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,7 +10,6 @@ use std::path::{Path, PathBuf};
 use berth_api::{Object, Timestamp};
 use berth_world::faults::FaultPlan;
 use berth_world::{ServeError, World};
-use serde_json::json;
 
 use super::input::source;
 use super::{Answer, Failure};
@@ -26,15 +27,24 @@ pub(crate) fn run(args: &args::World) -> Result<Answer, Failure> {
 }
 
 async fn live(args: &args::World) -> Result<Answer, Failure> {
-    let world = World::new(args.seed, Timestamp::now());
+    let now = Timestamp::now();
+    let world = World::new(args.seed, now);
     world.plan_faults(FaultPlan(args.faults.clone()));
-    // Pods need what the world's controllers make for each namespace.
-    let life = world.live();
+    let cloud = cloud::begin(args, now)?;
+    let life = async {
+        tokio::select! {
+            biased;
+            () = world.kubelets().live_on(&cloud) => {}
+            () = cloud::tell(&cloud) => {}
+            () = world.live() => {}
+        }
+    };
     tokio::pin!(life);
+    // Machines that join at once are there before all else, and pods need what controllers make for each namespace.
     let is_filled = tokio::select! {
         biased;
-        is_filled = fill(&world, args) => is_filled?,
         () = &mut life => return Ok(Answer::Done),
+        is_filled = fill(&world, args) => is_filled?,
     };
     if !is_filled {
         return Ok(Answer::BadInput);
@@ -57,12 +67,11 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
     Ok(Answer::Done)
 }
 
-/// Puts Berth's definitions, nodes and what was named into the world. Says what is wrong; whether nothing is.
+/// Puts Berth's definitions and what was named into the world. Says what is wrong; whether nothing is.
 async fn fill(world: &World, args: &args::World) -> Result<bool, Failure> {
-    let text = |name: &str, text| berth_api::Source::Text { name: name.to_owned(), text };
-    let own = [text("berth crds", berth_api::crds::yaml()?), text("--nodes", nodes(args.nodes))];
+    let own = berth_api::Source::Text { name: "berth crds".to_owned(), text: berth_api::crds::yaml()? };
     let sources: Vec<berth_api::Source> =
-        own.into_iter().chain(args.paths.iter().map(|path| source(path))).collect();
+        [own].into_iter().chain(args.paths.iter().map(|path| source(path))).collect();
     let (mut objects, mut problems) = berth_api::objects(&sources);
     // What others need comes first, else as it stands.
     objects.sort_by_key(rank);
@@ -78,24 +87,6 @@ async fn fill(world: &World, args: &args::World) -> Result<bool, Failure> {
         out::problem(&format_args!("berth: {}; no world was started", counted(problems.len(), "problem")));
     }
     Ok(problems.is_empty())
-}
-
-/// Nodes as they register themselves; their kubelets add the rest.
-fn nodes(count: u16) -> String {
-    let node = |number: u16| {
-        let size = json!({ "cpu": "8", "memory": "32Gi", "pods": "110", "ephemeral-storage": "100Gi" });
-        let zone = ["a", "b", "c"][usize::from(number % 3)];
-        json!({
-            "apiVersion": "v1", "kind": "Node",
-            "metadata": {
-                "name": format!("node-{}", number + 1),
-                "labels": { "topology.kubernetes.io/region": "world", "topology.kubernetes.io/zone": format!("world-{zone}") },
-            },
-            "status": { "capacity": size, "allocatable": size },
-        })
-    };
-    json!({ "apiVersion": "v1", "kind": "List", "items": (0..count).map(node).collect::<Vec<_>>() })
-        .to_string()
 }
 
 fn rank(object: &Object) -> u8 {

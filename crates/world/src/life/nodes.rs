@@ -50,6 +50,11 @@ const OF_KUBELET: [&str; 4] = ["Ready", "MemoryPressure", "DiskPressure", "PIDPr
 const RENAMED: [(&str, &str); 2] =
     [("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch")];
 
+/// For how long kubelets may keep what they have read, in seconds, by how many nodes there are at most.
+const KEPT: &str = "node.alpha.kubernetes.io/ttl";
+const KEPT_SECS: [(usize, &str); 6] =
+    [(100, "0"), (500, "15"), (1000, "30"), (2000, "60"), (10_000, "300"), (usize::MAX, "600")];
+
 #[derive(Debug, Default)]
 pub(crate) struct NodeLifecycle {
     nodes: BTreeMap<Arc<str>, Known>,
@@ -187,7 +192,7 @@ impl NodeLifecycle {
         decision
     }
 
-    /// The node with the taints and labels that it should have, if that is not so; and when a taint that is held
+    /// The node with the taints, labels and annotations that it should have, if that is not so; and when a taint that is held
     /// back may be given.
     fn tainted(&mut self, node: &Value, now: Timestamp) -> (Option<Value>, Option<Timestamp>) {
         let mut wanted: Vec<(&str, &str)> = TAINTS
@@ -241,7 +246,8 @@ impl NodeLifecycle {
             }
         }
         let labels = renamed(node);
-        if after == before && labels.is_empty() {
+        let is_complete = labels.is_empty() && !object::annotation(node, KEPT).is_empty();
+        if after == before && is_complete {
             return (None, held_back);
         }
         let mut next = node.clone();
@@ -252,6 +258,10 @@ impl NodeLifecycle {
         }
         if let Some(known) = next.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {
             known.extend(labels);
+        }
+        let kept = KEPT_SECS.iter().find(|(most, _)| self.nodes.len() <= *most);
+        if let Some((_, secs)) = kept.filter(|_| object::annotation(node, KEPT).is_empty()) {
+            object::put(&mut next, &["metadata", "annotations", KEPT], json!(secs));
         }
         (Some(next), held_back)
     }

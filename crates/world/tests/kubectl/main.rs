@@ -3,7 +3,8 @@
 //! Cases are in `cases/*.txt`: command lines with what they read, in order. What kubectl printed on Kubernetes is
 //! beside them in `*.answers`, without ages, identities and the like. The world is held to it wherever there is a
 //! kubectl. Where the other programs of the control plane are at hand, it is asked as well, and
-//! `BERTH_RECORD=1 cargo test -p berth-world --test kubectl` writes down anew what it says.
+//! `BERTH_RECORD=1 cargo test -p berth-world --test kubectl` writes down anew what it says. `BERTH_CASES=drains` plays the
+//! cases of one file.
 
 #![expect(
     clippy::panic,
@@ -20,6 +21,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 use berth_control_plane::{ControlPlane, Program, Programs};
 use berth_world::World;
@@ -30,11 +32,13 @@ use tokio::sync::oneshot;
 
 /// The files with cases, by name.
 fn files() -> Vec<PathBuf> {
+    let only = std::env::var_os("BERTH_CASES");
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubectl/cases");
     let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
+        .filter(|path| only.as_deref().is_none_or(|only| path.file_stem() == Some(only)))
         .collect();
     files.sort();
     files
@@ -82,6 +86,8 @@ fn world() -> (String, oneshot::Sender<()>) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let world = World::new(1, Timestamp::now());
+            // As KWOK does it.
+            world.kubelets().start_within(Duration::ZERO, Duration::ZERO);
             let served = world.serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await.unwrap();
             ready.send(served.kubeconfig().to_owned()).unwrap();
             tokio::select! {
@@ -97,13 +103,17 @@ fn world() -> (String, oneshot::Sender<()>) {
 #[test]
 fn kubectl_finds_the_world_as_it_finds_kubernetes() {
     let Some(programs) = Programs::for_test().unwrap() else { return };
-    let mut wrong = String::new();
-    for file in files() {
+    let play = |file: PathBuf| {
         let (kubeconfig, _keep) = world();
         let shell = Shell::new(programs.path(Program::Kubectl), &kubeconfig);
         let expected = std::fs::read_to_string(answers_of(&file)).unwrap_or_default();
-        wrong.push_str(&plain::differences(&expected, &transcript(&shell, &file)));
-    }
+        plain::differences(&expected, &transcript(&shell, &file))
+    };
+    // Each has a world of its own, and much of the time it waits.
+    let wrong: String = thread::scope(|scope| {
+        let played: Vec<_> = files().into_iter().map(|file| scope.spawn(|| play(file))).collect();
+        played.into_iter().map(|one| one.join().unwrap()).collect()
+    });
     assert!(
         wrong.is_empty(),
         "kubectl on the world (+) does not say what it did on Kubernetes (-):\n{wrong}"

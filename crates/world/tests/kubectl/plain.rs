@@ -4,7 +4,11 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-/// What is replaced by what, in this order.
+/// Ages are alone in their column; what has a name before it, such as `cpu:  500m`, is none, and `500m` is none anywhere.
+const AGE: &str = r"(?m)(^|[^:]  |\(|Duration:  )(\d+d|\d+h|\dm|\d+s){1,2}( ago)?(\)|  |$)";
+
+/// What is replaced by what, in this order. `#` is a letter of names that are drawn or hashed: no vowels, and none of
+/// the digits that look like one.
 const PATTERNS: &[(&str, &str)] = &[
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "<uid>"),
     (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "<time>"),
@@ -12,18 +16,28 @@ const PATTERNS: &[(&str, &str)] = &[
     (r#"resourceVersion: "\d+""#, r#"resourceVersion: "<rv>""#),
     (r#""resourceVersion": ?"\d+""#, r#""resourceVersion": "<rv>""#),
     (r"127\.0\.0\.1:\d+", "<address>"),
-    (r"\b10\.0\.\d+\.\d+\b", "<ip>"),
+    // Of services and pods. Nodes say theirs themselves.
+    (r"\b10\.\d+\.\d+\.\d+\b", "<ip>"),
     (r"\+berth\b", ""),
     // Temporary files.
     (r"/tmp/[\w./-]+", "<file>"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000", "<time>"),
     (r"Resource Version:  \d+", "Resource Version:  <rv>"),
-    // Ages are alone in their column; what has a name before it, such as `cpu:  500m`, is none.
-    (r"(?m)(^|[^:]  |\()(\d+[dhms]){1,2}( ago)?(\)|  |$)", "$1<age>$3$4"),
+    // What a template is hashed to, and what is drawn to make a name of a prefix.
+    (r"-#{6,10}-#{5}\b", "-<hash>-<drawn>"),
+    (r"(-|hash(=|: ))#{6,10}\b", "${1}<hash>"),
+    (r"-#{5}\b", "-<drawn>"),
+    // Of containers and images.
+    (r"(containerd://|sha256:)[0-9a-f]{64}", "${1}<digest>"),
+    (AGE, "$1<age>$3$4"),
+    // One age after another ends where that one begins.
+    (AGE, "$1<age>$3$4"),
 ];
 
-static REPLACED: LazyLock<Vec<(Regex, &str)>> =
-    LazyLock::new(|| PATTERNS.iter().map(|(pattern, by)| (Regex::new(pattern).unwrap(), *by)).collect());
+static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
+    let read = |pattern: &str| Regex::new(&pattern.replace('#', "[bcdfghjklmnpqrstvwxz2456789]")).unwrap();
+    PATTERNS.iter().map(|(pattern, by)| (read(pattern), *by)).collect()
+});
 
 static GAPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)(\S)( {2,}|\t)").unwrap());
 

@@ -22,8 +22,10 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn new(kubectl: &Path, kubeconfig: &str) -> Self {
         let home = Directory::temporary().unwrap();
-        let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-        std::os::unix::fs::symlink(examples, home.path().join("examples")).unwrap();
+        for (name, at) in [("examples", "../../examples"), ("cases", "tests/kubectl/cases")] {
+            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(at);
+            std::os::unix::fs::symlink(directory, home.path().join(name)).unwrap();
+        }
         let crds = berth_api::crds::yaml().unwrap();
         std::fs::write(home.path().join("crds.yaml"), crds).unwrap();
         Self {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_cloud::machine::MachineId;
+use berth_core::names;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
@@ -33,10 +34,14 @@ fn node(machine: &Registration) -> Value {
     let labels: Map<String, Value> =
         machine.labels.iter().map(|(name, value)| (name.to_string(), json!(&**value))).collect();
     let kind = &machine.instance_type;
+    let is = |label: &str| kind.labels.get(label).map_or("", |value| &**value);
     json!({
         "metadata": { "name": &*machine.node, "labels": labels },
         "spec": { "providerID": &*machine.provider_id, "taints": taints.collect::<Vec<_>>() },
-        "status": { "capacity": kind.capacity, "allocatable": kind.allocatable() },
+        "status": {
+            "capacity": kind.capacity, "allocatable": kind.allocatable(),
+            "nodeInfo": { "architecture": is(names::ARCH), "operatingSystem": is(names::OS) },
+        },
     })
 }
 

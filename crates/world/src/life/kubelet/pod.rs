@@ -201,11 +201,20 @@ fn write(pod: &mut Value, containers: &[Container<'_>], phase: &str, has_begun: 
         }
         object::set_condition(pod, condition);
     }
+    // Those of others come first.
+    let place = |condition: &Value| CONDITIONS.iter().position(|own| condition["type"] == *own);
+    if let Some(conditions) = pod.pointer_mut("/status/conditions").and_then(Value::as_array_mut) {
+        conditions.sort_by_key(place);
+    }
 }
+
+/// The kubelet's own, in its order.
+const CONDITIONS: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
 type Said = (&'static str, bool, &'static str, String);
 
-/// What the kubelet says of a pod, in its order and words.
+/// What the kubelet says of a pod, in its words.
 fn conditions(pod: &Value, containers: &[Container<'_>], phase: &str, has_begun: bool) -> [Said; 5] {
     let is_done = matches!(phase, "Succeeded" | "Failed");
     let incomplete: Vec<&str> = containers

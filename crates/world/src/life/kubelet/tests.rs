@@ -362,6 +362,7 @@ async fn machines_are_nodes_for_as_long_as_they_are() {
         (&json!("quay"), vec!["t:NoSchedule".to_owned()])
     );
     assert_eq!(node["status"]["capacity"]["cpu"], json!(kind.capacity)["cpu"]);
+    assert_eq!(node["status"]["nodeInfo"]["architecture"], kind.labels["kubernetes.io/arch"].to_string());
     cloud.terminate(&id).await.unwrap();
     lab.pass(600).await;
     assert!(lab.get("nodes", &name).is_null());

@@ -38,6 +38,7 @@ async fn who_is_not_heard_of_is_unreachable() {
     let said = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"]
         .map(|of| format!("{of} Unknown NodeStatusUnknown Kubelet stopped posting node status."));
     assert_eq!(conditions(&node), said);
+    assert_eq!(object::annotation(&node, "node.alpha.kubernetes.io/ttl"), "0");
     assert_eq!(
         lab.taints("dead"),
         ["node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"]

@@ -283,12 +283,7 @@ impl State {
         if self.admit(&matter, Some(old), &mut new)? {
             self.finish_changed(place, old, &mut new)?;
         }
-        let mut causes = if place.subresource == Some(Subresource::Status) {
-            names::validate_status_update(resource, &new, old)
-        } else {
-            names::validate_update(resource, &new, old)
-        };
-        causes.extend(validate::on_update(resource, place.subresource, &new, old));
+        let mut causes = validate::on_update(resource, place.subresource, &new, old);
         causes.extend(self.judge(resource, place.subresource, &new, Some(old), &causes));
         if !causes.is_empty() {
             return Err(invalid(resource, &key.name, causes));

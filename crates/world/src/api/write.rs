@@ -49,11 +49,11 @@ impl PatchKind {
     }
 }
 
-/// Who writes: whoever applies is on record already.
+/// Who writes: whoever applies, or scales, is on record already.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Writer<'a> {
     Update(&'a str),
-    Apply,
+    OnRecord,
 }
 
 impl State {
@@ -82,6 +82,10 @@ impl State {
             return Err(Failure::new(Reason::Unknown, message));
         }
         self.check_namespace(place, &object)?;
+        if !is_of_kind(&place.resource, &object) {
+            self.name(&mut object);
+            return Err(not_of_kind(&place.resource, &object));
+        }
         self.complete_new(&place.resource, &mut object);
         // What admission adds is nobody's.
         let mut sent = object.clone();
@@ -109,6 +113,7 @@ impl State {
         self.prepare_new(&place.resource, object);
         self.identify(&place.resource, object);
         self.check_new(&place.resource, object)?;
+        self.warn(place, object, None);
         self.check_admission(&matter, None, Some(object))?;
         Ok(Self::key(place, object::name(object)))
     }
@@ -222,7 +227,7 @@ impl State {
                 let new =
                     patch::apply(Some(&live), body, manager, query.force == Some(true), part, now, &shape)?;
                 let new = self.settled(&place.resource, new);
-                self.replace(place, query, Writer::Apply, &key, &old, new)
+                self.replace(place, query, Writer::OnRecord, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
@@ -267,6 +272,9 @@ impl State {
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, &key.name));
         }
+        if !is_of_kind(resource, &new) {
+            return Err(not_of_kind(resource, &new));
+        }
         // This is how all managers are forgotten.
         let forgets = new["metadata"]["managedFields"] == json!([{}]);
         if forgets {
@@ -288,6 +296,7 @@ impl State {
         if !causes.is_empty() {
             return Err(invalid(resource, &key.name, causes));
         }
+        self.warn(place, &new, Some(old));
         self.check_admission(&matter, Some(old), Some(&new))?;
         if new == **old {
             return Ok((200, shown(resource, old)));
@@ -342,6 +351,10 @@ impl State {
 
     /// An object that says what it is must be what is asked for.
     pub(super) fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+        if strategy::is_custom(resource) {
+            // Those are told later, with all else that is wrong.
+            return Ok(());
+        }
         let expected = resource.api_version();
         let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
         let (api_version, kind) =
@@ -378,6 +391,13 @@ impl State {
             ));
         }
         Err(mismatch(api_version))
+    }
+
+    /// Says what is allowed and yet not wise.
+    fn warn(&mut self, place: &Place, new: &Value, old: Option<&Value>) {
+        if strategy::is_custom(&place.resource) && place.subresource != Some(Subresource::Status) {
+            self.hearing.warnings.extend(names::finalizer_warnings(new, old));
+        }
     }
 
     /// Objects are made only in namespaces that are there to stay.
@@ -524,6 +544,22 @@ fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
 fn say_kind(resource: &Resource, object: &mut Value) {
     object["apiVersion"] = json!(resource.api_version());
     object["kind"] = json!(resource.kind);
+}
+
+/// Custom resources are not converted: they must be what they are said to be.
+fn is_of_kind(resource: &Resource, object: &Value) -> bool {
+    !strategy::is_custom(resource) || object::text(object, &["kind"]) == resource.kind
+}
+
+fn not_of_kind(resource: &Resource, object: &Value) -> Failure {
+    let kind = object::text(object, &["kind"]);
+    let cause = Cause {
+        reason: CauseReason::FieldValueInvalid,
+        field: "kind".to_owned(),
+        message: format!("Invalid value: {kind:?}: must be {}", resource.kind),
+    };
+    let said = Resource { kind: kind.to_owned(), ..resource.clone() };
+    Failure::invalid(&said, object::name(object), vec![cause])
 }
 
 pub(super) fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {

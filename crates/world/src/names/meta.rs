@@ -1,5 +1,7 @@
 //! What is checked of every object's metadata when it is created and when it is updated.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -248,6 +250,24 @@ fn finalizers(object: &Value) -> Vec<Cause> {
         causes.push(invalid_value(FIELD, &json!(names).to_string(), &why));
     }
     causes
+}
+
+/// What the server says of the new finalizers of a custom resource, which may be called as one likes.
+pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let known = old.map(finalizer_names).unwrap_or_default();
+    let added: BTreeSet<&str> =
+        finalizer_names(new).into_iter().filter(|name| !known.contains(name)).collect();
+    let warnings = added.into_iter().flat_map(|name| {
+        let mut problems = qualified_name_problems(name);
+        if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+            let with_path = if name.contains('.') { " including a path (/)" } else { "" };
+            problems.push(format!(
+                "prefer a domain-qualified finalizer name{with_path} to avoid accidental conflicts with other finalizer writers"
+            ));
+        }
+        problems.into_iter().map(move |why| format!("metadata.finalizers: {}: {why}", quoted(name)))
+    });
+    warnings.collect()
 }
 
 fn finalizers_without_domain(object: &Value) -> Vec<Cause> {

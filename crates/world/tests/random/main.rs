@@ -81,7 +81,7 @@ impl Stage {
         let kubernetes = asking::play(&self.kubernetes, sequence, &namespace).await;
         let world = asking::play(&client, sequence, &namespace).await;
         for (at, (kubernetes, world)) in kubernetes.into_iter().zip(world).enumerate() {
-            if kubernetes != world && purpose::why(&sequence[at], &kubernetes, &world).is_none() {
+            if kubernetes != world && purpose::why(&kubernetes, &world).is_none() {
                 return Some(Difference { at, kubernetes, world });
             }
         }

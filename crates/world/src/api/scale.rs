@@ -156,7 +156,7 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         expect_name(place, wanted)?;
         let (key, old) = self.existing(place)?;
-        check_uid(&place.resource, &key, wanted, &old)?;
+        check_uid(&place.resource, query, &key, wanted, &old)?;
         let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
         if replicas == UNSAID && paths.is_custom {
             let message = format!("the spec replicas field {:?} cannot be empty", paths.wanted_told());

@@ -177,8 +177,8 @@ impl State {
             Err(missing) => return Err(missing),
             Ok(existing) => existing,
         };
+        check_uid(&place.resource, query, &key, &object, &old)?;
         check_revision(&object)?;
-        check_uid(&place.resource, &key, &object, &old)?;
         self.replace(place, query, Writer::Update(manager), &key, &old, object)
     }
 
@@ -491,7 +491,13 @@ fn check_revision(object: &Value) -> Result<(), Failure> {
 }
 
 /// Whoever names a uid means that object and no other of its name.
-pub(super) fn check_uid(resource: &Resource, key: &Key, new: &Value, old: &Value) -> Result<(), Failure> {
+pub(super) fn check_uid(
+    resource: &Resource,
+    query: &Query,
+    key: &Key,
+    new: &Value,
+    old: &Value,
+) -> Result<(), Failure> {
     let (uid, old_uid) = (object::uid(new), object::uid(old));
     if uid.is_empty() || uid == old_uid {
         return Ok(());
@@ -500,8 +506,10 @@ pub(super) fn check_uid(resource: &Resource, key: &Key, new: &Value, old: &Value
         "" => format!("{}/{}", strategy::directory(resource), key.name),
         namespace => format!("{}/{namespace}/{}", strategy::directory(resource), key.name),
     };
+    // What only tries the store does not get as far as to where all keys begin.
+    let root = if query.is_dry_run() { "" } else { "/registry" };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: \
+        "StorageError: invalid object, Code: 4, Key: {root}/{place}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
     );
     Err(Failure::conflict(resource, &key.name, &why))

@@ -15,12 +15,16 @@ pub(crate) fn why(kubernetes: &Said, world: &Said) -> Option<&'static str> {
         return Some("labels that are empty are to the world as if they were not there");
     }
     if without_order(kubernetes) == without_order(world) {
-        return Some("the server looks at the entries of a map in no order");
+        return Some("the server goes through maps, and the properties of custom resources, in no order");
+    }
+    if both("failed to create typed patch object") && both("field not declared in schema") {
+        return Some("the server goes through fields in no order, and no further once one is not declared");
     }
     None
 }
 
-/// With what is wrong with entries of one map in the order of names. The message says the same once more.
+/// With what is wrong with entries of one map, or with a custom resource, in the order of names. The message says the
+/// same once more.
 fn without_order(said: &Said) -> Vec<String> {
     let lines = said.iter().map(|line| {
         let Some(mut status) =
@@ -28,10 +32,11 @@ fn without_order(said: &Said) -> Vec<String> {
         else {
             return line.clone();
         };
+        let is_custom = status["details"]["group"] == "random.example.com";
         if let Some(causes) = status.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
-            causes
-                .chunk_by_mut(|a, b| map_of(a) == map_of(b))
-                .for_each(|causes| causes.sort_by_key(Value::to_string));
+            for of_one in causes.chunk_by_mut(|a, b| map_of(a, is_custom) == map_of(b, is_custom)) {
+                of_one.sort_by_key(Value::to_string);
+            }
             status["message"].take();
         }
         status.to_string()
@@ -39,9 +44,12 @@ fn without_order(said: &Said) -> Vec<String> {
     lines.collect()
 }
 
-/// `data` for `data[k]`, but all of `containers[0]`: lists have an order.
-fn map_of(cause: &Value) -> &str {
+/// `data` for `data[k]`, but all of `containers[0]`: lists have an order. All of a custom resource's `spec` is one.
+fn map_of(cause: &Value, is_custom: bool) -> &str {
     let field = cause["field"].as_str().unwrap_or_default();
+    if is_custom {
+        return field.split('.').next().unwrap_or_default();
+    }
     match field.strip_suffix(']').and_then(|field| field.rsplit_once('[')) {
         Some((map, key)) if key.parse::<usize>().is_err() => map,
         _ => field,

@@ -42,7 +42,7 @@ use request::Request;
 use tokio::time::timeout;
 
 /// So many are played unless somebody says how many.
-const USUAL: u64 = 60;
+const USUAL: u64 = 300;
 
 /// So many are played at once, and so many that differ are shown.
 const AT_ONCE: usize = 8;

@@ -84,7 +84,7 @@ impl State {
         self.check_namespace(place, &object)?;
         if !is_of_kind(&place.resource, &object) {
             self.name(&mut object);
-            return Err(not_of_kind(&place.resource, &object));
+            return Err(self.not_of_kind(&place.resource, &object, None));
         }
         self.complete_new(&place.resource, &mut object);
         // What admission adds is nobody's.
@@ -273,7 +273,7 @@ impl State {
             return Err(Failure::modified(resource, &key.name));
         }
         if !is_of_kind(resource, &new) {
-            return Err(not_of_kind(resource, &new));
+            return Err(self.not_of_kind(resource, &new, Some(old)));
         }
         // This is how all managers are forgotten.
         let forgets = new["metadata"]["managedFields"] == json!([{}]);
@@ -398,6 +398,18 @@ impl State {
         if strategy::is_custom(&place.resource) && place.subresource != Some(Subresource::Status) {
             self.hearing.warnings.extend(names::finalizer_warnings(new, old));
         }
+    }
+
+    fn not_of_kind(&self, resource: &Resource, object: &Value, old: Option<&Value>) -> Failure {
+        let kind = object::text(object, &["kind"]);
+        let cause = Cause {
+            reason: CauseReason::FieldValueInvalid,
+            field: "kind".to_owned(),
+            message: format!("Invalid value: {kind:?}: must be {}", resource.kind),
+        };
+        let causes = self.judge_stranger(resource, object, old, cause);
+        let said = Resource { kind: kind.to_owned(), ..resource.clone() };
+        Failure::invalid(&said, object::name(object), causes)
     }
 
     /// Objects are made only in namespaces that are there to stay.
@@ -557,17 +569,6 @@ fn say_kind(resource: &Resource, object: &mut Value) {
 /// Custom resources are not converted: they must be what they are said to be.
 fn is_of_kind(resource: &Resource, object: &Value) -> bool {
     !strategy::is_custom(resource) || object::text(object, &["kind"]) == resource.kind
-}
-
-fn not_of_kind(resource: &Resource, object: &Value) -> Failure {
-    let kind = object::text(object, &["kind"]);
-    let cause = Cause {
-        reason: CauseReason::FieldValueInvalid,
-        field: "kind".to_owned(),
-        message: format!("Invalid value: {kind:?}: must be {}", resource.kind),
-    };
-    let said = Resource { kind: kind.to_owned(), ..resource.clone() };
-    Failure::invalid(&said, object::name(object), vec![cause])
 }
 
 pub(super) fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {

@@ -20,7 +20,20 @@ pub(crate) fn why(kubernetes: &Said, world: &Said) -> Option<&'static str> {
     if both("failed to create typed patch object") && both("field not declared in schema") {
         return Some("the server goes through fields in no order, and no further once one is not declared");
     }
+    if both("failed to create typed patch object") && complaints(kubernetes) == complaints(world) {
+        return Some("the server goes through fields in no order");
+    }
     None
+}
+
+/// The lines of messages, in the order of their words.
+fn complaints(said: &Said) -> Vec<Vec<&str>> {
+    let lines = said.iter().map(|line| {
+        let mut complaints: Vec<&str> = line.split('"').flat_map(|part| part.split("\\n")).collect();
+        complaints.sort_unstable();
+        complaints
+    });
+    lines.collect()
 }
 
 /// With what is wrong with entries of one map, or with a custom resource, in the order of names. The message says the

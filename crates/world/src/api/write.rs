@@ -233,10 +233,10 @@ impl State {
             Err(_) => {
                 let object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
                 let mut object = self.settled(&place.resource, object);
-                expect_namespace(place, &mut object)?;
-                check_revision(&object)?;
                 expect_no_uid(place, &object)?;
+                expect_namespace(place, &mut object)?;
                 expect_name(place, &object)?;
+                check_revision(&object)?;
                 self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
                 let key = self.admit_new(place, query, &mut object)?;

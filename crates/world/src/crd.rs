@@ -220,18 +220,25 @@ impl Scale {
     pub fn check_status(&self, object: &Value) -> Vec<Cause> {
         let mut causes: Vec<Cause> = replicas(object, &self.status_replicas).into_iter().collect();
         if let Some(path) = &self.label_selector
-            && let Some(found) = at(object, path).filter(|found| !found.is_string())
+            && let Err(why) = at(object, path).and_then(|found| match found {
+                Some(found) if !found.is_string() => Err(mistyped(path, found, "string")),
+                _ => Ok(()),
+            })
         {
-            causes.push(invalid_text(path, "", &mistyped(path, found, "string")));
+            causes.push(invalid_text(path, "", &why));
         }
         causes
     }
 }
 
 fn replicas(object: &Value, path: &str) -> Option<Cause> {
-    let found = at(object, path)?;
-    let Some(count) = found.as_i64() else {
-        return Some(invalid(path, "0", &mistyped(path, found, "int64")));
+    let counted = at(object, path).and_then(|found| match found {
+        Some(found) => found.as_i64().map(Some).ok_or_else(|| mistyped(path, found, "int64")),
+        None => Ok(None),
+    });
+    let count = match counted {
+        Ok(count) => count?,
+        Err(why) => return Some(invalid(path, "0", &why)),
     };
     let told = count.to_string();
     match count {
@@ -243,9 +250,22 @@ fn replicas(object: &Value, path: &str) -> Option<Cause> {
     }
 }
 
-/// The value at a path that starts with a dot.
-fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    path.strip_prefix('.').unwrap_or(path).split('.').try_fold(object, |value, name| value.get(name))
+/// The value at a path that starts with a dot, or why there can be none.
+fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
+    let mut found = object;
+    let mut passed = String::new();
+    for name in path.strip_prefix('.').unwrap_or(path).split('.') {
+        passed.extend([".", name]);
+        found = match found {
+            Value::Null => return Ok(None),
+            Value::Object(fields) => match fields.get(name) {
+                Some(value) => value,
+                None => return Ok(None),
+            },
+            other => return Err(mistyped(&passed, other, "map[string]interface{}")),
+        };
+    }
+    Ok(Some(found))
 }
 
 /// In the words of the server's own access to objects.

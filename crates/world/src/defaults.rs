@@ -13,6 +13,10 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             at(object, "spec", |spec| {
                 unless_set(spec, "enableServiceLinks", json!(true));
                 pod_spec(spec);
+                // Less than no time is as little as there is.
+                if spec["terminationGracePeriodSeconds"].as_i64().is_some_and(|secs| secs < 0) {
+                    spec["terminationGracePeriodSeconds"] = json!(1);
+                }
                 for list in ["initContainers", "containers"] {
                     each(spec, list, ask_for_limits);
                 }

@@ -3,7 +3,7 @@
 mod meta;
 
 pub(crate) use meta::finalizer_problems;
-pub use meta::{validate_create, validate_status_update, validate_update};
+pub use meta::{finalizer_warnings, validate_create, validate_status_update, validate_update};
 
 use std::fmt::Write;
 

@@ -112,10 +112,6 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => {
             object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) });
-            // Less than no time is as little as there is.
-            if object["spec"]["terminationGracePeriodSeconds"].as_i64().is_some_and(|secs| secs < 0) {
-                object["spec"]["terminationGracePeriodSeconds"] = json!(1);
-            }
         }
         "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
         _ if is_custom(resource) => {

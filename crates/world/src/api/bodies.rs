@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::write::PatchKind;
 use super::{Call, State};
 use crate::body::{self, Directive, Format, Json, Kind, PatchForm, Read};
-use crate::failure::{Cause, CauseReason, Failure, Reason};
+use crate::failure::{Failure, Reason};
 use crate::kinds::{Resource, Scope};
 use crate::object;
 use crate::patch;
@@ -84,18 +84,11 @@ impl State {
                 "the API version in the data ({said}) does not match the expected API version ({expected})"
             )));
         }
-        let kind = object::text(&read.value, &["kind"]);
-        if kind != resource.kind {
-            let cause = Cause {
-                reason: CauseReason::FieldValueInvalid,
-                field: "kind".to_owned(),
-                message: format!("Invalid value: {kind:?}: must be {}", resource.kind),
-            };
-            let said = Resource { kind: kind.to_owned(), ..resource.clone() };
-            return Err(Failure::invalid(&said, object::name(&read.value), vec![cause]));
+        // The schema says nothing of other kinds, which are refused in the end.
+        if object::text(&read.value, &["kind"]) == resource.kind {
+            let unknown = self.drop_unknown(resource, &mut read.value);
+            read.strict.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
         }
-        let unknown = self.drop_unknown(resource, &mut read.value);
-        read.strict.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
         Ok(read)
     }
 

@@ -105,6 +105,20 @@ impl State {
         }
     }
 
+    /// What is wrong with an object of another kind: its form is none of the schema's.
+    pub(super) fn judge_stranger(
+        &self,
+        resource: &Resource,
+        object: &Value,
+        old: Option<&Value>,
+        cause: Cause,
+    ) -> Vec<Cause> {
+        let Some(version) = self.definitions.version(resource) else { return vec![cause] };
+        let mut object = object.clone();
+        version.schema.default(&mut object);
+        version.schema.beyond_form(&[], vec![cause], &object, old)
+    }
+
     /// Checks a definition before it is written, and completes it with its status.
     pub(super) fn define(
         &self,

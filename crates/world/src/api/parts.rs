@@ -56,7 +56,7 @@ impl State {
             several => return Err(Failure::new(Reason::Unknown, format!("[{}]", several.join(", ")))),
         }
         let (key, pod) = self.existing(place)?;
-        check_uid(&place.resource, &key, &binding, &pod)?;
+        check_uid(&place.resource, query, &key, &binding, &pod)?;
         self.bind_to(place, query, binding)
     }
 

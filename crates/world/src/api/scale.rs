@@ -7,11 +7,12 @@ use super::bodies::{patch_of, resource_of};
 use super::write::{PatchKind, Writer, check_uid, expect_name, manager};
 use super::{Call, State};
 use crate::admission::{Matter, Operation};
+use crate::body::says_version;
 use crate::crd;
-use crate::failure::{Cause, CauseReason, Failure};
+use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::kinds::Resource;
 use crate::object;
-use crate::patch;
+use crate::patch::{self, Rescaled};
 use crate::request::{Place, Query, Verb};
 use crate::selector::LabelSelector;
 
@@ -44,6 +45,7 @@ impl Paths {
         }
     }
 
+    /// Of a custom resource that does not say how many, only for those who say it in turn.
     fn scale_of(&self, object: &Value) -> Value {
         let fields = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
         let metadata: serde_json::Map<String, Value> = fields
@@ -64,7 +66,7 @@ impl Paths {
             }
             _ => {}
         }
-        let wanted = count(&self.wanted);
+        let wanted = if self.is_unsaid(object) { UNSAID } else { count(&self.wanted) };
         // None is said by saying nothing.
         let spec = if wanted == 0 { json!({}) } else { json!({ "replicas": wanted }) };
         json!({
@@ -72,14 +74,34 @@ impl Paths {
         })
     }
 
-    fn set(&self, object: &mut Value, replicas: i64) {
+    /// Built-in kinds always say how many they want.
+    fn is_unsaid(&self, object: &Value) -> bool {
+        self.is_custom && object.pointer(&self.wanted).is_none_or(Value::is_null)
+    }
+
+    /// As the definition has it.
+    fn wanted_told(&self) -> String {
+        self.wanted.replace('/', ".")
+    }
+
+    fn set(&self, object: &mut Value, replicas: i64) -> Result<(), Failure> {
         let mut at = object;
+        let mut told = String::new();
         for word in self.wanted.split('/').skip(1) {
+            if !at.is_object() && !at.is_null() {
+                let message = format!("value cannot be set because {told} is not a map[string]interface{{}}");
+                return Err(Failure::new(Reason::Unknown, message));
+            }
+            told.extend([".", word]);
             at = &mut at[word];
         }
         *at = json!(replicas);
+        Ok(())
     }
 }
+
+/// Stands for a number that nobody has said.
+const UNSAID: i64 = -2_147_483_648;
 
 /// As which it is read, and failures speak of it.
 fn scale_kind() -> Resource {
@@ -96,10 +118,18 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         let paths = Paths::of(self.scale_paths(&place.resource));
         match verb {
-            Verb::Get => self.existing(place).map(|(_, object)| (200, paths.scale_of(&object))),
+            Verb::Get => {
+                let (_, object) = self.existing(place)?;
+                if paths.is_unsaid(&object) {
+                    let why = format!("the spec replicas field {:?} does not exist", paths.wanted_told());
+                    return Err(Failure::internal(&why));
+                }
+                Ok((200, paths.scale_of(&object)))
+            }
             Verb::Update => {
                 let wanted = self.object_of(&scale_kind(), query, call)?;
-                self.rescale(place, query, call, &paths, &wanted)
+                let is_told = !paths.is_custom || says_version(&call.content_type, &call.body);
+                self.rescale(place, query, call, &paths, &wanted, is_told)
             }
             Verb::Patch => {
                 let given = patch_of(query, call)?;
@@ -109,7 +139,7 @@ impl State {
                     _ => patch::merge_patch(&scale, &given.body)?,
                 };
                 let wanted = self.patched(&scale_kind(), given, wanted, call)?;
-                self.rescale(place, query, call, &paths, &wanted)
+                self.rescale(place, query, call, &paths, &wanted, true)
             }
             _ => Err(Failure::not_allowed()),
         }
@@ -122,11 +152,16 @@ impl State {
         call: &Call,
         paths: &Paths,
         wanted: &Value,
+        is_told: bool,
     ) -> Result<(u16, Value), Failure> {
         expect_name(place, wanted)?;
         let (key, old) = self.existing(place)?;
-        check_uid(&place.resource, &key, wanted, &old)?;
+        check_uid(&place.resource, query, &key, wanted, &old)?;
         let replicas = wanted.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0);
+        if replicas == UNSAID && paths.is_custom {
+            let message = format!("the spec replicas field {:?} cannot be empty", paths.wanted_told());
+            return Err(Failure::bad_request(message));
+        }
         if replicas < 0 && !paths.is_custom {
             let cause = Cause {
                 reason: CauseReason::FieldValueInvalid,
@@ -144,14 +179,19 @@ impl State {
         self.hearing.is_settled = true;
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(replicas);
         let mut new = (*old).clone();
-        paths.set(&mut new, replicas);
+        paths.set(&mut new, replicas)?;
+        let rescaled = match old_scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0) {
+            _ if !is_told => Rescaled::Untold,
+            same if same == replicas => Rescaled::Kept,
+            _ => Rescaled::To(replicas, manager(query, call)),
+        };
+        patch::record_scale(&mut new, &paths.wanted, &place.resource.api_version(), rescaled);
         object::set(&mut new, "resourceVersion", json!(object::revision(wanted)));
         if object::revision(&new).is_empty() {
             object::set(&mut new, "resourceVersion", json!(object::revision(&old)));
         }
         let whole = Place { subresource: None, ..place.clone() };
-        let (code, new) =
-            self.replace(&whole, query, Writer::Update(manager(query, call)), &key, &old, new)?;
+        let (code, new) = self.replace(&whole, query, Writer::OnRecord, &key, &old, new)?;
         Ok((code, paths.scale_of(&new)))
     }
 }

@@ -49,11 +49,11 @@ impl PatchKind {
     }
 }
 
-/// Who writes: whoever applies is on record already.
+/// Who writes: whoever applies, or scales, is on record already.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Writer<'a> {
     Update(&'a str),
-    Apply,
+    OnRecord,
 }
 
 /// The status of the answer, and the object as it is now.
@@ -89,6 +89,10 @@ impl State {
             return Err(Failure::new(Reason::Unknown, message));
         }
         self.check_namespace(place, &object)?;
+        if !is_of_kind(&place.resource, &object) {
+            self.name(&mut object);
+            return Err(self.not_of_kind(&place.resource, &object, None));
+        }
         self.complete_new(&place.resource, &mut object);
         // What admission adds is nobody's.
         let mut sent = object.clone();
@@ -115,6 +119,7 @@ impl State {
         self.prepare_new(&place.resource, object);
         self.identify(&place.resource, object);
         self.check_new(&place.resource, object)?;
+        self.warn(place, object, None);
         self.check_admission(&matter, None, Some(object))?;
         Ok(Self::key(place, object::name(object)))
     }
@@ -178,8 +183,8 @@ impl State {
             Err(missing) => return Err(missing),
             Ok(existing) => existing,
         };
+        check_uid(&place.resource, query, &key, &object, &old)?;
         check_revision(&object)?;
-        check_uid(&place.resource, &key, &object, &old)?;
         self.replace(place, query, Writer::Update(manager), &key, &old, object)
     }
 
@@ -228,16 +233,16 @@ impl State {
                 let new =
                     patch::apply(Some(&live), body, manager, query.force == Some(true), part, now, &shape)?;
                 let new = self.settled(&place.resource, new);
-                self.replace(place, query, Writer::Apply, &key, &old, new)
+                self.replace(place, query, Writer::OnRecord, &key, &old, new)
             }
             Err(missing) if place.subresource.is_some() => Err(missing),
             Err(_) => {
                 let object = patch::apply(None, body, manager, query.force == Some(true), part, now, &shape)?;
                 let mut object = self.settled(&place.resource, object);
-                expect_namespace(place, &mut object)?;
-                check_revision(&object)?;
                 expect_no_uid(place, &object)?;
+                expect_namespace(place, &mut object)?;
                 expect_name(place, &object)?;
+                check_revision(&object)?;
                 self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
                 let key = self.admit_new(place, query, &mut object)?;
@@ -273,6 +278,9 @@ impl State {
         if !given.is_empty() && given != object::revision(old) {
             return Err(Failure::modified(resource, key.name()));
         }
+        if !is_of_kind(resource, &new) {
+            return Err(self.not_of_kind(resource, &new, Some(old)));
+        }
         // This is how all managers are forgotten.
         let forgets = new["metadata"]["managedFields"] == json!([{}]);
         if forgets {
@@ -289,16 +297,12 @@ impl State {
         if self.admit(&matter, Some(old), &mut new)? {
             self.finish_changed(place, old, &mut new)?;
         }
-        let mut causes = if place.subresource == Some(Subresource::Status) {
-            names::validate_status_update(resource, &new, old)
-        } else {
-            names::validate_update(resource, &new, old)
-        };
-        causes.extend(validate::on_update(resource, place.subresource, &new, old));
+        let mut causes = validate::on_update(resource, place.subresource, &new, old);
         causes.extend(self.judge(resource, place.subresource, &new, Some(old), &causes));
         if !causes.is_empty() {
             return Err(invalid(resource, key.name(), causes));
         }
+        self.warn(place, &new, Some(old));
         self.check_admission(&matter, Some(old), Some(&new))?;
         if new == **old {
             return Ok((200, old.clone()));
@@ -350,6 +354,10 @@ impl State {
 
     /// An object that says what it is must be what is asked for.
     pub(super) fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
+        if strategy::is_custom(resource) {
+            // Those are told later, with all else that is wrong.
+            return Ok(());
+        }
         let expected = resource.api_version();
         let said = |field| Some(object::text(object, &[field])).filter(|text| !text.is_empty());
         let (api_version, kind) =
@@ -386,6 +394,25 @@ impl State {
             ));
         }
         Err(mismatch(api_version))
+    }
+
+    /// Says what is allowed and yet not wise.
+    fn warn(&mut self, place: &Place, new: &Value, old: Option<&Value>) {
+        if strategy::is_custom(&place.resource) && place.subresource != Some(Subresource::Status) {
+            self.hearing.warnings.extend(names::finalizer_warnings(new, old));
+        }
+    }
+
+    fn not_of_kind(&self, resource: &Resource, object: &Value, old: Option<&Value>) -> Failure {
+        let kind = object::text(object, &["kind"]);
+        let cause = Cause {
+            reason: CauseReason::FieldValueInvalid,
+            field: "kind".to_owned(),
+            message: format!("Invalid value: {kind:?}: must be {}", resource.kind),
+        };
+        let causes = self.judge_stranger(resource, object, old, cause);
+        let said = Resource { kind: kind.to_owned(), ..resource.clone() };
+        Failure::invalid(&said, object::name(object), causes)
     }
 
     /// Objects are made only in namespaces that are there to stay.
@@ -479,7 +506,13 @@ fn check_revision(object: &Value) -> Result<(), Failure> {
 }
 
 /// Whoever names a uid means that object and no other of its name.
-pub(super) fn check_uid(resource: &Resource, key: &Key, new: &Value, old: &Value) -> Result<(), Failure> {
+pub(super) fn check_uid(
+    resource: &Resource,
+    query: &Query,
+    key: &Key,
+    new: &Value,
+    old: &Value,
+) -> Result<(), Failure> {
     let (uid, old_uid) = (object::uid(new), object::uid(old));
     if uid.is_empty() || uid == old_uid {
         return Ok(());
@@ -488,8 +521,10 @@ pub(super) fn check_uid(resource: &Resource, key: &Key, new: &Value, old: &Value
         "" => format!("{}/{}", strategy::directory(resource), key.name()),
         namespace => format!("{}/{namespace}/{}", strategy::directory(resource), key.name()),
     };
+    // What only tries the store does not get as far as to where all keys begin.
+    let root = if query.is_dry_run() { "" } else { "/registry" };
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: \
+        "StorageError: invalid object, Code: 4, Key: {root}/{place}, ResourceVersion: 0, AdditionalErrorMsg: \
          Precondition failed: UID in precondition: {uid}, UID in object meta: {old_uid}"
     );
     Err(Failure::conflict(resource, key.name(), &why))
@@ -532,6 +567,11 @@ fn keep_what_is_the_servers(old: &Value, new: &mut Value) {
 fn say_kind(resource: &Resource, object: &mut Value) {
     object["apiVersion"] = json!(resource.api_version());
     object["kind"] = json!(resource.kind);
+}
+
+/// Custom resources are not converted: they must be what they are said to be.
+fn is_of_kind(resource: &Resource, object: &Value) -> bool {
+    !strategy::is_custom(resource) || object::text(object, &["kind"]) == resource.kind
 }
 
 pub(super) fn expect_name(place: &Place, object: &Value) -> Result<(), Failure> {

@@ -167,6 +167,18 @@ pub(crate) fn object(format: Format, body: &[u8], expected: Kind<'_>) -> Result<
     Ok(named.onto(read))
 }
 
+/// Whether a body says of what version its object is. What is not there is taken for what is expected.
+pub(crate) fn says_version(content_type: &str, body: &[u8]) -> bool {
+    let said = match Format::of(content_type) {
+        Ok(Format::Protobuf) => Envelope::read(body).ok().map(|envelope| envelope.api_version),
+        Ok(format) => {
+            tree(format, body).and_then(|(json, _)| names_of(&json)).ok().map(|named| named.api_version)
+        }
+        Err(_) => None,
+    };
+    said.is_some_and(|version| !version.is_empty())
+}
+
 impl Named {
     fn onto(self, mut read: Read) -> Read {
         read.value["apiVersion"] = json!(self.api_version);

@@ -1,5 +1,7 @@
 //! What is checked of every object's metadata when it is created and when it is updated.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{
@@ -33,36 +35,38 @@ pub fn validate_create(resource: &Resource, object: &Value) -> Vec<Cause> {
 /// out: uid, creationTimestamp, deletionTimestamp, deletionGracePeriodSeconds and generation, and, where an
 /// update need not say it, the resourceVersion.
 ///
-/// The same cause can be there more than once: the server checks for all kinds, then for one.
-pub fn validate_update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+/// The same cause can be there more than once: the server checks for all kinds, then for one. What comes second is
+/// what it finds when it comes back to the metadata, for some kinds after a look at the rest.
+pub fn validate_update(resource: &Resource, new: &Value, old: &Value) -> [Vec<Cause>; 2] {
     updated(resource, new, old, checks(resource))
 }
 
 /// The same for a write of the status, of which a kind checks less.
-pub fn validate_status_update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
+pub fn validate_status_update(resource: &Resource, new: &Value, old: &Value) -> [Vec<Cause>; 2] {
     let is_passed = resource.kind == "PodDisruptionBudget";
     updated(resource, new, old, if is_passed { &[] } else { &[Check::AsChanged] })
 }
 
-fn updated(resource: &Resource, new: &Value, old: &Value, more: &[Check]) -> Vec<Cause> {
+fn updated(resource: &Resource, new: &Value, old: &Value, more: &[Check]) -> [Vec<Cause>; 2] {
     if text(new, "resourceVersion").is_empty() {
         let why = "must be specified for an update";
-        return vec![invalid_value("metadata.resourceVersion", "0", why)];
+        return [vec![invalid_value("metadata.resourceVersion", "0", why)], Vec::new()];
     }
+    let found = |check: &Check| match check {
+        Check::AsCreated => validate_create(resource, new),
+        Check::AsChanged => {
+            let mut causes = as_changed(new, old);
+            if needs_domains(resource) {
+                causes.extend(finalizers_without_domain(new));
+            }
+            causes
+        }
+    };
     let mut causes = as_created(resource, NameRule::PathSegment, new);
     causes.extend(as_changed(new, old));
-    for check in more {
-        match check {
-            Check::AsCreated => causes.extend(validate_create(resource, new)),
-            Check::AsChanged => {
-                causes.extend(as_changed(new, old));
-                if needs_domains(resource) {
-                    causes.extend(finalizers_without_domain(new));
-                }
-            }
-        }
-    }
-    causes
+    let mut more = more.iter();
+    causes.extend(more.next().map(found).unwrap_or_default());
+    [causes, more.flat_map(found).collect()]
 }
 
 enum Check {
@@ -247,6 +251,24 @@ fn finalizers(object: &Value) -> Vec<Cause> {
         causes.push(invalid_value(FIELD, &json!(names).to_string(), &why));
     }
     causes
+}
+
+/// What the server says of the new finalizers of a custom resource, which may be called as one likes.
+pub fn finalizer_warnings(new: &Value, old: Option<&Value>) -> Vec<String> {
+    let known = old.map(finalizer_names).unwrap_or_default();
+    let added: BTreeSet<&str> =
+        finalizer_names(new).into_iter().filter(|name| !known.contains(name)).collect();
+    let warnings = added.into_iter().flat_map(|name| {
+        let mut problems = qualified_name_problems(name);
+        if !name.contains('/') && !STANDARD_FINALIZERS.contains(&name) {
+            let with_path = if name.contains('.') { " including a path (/)" } else { "" };
+            problems.push(format!(
+                "prefer a domain-qualified finalizer name{with_path} to avoid accidental conflicts with other finalizer writers"
+            ));
+        }
+        problems.into_iter().map(move |why| format!("metadata.finalizers: {}: {why}", quoted(name)))
+    });
+    warnings.collect()
 }
 
 fn finalizers_without_domain(object: &Value) -> Vec<Cause> {
@@ -515,7 +537,7 @@ mod tests {
         for (plural, field, value, expected) in cases {
             let mut new = json!({"metadata": old});
             new["metadata"][*field] = value.clone();
-            let causes = validate_update(&resource(plural), &new, &json!({"metadata": old}));
+            let causes = validate_update(&resource(plural), &new, &json!({"metadata": old})).concat();
             assert_eq!(said(&causes), *expected, "{plural} {field} {value}");
         }
 
@@ -524,8 +546,8 @@ mod tests {
         dying["metadata"]["finalizers"] = json!(["example.com/old"]);
         let mut new = dying.clone();
         new["metadata"]["finalizers"] = json!(["example.com/b", "example.com/a"]);
-        assert_eq!(said(&validate_update(&resource("pods"), &new, &dying)), [added, added]);
+        assert_eq!(said(&validate_update(&resource("pods"), &new, &dying).concat()), [added, added]);
         new["metadata"]["finalizers"] = json!([]);
-        assert_eq!(validate_update(&resource("pods"), &new, &dying), []);
+        assert_eq!(validate_update(&resource("pods"), &new, &dying), [[], []]);
     }
 }

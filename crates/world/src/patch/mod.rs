@@ -8,12 +8,14 @@ mod fields;
 mod json;
 mod managed;
 mod merge;
+mod scale;
 mod shape;
 mod strategic;
 mod types;
 
 pub use apply::{apply, record_update};
 pub use json::{json_patch, merge_patch};
+pub use scale::{Rescaled, record_scale};
 pub use shape::Shape;
 pub use strategic::strategic_merge_patch;
 

@@ -144,6 +144,17 @@ impl Schema {
     ) -> Vec<Cause> {
         let mut causes = check::check(self, object, old, "");
         causes.extend(others);
+        self.beyond_form(known, causes, object, old)
+    }
+
+    /// What is looked at whatever the form of an object.
+    pub fn beyond_form(
+        &self,
+        known: &[Cause],
+        mut causes: Vec<Cause>,
+        object: &Value,
+        old: Option<&Value>,
+    ) -> Vec<Cause> {
         causes.extend(embedded::check(self, object, ""));
         if old.is_none_or(|old| lists::check(self, old, "").is_empty()) {
             causes.extend(lists::check(self, object, ""));

@@ -30,12 +30,14 @@ pub(super) fn config_map(faults: &mut Faults, object: &Value) {
 
 pub(super) fn config_map_update(faults: &mut Faults, new: &Value, old: &Value) {
     check_frozen(faults, new, old, &["data", "binaryData"]);
+    faults.metadata_once_more();
     config_map(faults, new);
 }
 
 pub(super) fn secret_update(faults: &mut Faults, new: &Value, old: &Value) {
     faults.unchanged("type", &new["type"], &old["type"]);
     check_frozen(faults, new, old, &["data"]);
+    faults.metadata_once_more();
     secret(faults, new);
 }
 

@@ -8,52 +8,68 @@ use crate::selector::LabelSelector;
 
 /// What is wrong, in the order in which it was looked for.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<Cause>);
+pub(crate) struct Faults {
+    found: Vec<Cause>,
+    /// What is wrong with the metadata, until it is its turn.
+    of_metadata: Vec<Cause>,
+}
 
 pub(super) const IMMUTABLE: &str = "field is immutable";
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
 impl Faults {
+    /// With what is wrong with the metadata for when it is looked at once more.
+    pub(super) fn with_metadata(of_metadata: Vec<Cause>) -> Self {
+        Self { found: Vec::new(), of_metadata }
+    }
+
+    /// Where the server comes back to the metadata. Of most kinds it does so at once.
+    pub(super) fn metadata_once_more(&mut self) {
+        self.found.append(&mut self.of_metadata);
+    }
+
     pub(crate) fn found(self) -> Vec<Cause> {
-        self.0
+        let mut all = self.of_metadata;
+        all.extend(self.found);
+        all
     }
 
     pub(super) fn extend(&mut self, causes: Vec<Cause>) {
-        self.0.extend(causes);
+        self.found.extend(causes);
     }
 
     pub(super) fn required(&mut self, field: &str, why: &str) {
-        self.0.push(names::required(field, why));
+        self.found.push(names::required(field, why));
     }
 
     pub(super) fn forbidden(&mut self, field: &str, why: &str) {
-        self.0.push(names::forbidden(field, why));
+        self.found.push(names::forbidden(field, why));
     }
 
     pub(super) fn invalid(&mut self, field: &str, value: &Value, why: &str) {
-        self.0.push(names::invalid_value(field, &said(value), why));
+        self.found.push(names::invalid_value(field, &said(value), why));
     }
 
     /// With a value in Go's own form, as structures of the server are told.
     pub(super) fn invalid_as_told(&mut self, field: &str, value: &str, why: &str) {
-        self.0.push(names::invalid_value(field, value, why));
+        self.found.push(names::invalid_value(field, value, why));
     }
 
     pub(super) fn not_supported_as_told(&mut self, field: &str, value: &str, supported: &[&str]) {
-        self.0.push(names::not_supported(field, value, supported));
+        self.found.push(names::not_supported(field, value, supported));
     }
 
     pub(super) fn invalid_text(&mut self, field: &str, value: &str, why: &str) {
-        self.0.push(names::invalid(field, value, why));
+        self.found.push(names::invalid(field, value, why));
     }
 
     pub(super) fn too_long(&mut self, field: &str, limit: usize) {
-        self.0.push(names::too_long(field, limit));
+        self.found.push(names::too_long(field, limit));
     }
 
     /// The supported values are told as they are given.
     pub(super) fn not_supported(&mut self, field: &str, value: &Value, supported: &[&str]) {
-        self.0.push(names::not_supported(field, &said(value), supported));
+        self.found.push(names::not_supported(field, &said(value), supported));
     }
 
     pub(super) fn duplicate(&mut self, field: &str, value: &Value) {
@@ -66,7 +82,7 @@ impl Faults {
     }
 
     fn push(&mut self, reason: CauseReason, field: &str, message: String) {
-        self.0.push(Cause { reason, field: field.to_owned(), message });
+        self.found.push(Cause { reason, field: field.to_owned(), message });
     }
 
     /// One of some words, or else required or not supported.

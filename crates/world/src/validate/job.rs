@@ -12,7 +12,18 @@ pub(super) fn on_create(faults: &mut Faults, job: &Value) {
 pub(super) fn on_update(faults: &mut Faults, new: &Value, old: &Value) {
     let (spec, was) = (&new["spec"], &old["spec"]);
     self::spec(faults, spec);
-    for field in ["completions", "selector", "template", "completionMode", "podFailurePolicy"] {
+    faults.metadata_once_more();
+    self::spec(faults, spec);
+    for field in [
+        "completions",
+        "selector",
+        "template",
+        "completionMode",
+        "podFailurePolicy",
+        "backoffLimitPerIndex",
+        "managedBy",
+        "successPolicy",
+    ] {
         faults.unchanged(&format!("spec.{field}"), &spec[field], &was[field]);
     }
 }

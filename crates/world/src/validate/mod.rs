@@ -17,6 +17,7 @@ use serde_json::Value;
 
 use crate::failure::Cause;
 use crate::kinds::{Resource, Subresource};
+use crate::names;
 
 pub(crate) use faults::Faults;
 pub(crate) use pod::binding;
@@ -43,15 +44,20 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     faults.found()
 }
 
-/// What is wrong with what an object, or a part of it, has become.
+/// What is wrong with what an object, or a part of it, has become, its metadata included.
 pub(crate) fn on_update(
     resource: &Resource,
     part: Option<Subresource>,
     new: &Value,
     old: &Value,
 ) -> Vec<Cause> {
-    let mut faults = Faults::default();
     let is_status = part == Some(Subresource::Status);
+    let [mut causes, once_more] = if is_status {
+        names::validate_status_update(resource, new, old)
+    } else {
+        names::validate_update(resource, new, old)
+    };
+    let mut faults = Faults::with_metadata(once_more);
     match (&*resource.group, &*resource.kind) {
         ("", "Pod") if is_status => pod::on_status_update(&mut faults, new, old),
         ("", "Pod") => pod::on_update(&mut faults, new, old),
@@ -73,5 +79,6 @@ pub(crate) fn on_update(
         ("rbac.authorization.k8s.io", kind) => roles::on_update(&mut faults, kind, new, old),
         _ => {}
     }
-    faults.found()
+    causes.extend(faults.found());
+    causes
 }

@@ -24,8 +24,12 @@ pub(super) fn on_create(faults: &mut Faults, node: &Value) {
     }
 }
 
-/// The server checks an update, and then the new object as if it were made.
+/// The server checks the new object as if it were made, and then the update.
 pub(super) fn on_update(faults: &mut Faults, new: &Value, old: &Value, is_status: bool) {
+    if !is_status {
+        on_create(faults, new);
+    }
+    faults.metadata_once_more();
     amounts(faults, new);
     let mut addresses: Vec<&Value> = Vec::new();
     for (at, address) in items(&new["status"]["addresses"]) {
@@ -39,18 +43,26 @@ pub(super) fn on_update(faults: &mut Faults, new: &Value, old: &Value, is_status
         }
         addresses.push(address);
     }
-    let had = items(&old["spec"]["podCIDRs"]).next().is_some();
-    if had && new["spec"]["podCIDRs"] != old["spec"]["podCIDRs"] {
-        faults.forbidden("spec.podCIDRs", "node updates may not change podCIDR except from \"\" to valid");
-    }
+    networks(faults, &new["spec"]["podCIDRs"], &old["spec"]["podCIDRs"]);
     let provider = text(&old["spec"], "providerID");
     if !provider.is_empty() && provider != text(&new["spec"], "providerID") {
         faults
             .forbidden("spec.providerID", "node updates may not change providerID except from \"\" to valid");
     }
     taints(faults, &new["spec"]["taints"]);
-    if !is_status {
-        on_create(faults, new);
+}
+
+/// They stay as they are once there are any; each that does not is told.
+fn networks(faults: &mut Faults, new: &Value, old: &Value) {
+    let [new, old] =
+        [new, old].map(|networks| items(networks).map(|(_, network)| network).collect::<Vec<_>>());
+    let changed = match (old.len(), new.len()) {
+        (0, _) => 0,
+        (before, after) if before != after => 1,
+        _ => old.iter().zip(&new).filter(|(was, is)| was != is).count(),
+    };
+    for _ in 0..changed {
+        faults.forbidden("spec.podCIDRs", "node updates may not change podCIDR except from \"\" to valid");
     }
 }
 

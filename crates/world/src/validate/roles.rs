@@ -17,6 +17,7 @@ pub(super) fn on_create(faults: &mut Faults, kind: &str, object: &Value) {
 
 pub(super) fn on_update(faults: &mut Faults, kind: &str, new: &Value, old: &Value) {
     on_create(faults, kind, new);
+    faults.metadata_once_more();
     if kind.ends_with("Binding") && new["roleRef"] != old["roleRef"] {
         let of = &new["roleRef"];
         let [group, kind, name] = ["apiGroup", "kind", "name"].map(|field| quoted(text(of, field)));

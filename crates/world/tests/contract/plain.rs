@@ -76,15 +76,16 @@ fn without_identities(text: &str) -> String {
 
 /// Names that somebody makes: in random sequences, and of the volumes with the keys of pods.
 fn is_made(name: &str) -> bool {
-    ["g-", "kube-api-access-"].iter().any(|base| {
-        name.strip_prefix(base).is_some_and(|suffix| {
-            suffix.len() == 5 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        })
-    })
+    let Some((base, suffix)) = name.rsplit_once('-') else { return false };
+    let is_drawn =
+        base.strip_prefix('g').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    let is_suffix = suffix.len() == 5 && suffix.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_suffix && (is_drawn || base == "kube-api-access")
 }
 
-/// Nobody waits longer than this for an event that may not come.
+/// Nobody waits longer than this for an event that may not come, nor for one that must come on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(2);
+const LONG_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The first events of a watch.
 pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
@@ -97,6 +98,12 @@ pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
             events.last().is_some_and(|event| event["object"]["metadata"]["name"] == json!(name))
         }
     };
+    let patience = match watched {
+        Watched::Events(_) => PATIENCE,
+        // What was not made is never told of.
+        Watched::Until(name) if name.is_empty() => return events,
+        Watched::Until(_) => LONG_PATIENCE,
+    };
     loop {
         while let Some((line, rest)) = text.split_once('\n') {
             events.push(serde_json::from_str(line).unwrap());
@@ -105,7 +112,7 @@ pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
                 return events;
             }
         }
-        match tokio::time::timeout(PATIENCE, chunks.next()).await {
+        match tokio::time::timeout(patience, chunks.next()).await {
             Ok(Some(chunk)) => text.push_str(&String::from_utf8_lossy(&chunk.unwrap())),
             Ok(None) | Err(_) => return events,
         }

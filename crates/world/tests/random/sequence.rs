@@ -20,7 +20,7 @@ pub(crate) fn stage() -> Vec<Request> {
 
 /// The sequence of a seed.
 pub(crate) fn draw(seed: u64) -> Vec<Request> {
-    let mut draw = Draw { lots: Lots::new(seed), asked: Vec::new() };
+    let mut draw = Draw { lots: Lots::new(seed), asked: Vec::new(), of_one: Vec::new() };
     let length = 8 + draw.lots.below(13);
     // Few kinds at a time, so that requests meet.
     let kinds: Vec<&Kind> = (0..2).map(|_| draw.lots.pick(KINDS)).collect();
@@ -37,6 +37,8 @@ pub(crate) fn draw(seed: u64) -> Vec<Request> {
 struct Draw {
     lots: Lots,
     asked: Vec<Request>,
+    /// The numbers of requests that are about one object. A list's version depends on what others do meanwhile.
+    of_one: Vec<usize>,
 }
 
 type Fields = &'static [(&'static str, &'static [&'static str])];
@@ -45,6 +47,11 @@ impl Draw {
     fn ask(&mut self, method: Method, path: &str, form: Form, body: &Value) {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         self.asked.push(Request::new(method, path, form, body));
+        self.of_one.push(self.asked.len());
+    }
+
+    fn ask_of_all(&mut self, method: Method, path: &str) {
+        self.asked.push(Request::new(method, path, Form::Object, String::new()));
     }
 
     fn request(&mut self, kind: &'static Kind) {
@@ -91,7 +98,7 @@ impl Draw {
         match self.lots.below(8) {
             0 => json!("1"),
             1 => json!("x"),
-            _ => json!(format!("{{{}.rv}}", 1 + self.lots.below(self.asked.len()))),
+            _ => json!(format!("{{{}.rv}}", self.lots.pick(&self.of_one))),
         }
     }
 
@@ -99,7 +106,9 @@ impl Draw {
         let with_type = kind.name == "Boat" || self.lots.one_in(2);
         let mut body = self.body(kind, name, with_type);
         if self.lots.one_in(12) {
-            body["metadata"] = json!({"generateName": "g-", "labels": body["metadata"]["labels"]});
+            // Lists are in the order of names: also those of made ones.
+            let base = format!("g{}-", self.asked.len());
+            body["metadata"] = json!({"generateName": base, "labels": body["metadata"]["labels"]});
         }
         if self.lots.one_in(20) {
             body["kind"] = json!("Secret");
@@ -142,7 +151,7 @@ impl Draw {
                     partly["metadata"]["name"] = json!(name);
                     partly
                 };
-                // Apply knows no null.
+                // Who applies says no null.
                 without_nulls(&mut body);
                 let manager = *self.lots.pick(&["one", "two"]);
                 let force = if self.lots.one_in(3) { "&force=true" } else { "" };
@@ -237,7 +246,7 @@ impl Draw {
             }
             _ => String::new(),
         };
-        self.ask(Method::GET, &format!("{}?{of_mine}{more}", kind.path), Form::Object, &Value::Null);
+        self.ask_of_all(Method::GET, &format!("{}?{of_mine}{more}", kind.path));
     }
 
     fn delete(&mut self, kind: &Kind, name: &str) {
@@ -262,12 +271,7 @@ impl Draw {
 
     fn delete_collection(&mut self, kind: &Kind) {
         let selector = if kind.name == "Node" { "of%3D{ns}" } else { *self.lots.pick(&["x%3Dy", "x!%3Dy"]) };
-        self.ask(
-            Method::DELETE,
-            &format!("{}?labelSelector={selector}", kind.path),
-            Form::Object,
-            &Value::Null,
-        );
+        self.ask_of_all(Method::DELETE, &format!("{}?labelSelector={selector}", kind.path));
     }
 
     /// All that happened to a kind.
@@ -280,7 +284,7 @@ impl Draw {
         self.ask(Method::POST, kind.path, Form::Object, &body);
         let mine = if kind.name == "Node" { "&labelSelector=of%3D{ns}" } else { "" };
         let path = format!("{}?watch=true&resourceVersion={{1.rv}}{mine}", kind.path);
-        let watched = Some(Watched::Until(last.to_owned()));
+        let watched = Some(Watched::Until(format!("{{{}.name}}", self.asked.len())));
         self.asked.push(Request { watched, ..Request::new(Method::GET, &path, Form::Object, String::new()) });
     }
 }
@@ -307,13 +311,20 @@ fn set(body: &mut Value, path: &str, value: Value) {
     *at = value;
 }
 
+/// Nor what is empty without them: the server keeps an empty map of a custom resource as it was applied, and drops it
+/// when the object is written next, though by then nothing else may have changed.
 fn without_nulls(value: &mut Value) {
     match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(without_nulls);
-        }
+        Value::Object(fields) => fields.retain(|_, value| {
+            let was_empty = is_empty(value);
+            without_nulls(value);
+            !value.is_null() && (was_empty || !is_empty(value))
+        }),
         Value::Array(items) => items.iter_mut().for_each(without_nulls),
         _ => {}
     }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.as_object().is_some_and(Map::is_empty)
 }

@@ -2,29 +2,63 @@
 
 use serde_json::Value;
 
-use crate::Stage;
-use crate::request::Request;
+use crate::request::{Request, Watched};
+use crate::{Difference, Stage};
 
 /// Fewer requests first, then smaller bodies, for as long as there is a difference.
-pub(crate) async fn smallest(stage: &Stage, mut sequence: Vec<Request>) -> Vec<Request> {
+pub(crate) async fn smallest(
+    stage: &Stage,
+    sequence: Vec<Request>,
+    difference: Difference,
+) -> (Vec<Request>, Difference) {
+    let mut shrunk = Shrunk { stage, sequence, difference };
     loop {
-        let before = size(&sequence);
-        if let Some(difference) = stage.difference(&sequence).await {
-            sequence.truncate(difference.at + 1);
-        }
-        let mut index = sequence.len();
-        while index > 0 {
-            index -= 1;
-            let shorter = without(&sequence, index);
-            if !shorter.is_empty() && stage.difference(&shorter).await.is_some() {
-                sequence = shorter;
+        let before = size(&shrunk.sequence);
+        shrunk.sequence.truncate(shrunk.difference.at + 1);
+        for index in (0..shrunk.sequence.len()).rev() {
+            // What depends on a request goes with it.
+            if index < shrunk.sequence.len() {
+                shrunk.try_with(without(&shrunk.sequence, index)).await;
             }
         }
-        for index in 0..sequence.len() {
-            sequence = with_smaller_body(stage, sequence, index).await;
+        for index in 0..shrunk.sequence.len() {
+            shrunk.make_body_smaller(index).await;
         }
-        if size(&sequence) == before {
-            return sequence;
+        if size(&shrunk.sequence) == before {
+            return (shrunk.sequence, shrunk.difference);
+        }
+    }
+}
+
+/// The smallest so far, and how its answers differ.
+struct Shrunk<'a> {
+    stage: &'a Stage,
+    sequence: Vec<Request>,
+    difference: Difference,
+}
+
+impl Shrunk<'_> {
+    /// Takes a smaller sequence if it shows a difference, too.
+    async fn try_with(&mut self, smaller: Vec<Request>) -> bool {
+        let Some(difference) = self.stage.difference(&smaller).await else { return false };
+        (self.sequence, self.difference) = (smaller, difference);
+        true
+    }
+
+    async fn make_body_smaller(&mut self, index: usize) {
+        let Ok(mut body) = serde_json::from_str::<Value>(&self.sequence[index].body) else { return };
+        let mut paths = Vec::new();
+        collect(&body, "", &mut paths);
+        for path in paths {
+            let mut smaller = body.clone();
+            if !remove(&mut smaller, &path) {
+                continue;
+            }
+            let mut tried = self.sequence.clone();
+            tried[index].body = smaller.to_string();
+            if self.try_with(tried).await {
+                body = smaller;
+            }
         }
     }
 }
@@ -46,29 +80,15 @@ fn without(sequence: &[Request], gone: usize) -> Vec<Request> {
     let rest = sequence.iter().enumerate().filter(|(index, _)| *index != gone);
     rest.map(|(_, request)| Request {
         path: renumbered(&request.path),
+        watched: request.watched.as_ref().map(|watched| match watched {
+            Watched::Events(count) => Watched::Events(*count),
+            Watched::Until(name) => Watched::Until(renumbered(name)),
+        }),
         body: renumbered(&request.body),
         ..request.clone()
     })
-    .filter(|request| !request.path.contains("{gone.") && !request.body.contains("{gone."))
+    .filter(|request| !request.to_string().contains("{gone."))
     .collect()
-}
-
-async fn with_smaller_body(stage: &Stage, mut sequence: Vec<Request>, index: usize) -> Vec<Request> {
-    let Ok(mut body) = serde_json::from_str::<Value>(&sequence[index].body) else { return sequence };
-    let mut paths = Vec::new();
-    collect(&body, "", &mut paths);
-    for path in paths {
-        let mut smaller = body.clone();
-        if !remove(&mut smaller, &path) {
-            continue;
-        }
-        let mut tried = sequence.clone();
-        tried[index].body = smaller.to_string();
-        if stage.difference(&tried).await.is_some() {
-            (sequence, body) = (tried, smaller);
-        }
-    }
-    sequence
 }
 
 /// The paths of all fields and items, the outer ones first, later items before earlier ones.

@@ -42,7 +42,7 @@ pub fn record_scale(object: &mut Value, path: &str, api_version: &str, rescaled:
         if !of_scale.remove(&owner)
             && let Some(owned) = managed.entries.get_mut(&owner)
         {
-            owned.fields = owned.fields.difference(&number);
+            owned.fields.lose(&number);
         }
     }
     managed.drop_empty();

@@ -257,18 +257,23 @@ impl<'a> Steps<'a> {
         });
     }
 
-    /// Writes the owner's status, if it is not what it was.
     pub(crate) fn set_status(&mut self, resource: &'static str, status: Value) {
-        if self.owner["status"] != status {
-            let mut next = (*self.owner).clone();
-            next["status"] = status;
-            self.act(Act::UpdateStatus(resource, next));
-        }
+        self.decision.acts.extend(status_of(resource, &self.owner, status));
     }
 
     pub(crate) fn done(self) -> Decision {
         self.decision
     }
+}
+
+/// Writes the status of an object, if it is not what it was.
+pub(crate) fn status_of(resource: &'static str, object: &Value, status: Value) -> Option<Act> {
+    if object["status"] == status {
+        return None;
+    }
+    let mut next = object.clone();
+    next["status"] = status;
+    Some(Act::UpdateStatus(resource, next))
 }
 
 /// A count that is left out where there is nothing to count.

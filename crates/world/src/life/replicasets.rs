@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use census::{Census, Register};
 
-use super::owned::{BURST, MANAGER, Orphans, Pace, Steps, owners_of};
+use super::owned::{BURST, MANAGER, Orphans, Pace, Steps, owners_of, status_of};
 use super::pods::{self, number};
 use super::{Controller, Decision, View};
 use crate::object;
@@ -60,16 +60,15 @@ impl Controller for ReplicaSets {
         if let Some(at) = self.pace.hold(key, &set, view) {
             return Decision::again(at);
         }
-        let mut steps = Steps::of(set.clone(), COMPONENT, view);
         let settled = self
             .register
             .census(key, &set, view)
             .filter(|census| census.active == wanted(&set) && !self.orphans.are_in(object::namespace(&set)));
         if let Some(census) = settled {
-            steps.set_status(RESOURCE, census.status(&set));
-            steps.look_again(census.again);
-            return steps.done();
+            let acts = status_of(RESOURCE, &set, census.status(&set)).into_iter().collect();
+            return Decision { acts, again: census.again, ..Decision::none() };
         }
+        let mut steps = Steps::of(set.clone(), COMPONENT, view);
         let pods = self.orphans.claim(&mut steps, |_| true);
         let plan = plan(&set, &pods, || pods::crowds(&relatives(&set, &pods, view)), view.now());
         for _ in 0..plan.create {

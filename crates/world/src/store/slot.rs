@@ -29,8 +29,10 @@ impl Slot {
 
     fn pack(&self) {
         let mut form = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Form::Open(object) = &*form {
-            *form = Form::Packed(object.to_string().into());
+        if let Form::Open(object) = &*form
+            && let Ok(text) = serde_json::to_string(&**object)
+        {
+            *form = Form::Packed(text.into());
         }
     }
 }

@@ -254,8 +254,10 @@ impl Walk<'_> {
 fn misfit(schema: &Schema, value: &Value) -> Option<String> {
     let not = |expected: &str| Some(format!("invalid data, expected {expected}, got {}", go_type(value)));
     match (schema.type_?, value) {
-        (_, Value::Null) | (Type::Number, Value::Number(_)) => None,
-        (Type::String, Value::String(_)) | (Type::Boolean, Value::Bool(_)) => None,
+        (_, Value::Null)
+        | (Type::Number, Value::Number(_))
+        | (Type::String, Value::String(_))
+        | (Type::Boolean, Value::Bool(_)) => None,
         (Type::Integer, Value::Number(number)) if number.is_i64() => None,
         (Type::Object, Value::Object(fields)) => {
             fields.iter().find_map(|(name, value)| misfit(schema.field(name)?, value))

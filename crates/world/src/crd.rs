@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::failure::Cause;
 use crate::kinds::{Resource, Scope, Subresource};
 use crate::schema::Schema;
-use crate::schema::said::{entry, invalid, invalid_text, quoted, shown};
+use crate::schema::said::{entry, go_type, invalid, invalid_text, quoted, shown};
 use crate::table::PrinterColumn;
 pub use status::status;
 
@@ -270,15 +270,7 @@ fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
 
 /// In the words of the server's own access to objects.
 fn mistyped(path: &str, found: &Value, wanted: &str) -> String {
-    let type_ = match found {
-        Value::Null => "<nil>",
-        Value::Bool(_) => "bool",
-        Value::Number(number) if number.as_i64().is_some() => "int64",
-        Value::Number(_) => "float64",
-        Value::String(_) => "string",
-        Value::Array(_) => "[]interface {}",
-        Value::Object(_) => "map[string]interface {}",
-    };
+    let type_ = go_type(found);
     let told = match found {
         Value::String(text) => text.clone(),
         other => shown(other),

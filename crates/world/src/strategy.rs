@@ -182,15 +182,6 @@ pub(crate) fn prepare_for_update(
             // What keeps a namespace is the matter of its finalizers' own part.
             kept(new, "spec");
         }
-        _ if resource.kind == "Pod" && resource.group.is_empty() => {
-            kept(new, "status");
-            // What was decided when the pod came stays if nobody says otherwise.
-            for field in ["priority", "preemptionPolicy"] {
-                if new["spec"][field].is_null() && !old["spec"][field].is_null() {
-                    new["spec"][field] = old["spec"][field].clone();
-                }
-            }
-        }
         _ if resource.has(Subresource::Status) => kept(new, "status"),
         _ => {}
     }

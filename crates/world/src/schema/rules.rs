@@ -12,7 +12,7 @@ use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
 use serde_json::Value;
 
 use super::said::{
-    child, duplicate, entry, forbidden, invalid, invalid_text, invalid_unshown, required, shown,
+    child, duplicate, entry, forbidden, go_type, invalid, invalid_text, invalid_unshown, required, shown,
 };
 use super::{Schema, Type, paths};
 use crate::failure::{Cause, CauseReason};
@@ -238,10 +238,43 @@ impl Walk<'_> {
                 }
                 Err(error) => {
                     let type_ = schema.type_.map_or("", Type::name);
-                    self.causes.push(invalid_text(path, type_, &failed(&error, rule.told())));
+                    let why = match misfit(schema, value) {
+                        Some(misfit) => format!("{misfit} evaluating rule: {}", rule.told()),
+                        None => failed(&error, rule.told()),
+                    };
+                    self.causes.push(invalid_text(path, type_, &why));
                 }
             }
         }
+    }
+}
+
+/// What a value is not, though its schema says it is. Only of an object of another kind is this not found before its
+/// rules are tried.
+fn misfit(schema: &Schema, value: &Value) -> Option<String> {
+    let not = |expected: &str| Some(format!("invalid data, expected {expected}, got {}", go_type(value)));
+    match (schema.type_?, value) {
+        (_, Value::Null)
+        | (Type::Number, Value::Number(_))
+        | (Type::String, Value::String(_))
+        | (Type::Boolean, Value::Bool(_)) => None,
+        (Type::Integer, Value::Number(number)) if number.is_i64() => None,
+        (Type::Object, Value::Object(fields)) => {
+            fields.iter().find_map(|(name, value)| misfit(schema.field(name)?, value))
+        }
+        (Type::Array, Value::Array(items)) => {
+            items.iter().find_map(|item| misfit(schema.items.as_ref()?, item))
+        }
+        (Type::Object, _) => {
+            Some("invalid data, expected a map for the provided schema with type=object".to_owned())
+        }
+        (Type::Array, _) => {
+            Some("invalid data, expected an array for the provided schema with type=array".to_owned())
+        }
+        (Type::String, _) => not("string"),
+        (Type::Boolean, _) => not("bool"),
+        (Type::Integer, _) => not("int"),
+        (Type::Number, _) => not("float"),
     }
 }
 

@@ -83,9 +83,8 @@ fn is_made(name: &str) -> bool {
     is_suffix && (is_drawn || base == "kube-api-access")
 }
 
-/// Nobody waits longer than this for an event that may not come, nor for one that must come on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LONG_PATIENCE: Duration = Duration::from_secs(30);
+/// Events that are waited for come, but not at once on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The first events of a watch.
 pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
@@ -98,12 +97,10 @@ pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
             events.last().is_some_and(|event| event["object"]["metadata"]["name"] == json!(name))
         }
     };
-    let patience = match watched {
-        Watched::Events(_) => PATIENCE,
-        // What was not made is never told of.
-        Watched::Until(name) if name.is_empty() => return events,
-        Watched::Until(_) => LONG_PATIENCE,
-    };
+    // What was not made is never told of.
+    if matches!(watched, Watched::Until(name) if name.is_empty()) {
+        return events;
+    }
     loop {
         while let Some((line, rest)) = text.split_once('\n') {
             events.push(serde_json::from_str(line).unwrap());
@@ -112,7 +109,7 @@ pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
                 return events;
             }
         }
-        match tokio::time::timeout(patience, chunks.next()).await {
+        match tokio::time::timeout(PATIENCE, chunks.next()).await {
             Ok(Some(chunk)) => text.push_str(&String::from_utf8_lossy(&chunk.unwrap())),
             Ok(None) | Err(_) => return events,
         }

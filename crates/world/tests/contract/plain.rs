@@ -85,6 +85,8 @@ fn is_made(name: &str) -> bool {
 
 /// Events that are waited for come, but not at once on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Where none is to come, so long is waited for it.
+const PATIENCE_FOR_NONE: Duration = Duration::from_secs(1);
 
 /// The first events of a watch.
 pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
@@ -92,7 +94,7 @@ pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
     let mut text = String::new();
     let mut events: Vec<Value> = Vec::new();
     let is_enough = |events: &[Value]| match watched {
-        Watched::Events(count) => events.len() >= *count,
+        Watched::Events(count) => events.len() >= (*count).max(1),
         Watched::Until(name) => {
             events.last().is_some_and(|event| event["object"]["metadata"]["name"] == json!(name))
         }
@@ -101,6 +103,7 @@ pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
     if matches!(watched, Watched::Until(name) if name.is_empty()) {
         return events;
     }
+    let patience = if matches!(watched, Watched::Events(0)) { PATIENCE_FOR_NONE } else { PATIENCE };
     loop {
         while let Some((line, rest)) = text.split_once('\n') {
             events.push(serde_json::from_str(line).unwrap());
@@ -109,7 +112,7 @@ pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
                 return events;
             }
         }
-        match tokio::time::timeout(PATIENCE, chunks.next()).await {
+        match tokio::time::timeout(patience, chunks.next()).await {
             Ok(Some(chunk)) => text.push_str(&String::from_utf8_lossy(&chunk.unwrap())),
             Ok(None) | Err(_) => return events,
         }

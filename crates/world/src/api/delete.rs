@@ -69,7 +69,7 @@ impl Options {
     }
 
     /// Whether an object is the one that is meant.
-    pub(super) fn expect(&self, resource: &Resource, key: &Key, object: &Value) -> Result<(), Failure> {
+    pub(super) fn check_meant(&self, resource: &Resource, key: &Key, object: &Value) -> Result<(), Failure> {
         check(resource, key, object, &self.preconditions)
     }
 

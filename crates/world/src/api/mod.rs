@@ -7,6 +7,7 @@ mod apply;
 mod bodies;
 mod custom;
 mod delete;
+mod meant;
 mod parts;
 mod paths;
 mod reach;

@@ -16,7 +16,7 @@ use crate::store::Key;
 use crate::validate;
 
 use super::delete::Options;
-use super::write::check_uid;
+use super::meant::check_uid;
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -133,7 +133,7 @@ impl State {
             self.delete_object(&whole, &options)?;
             return Ok((201, success(201)));
         }
-        options.expect(&place.resource, &key, &pod)?;
+        options.check_meant(&place.resource, &key, &pod)?;
         let mut marked = (*pod).clone();
         let evicted = json!({
             "type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI",

@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::admit::matter;
 use super::bodies::{patch_of, resource_of};
-use super::write::{PatchKind, Writer, check_uid, expect_name, manager};
+use super::meant::{check_uid, expect_name};
+use super::write::{PatchKind, Writer, manager};
 use super::{Call, State};
 use crate::admission::{Matter, Operation};
 use crate::body::says_version;

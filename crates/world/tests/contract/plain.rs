@@ -36,6 +36,10 @@ fn tidy(value: &mut Value, with_managers: bool) {
                         value.as_object_mut().into_iter().flatten().for_each(|(_, at)| *at = json!("<time>"));
                         continue;
                     }
+                    "cells" => {
+                        value.as_array_mut().into_iter().flatten().for_each(name_age);
+                        continue;
+                    }
                     "creationTimestamp" | "deletionTimestamp" | "lastTransitionTime" | "time" => "<time>",
                     _ => {
                         tidy(value, with_managers);
@@ -50,6 +54,14 @@ fn tidy(value: &mut Value, with_managers: bool) {
         Value::Array(items) => items.iter_mut().for_each(|item| tidy(item, with_managers)),
         Value::String(text) => *text = without_identities(text),
         _ => {}
+    }
+}
+
+/// A row of a table says how long ago its object was made.
+fn name_age(cell: &mut Value) {
+    let is_age = |text: &str| text.strip_suffix('s').is_some_and(|seconds| seconds.parse::<u32>().is_ok());
+    if cell.as_str().is_some_and(is_age) {
+        *cell = json!("<age>");
     }
 }
 

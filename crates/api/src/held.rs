@@ -12,7 +12,7 @@ use berth_core::resources::{CPU, MEMORY, Resources};
 use berth_core::selector::Selector;
 use berth_core::volume::{StorageClass, Volume, VolumeClaim};
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::builtin;
@@ -42,40 +42,40 @@ pub struct HeldPod {
 const MILLI_CPU_UNSAID: i64 = 100;
 const MEMORY_UNSAID: i64 = 200 << 20;
 
-pub fn pod(object: &Value) -> Result<HeldPod, Unreadable> {
-    read(object, of_pod).or_else(|_| read(&without_nulls(object), of_pod))
+pub fn pod<'v>(object: impl Deserializer<'v> + Copy) -> Result<HeldPod, Unreadable> {
+    read(object, of_pod).or_else(|_| read(without_nulls(object), of_pod))
 }
 
 /// The node as it says it is, with all its taints.
-pub fn node(object: &Value) -> Result<Node, Unreadable> {
-    read(object, of_node).or_else(|_| read(&without_nulls(object), of_node))
+pub fn node<'v>(object: impl Deserializer<'v> + Copy) -> Result<Node, Unreadable> {
+    read(object, of_node).or_else(|_| read(without_nulls(object), of_node))
 }
 
 /// How many volumes each driver can attach to the node of a CSINode.
-pub fn volume_limits(object: &Value) -> Result<BTreeMap<Text, u32>, Unreadable> {
-    read(object, storage::read_csi_node).or_else(|_| read(&without_nulls(object), storage::read_csi_node))
+pub fn volume_limits<'v>(object: impl Deserializer<'v> + Copy) -> Result<BTreeMap<Text, u32>, Unreadable> {
+    read(object, storage::read_csi_node).or_else(|_| read(without_nulls(object), storage::read_csi_node))
 }
 
-pub fn claim(object: &Value) -> Result<VolumeClaim, Unreadable> {
-    read(object, storage::read_claim).or_else(|_| read(&without_nulls(object), storage::read_claim))
+pub fn claim<'v>(object: impl Deserializer<'v> + Copy) -> Result<VolumeClaim, Unreadable> {
+    read(object, storage::read_claim).or_else(|_| read(without_nulls(object), storage::read_claim))
 }
 
-pub fn volume(object: &Value) -> Result<Volume, Unreadable> {
-    read(object, storage::read_volume).or_else(|_| read(&without_nulls(object), storage::read_volume))
+pub fn volume<'v>(object: impl Deserializer<'v> + Copy) -> Result<Volume, Unreadable> {
+    read(object, storage::read_volume).or_else(|_| read(without_nulls(object), storage::read_volume))
 }
 
-pub fn storage_class(object: &Value) -> Result<StorageClass, Unreadable> {
-    read(object, storage::read_class).or_else(|_| read(&without_nulls(object), storage::read_class))
+pub fn storage_class<'v>(object: impl Deserializer<'v> + Copy) -> Result<StorageClass, Unreadable> {
+    read(object, storage::read_class).or_else(|_| read(without_nulls(object), storage::read_class))
 }
 
 /// The labels of any object.
-pub fn labels(object: &Value) -> Result<Labels, Unreadable> {
-    read(object, of_labelled).or_else(|_| read(&without_nulls(object), of_labelled))
+pub fn labels<'v>(object: impl Deserializer<'v> + Copy) -> Result<Labels, Unreadable> {
+    read(object, of_labelled).or_else(|_| read(without_nulls(object), of_labelled))
 }
 
 /// A selector as it stands in an object's spec.
-pub fn selector(selector: &Value) -> Result<Selector, Unreadable> {
-    read(selector, of_selector).or_else(|_| read(&without_nulls(selector), of_selector))
+pub fn selector<'v>(selector: impl Deserializer<'v> + Copy) -> Result<Selector, Unreadable> {
+    read(selector, of_selector).or_else(|_| read(without_nulls(selector), of_selector))
 }
 
 fn of_pod(wire: &builtin::pod::Pod<'_>, to: &mut Converter<'_>) -> HeldPod {
@@ -133,7 +133,7 @@ fn identity(metadata: &builtin::Metadata<'_>, to: &mut Converter<'_>) -> (Text, 
 }
 
 fn read<'v, W: Deserialize<'v>, T>(
-    object: &'v Value,
+    object: impl Deserializer<'v>,
     convert: impl FnOnce(&W, &mut Converter<'_>) -> T,
 ) -> Result<T, Unreadable> {
     let wire = W::deserialize(object)
@@ -147,15 +147,20 @@ fn read<'v, W: Deserialize<'v>, T>(
 }
 
 /// Kubernetes takes `null` for nothing, where a list or a mapping may stand.
-fn without_nulls(value: &Value) -> Value {
+fn without_nulls<'v>(object: impl Deserializer<'v>) -> Value {
+    let mut value = Value::deserialize(object).unwrap_or_default();
+    drop_nulls(&mut value);
+    value
+}
+
+fn drop_nulls(value: &mut Value) {
     match value {
-        Value::Object(fields) => fields
-            .iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(key, value)| (key.clone(), without_nulls(value)))
-            .collect(),
-        Value::Array(items) => items.iter().map(without_nulls).collect(),
-        other => other.clone(),
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
     }
 }
 

@@ -10,11 +10,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion,
 };
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::failure::Cause;
 use crate::kinds::{Resource, Scope, Subresource};
@@ -76,14 +76,14 @@ pub fn default(crd: &mut Value) {
         && !kind.is_empty()
     {
         if is_unset(names.get("singular")) {
-            names.insert("singular".to_owned(), json!(kind.to_lowercase()));
+            names.insert("singular", json!(kind.to_lowercase()));
         }
         if is_unset(names.get("listKind")) {
-            names.insert("listKind".to_owned(), json!(format!("{kind}List")));
+            names.insert("listKind", json!(format!("{kind}List")));
         }
     }
     if is_unset(spec.get("conversion")) {
-        spec.insert("conversion".to_owned(), json!({"strategy": "None"}));
+        spec.insert("conversion", json!({"strategy": "None"}));
     }
 }
 
@@ -272,7 +272,7 @@ fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
 fn mistyped(path: &str, found: &Value, wanted: &str) -> String {
     let type_ = go_type(found);
     let told = match found {
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         other => shown(other),
     };
     format!("{path} accessor error: {told} is of the type {type_}, expected {wanted}")

@@ -1,8 +1,8 @@
 //! What the server writes into built-in objects where their authors said nothing.
 
+use crate::json::{Map, Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
 
 use crate::kinds::Resource;
 
@@ -36,7 +36,7 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             if let Some(name) = name {
                 at(metadata, "labels", |labels| {
                     if let Some(labels) = labels.as_object_mut() {
-                        labels.insert("kubernetes.io/metadata.name".to_owned(), name);
+                        labels.insert("kubernetes.io/metadata.name", name);
                     }
                 });
             }
@@ -112,11 +112,8 @@ fn each(object: &mut Value, field: &str, complete: impl Fn(&mut Value)) {
 }
 
 fn unless_set(object: &mut Value, field: &str, value: Value) {
-    if let Some(fields) = object.as_object_mut() {
-        let known = fields.entry(field).or_insert(Value::Null);
-        if known.is_null() {
-            *known = value;
-        }
+    if object.is_object() && object[field].is_null() {
+        object[field] = value;
     }
 }
 
@@ -162,7 +159,7 @@ fn limit(limit: &mut Value) {
         return;
     }
     for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
-        let amounts: Map<String, Value> = limit[from].as_object().cloned().unwrap_or_default();
+        let amounts: Map = limit[from].as_object().cloned().unwrap_or_default();
         if !amounts.is_empty() {
             at(limit, to, |into| {
                 amounts.into_iter().for_each(|(name, amount)| unless_set(into, &name, amount));
@@ -292,7 +289,7 @@ fn container(container: &mut Value) {
 /// Who limits a resource and says nothing more asks for as much: a pod does, a template not yet.
 fn ask_for_limits(container: &mut Value) {
     at(container, "resources", |resources| {
-        let limits: Map<String, Value> = resources["limits"].as_object().cloned().unwrap_or_default();
+        let limits: Map = resources["limits"].as_object().cloned().unwrap_or_default();
         if !limits.is_empty() {
             at(resources, "requests", |requests| {
                 limits.into_iter().for_each(|(name, amount)| unless_set(requests, &name, amount));

@@ -7,6 +7,7 @@ pub mod crd;
 pub mod discovery;
 pub mod failure;
 pub mod faults;
+pub mod json;
 pub mod kinds;
 pub mod names;
 pub mod openapi;
@@ -38,7 +39,6 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use api::Api;
 use failure::Failure;
@@ -125,8 +125,13 @@ impl World {
     }
 
     /// Server-side apply of an object as somebody who may do everything; what it is then.
-    pub async fn apply(&self, manager: &str, object: &Value) -> Result<Value, Failure> {
-        self.api.apply(manager, object).await
+    pub async fn apply(
+        &self,
+        manager: &str,
+        object: &serde_json::Value,
+    ) -> Result<serde_json::Value, Failure> {
+        let applied = self.api.apply(manager, &json::Value::from(object.clone())).await?;
+        Ok((&applied).into())
     }
 
     /// Lets the world's controllers work, for as long as this is awaited.

@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use berth_core::resources::{CPU, MEMORY, Resources};
 use berth_core::units::Quantity;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use crate::clock::lot_of;
 use crate::kinds::{Resource, Scope};

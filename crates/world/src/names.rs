@@ -7,7 +7,7 @@ pub use meta::{finalizer_warnings, validate_create, validate_status_update, vali
 
 use std::fmt::Write;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::failure::{Cause, CauseReason};
 use crate::kinds::Resource;
@@ -306,7 +306,7 @@ fn is_printable(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::kinds::Kinds;
@@ -404,7 +404,11 @@ mod tests {
         for (key, value, problems) in cases {
             let expected: Vec<Cause> =
                 problems.iter().map(|(bad, why)| invalid("metadata.labels", bad, why)).collect();
-            assert_eq!(validate_labels(&json!({*key: value}), "metadata.labels"), expected, "{key}={value}");
+            assert_eq!(
+                validate_labels(&json!({(*key): value}), "metadata.labels"),
+                expected,
+                "{key}={value}"
+            );
         }
         let prefix = validate_labels(&json!({"A.b/c": ""}), "metadata.labels");
         assert_eq!(prefix, [invalid("metadata.labels", "A.b/c", &format!("prefix part {NO_SUBDOMAIN}"))]);

@@ -1,7 +1,7 @@
 //! What all objects have: metadata, read and written where it stands.
 
+use crate::json::{Map, Value, json};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
 /// The value at a path such as `/spec/replicas`. JSON pointers could hold slashes too, and pay for it at each look.
 pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
@@ -68,7 +68,7 @@ pub(crate) fn controller(object: &Value) -> Option<Owner<'_>> {
 }
 
 /// The metadata, which is there from then on. `None` for what is no object.
-pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map<String, Value>> {
+pub(crate) fn metadata_mut(object: &mut Value) -> Option<&mut Map> {
     let metadata = object.as_object_mut()?.entry("metadata").or_insert_with(|| json!({}));
     if !metadata.is_object() {
         *metadata = json!({});
@@ -94,7 +94,7 @@ pub(crate) fn set(object: &mut Value, field: &str, value: Value) {
     if value.is_null() {
         metadata.remove(field);
     } else {
-        metadata.insert(field.to_owned(), value);
+        metadata.insert(field, value);
     }
 }
 

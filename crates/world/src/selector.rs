@@ -6,7 +6,7 @@ pub use field::FieldSelector;
 
 use std::fmt;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::failure::{Cause, Failure};
 use crate::names::{invalid, invalid_value, label_value_problems, qualified_name_problems, quoted};

@@ -1,12 +1,12 @@
 //! The API as a service: for a client in the same process, and behind a socket.
 
+use crate::json::Value;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use axum::routing::{Router, any};
 use futures::{StreamExt, stream};
 use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
-use serde_json::Value;
 
 use crate::api::{Answer, Api, Call, Events, Peer, Warnings};
 use crate::failure::{Failure, Reason};

@@ -1,28 +1,25 @@
 //! All objects, each change under a revision of its own, and the changes of late.
 //!
 //! The log is what watches read and what lets a list be made as of a revision that has passed. Revisions that
-//! the log no longer reaches are gone, as after a compaction of etcd. What was written long ago is packed: see
-//! [`slot`].
+//! the log no longer reaches are gone, as after a compaction of etcd.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use serde_json::Value;
+use crate::json::Value;
 use tokio::sync::watch;
 
-mod slot;
 mod trace;
 
 use crate::object;
-use slot::{Slot, Slots};
 use trace::Trace;
 
 /// Where an object is kept: its resource (`pods`, or `deployments.apps`: whatever version asks, the object is the
 /// same), its namespace, empty where there are none, and its name.
 ///
 /// They are one text, `pods\0default/web`, whose order is that of lists and of etcd's keys.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     text: Arc<str>,
     namespace_at: usize,
@@ -72,35 +69,14 @@ pub(crate) struct Change {
     pub(crate) after: Option<Arc<Value>>,
 }
 
-/// A change as the log keeps it.
-#[derive(Debug)]
-pub(crate) struct Logged {
-    pub(crate) revision: u64,
-    pub(crate) key: Key,
-    before: Option<Slot>,
-    after: Option<Slot>,
-}
-
-impl Logged {
-    pub(crate) fn change(&self) -> Change {
-        Change {
-            revision: self.revision,
-            key: self.key.clone(),
-            before: self.before.as_ref().map(Slot::open),
-            after: self.after.as_ref().map(Slot::open),
-        }
-    }
-}
-
 /// So many changes are kept for watches and lists of the past.
 const CHANGES_MAX: usize = 10_000;
 
 #[derive(Debug)]
 pub(crate) struct Store {
     revision: u64,
-    objects: BTreeMap<Key, Slot>,
-    slots: Slots,
-    changes: VecDeque<Logged>,
+    objects: BTreeMap<Key, Arc<Value>>,
+    changes: VecDeque<Change>,
     /// The last revision of which the log knows nothing any more.
     compacted: u64,
     latest: watch::Sender<u64>,
@@ -108,8 +84,8 @@ pub(crate) struct Store {
     owned: BTreeMap<Arc<str>, BTreeSet<Key>>,
     /// The pods that are bound to a node.
     bound: BTreeMap<Arc<str>, BTreeSet<Key>>,
-    /// When a resource changed last.
-    touched: BTreeMap<Arc<str>, u64>,
+    /// The last change of a resource: its revision, and what was written.
+    last: BTreeMap<Arc<str>, (u64, Weak<Value>)>,
     /// What the world's own controllers have not been told yet. `None` where there are none.
     untold: Option<Vec<Change>>,
     trace: Option<Trace>,
@@ -126,13 +102,12 @@ impl Store {
         Self {
             revision: 1,
             objects: BTreeMap::new(),
-            slots: Slots::default(),
             changes: VecDeque::new(),
             compacted: 0,
             latest: watch::Sender::new(1),
             owned: BTreeMap::new(),
             bound: BTreeMap::new(),
-            touched: BTreeMap::new(),
+            last: BTreeMap::new(),
             untold: None,
             trace: None,
         }
@@ -163,7 +138,7 @@ impl Store {
 
     /// The revision under which a resource changed last; 0 for never.
     pub(crate) fn touched(&self, resource: &str) -> u64 {
-        self.touched.get(resource).copied().unwrap_or(0)
+        self.last.get(resource).map_or(0, |(revision, _)| *revision)
     }
 
     /// What has happened since this was asked last: the first time, all that is there.
@@ -176,13 +151,13 @@ impl Store {
             revision: self.revision,
             key: key.clone(),
             before: None,
-            after: Some(object.open()),
+            after: Some(object.clone()),
         });
         there.collect()
     }
 
     pub(crate) fn get(&self, key: &Key) -> Option<Arc<Value>> {
-        self.objects.get(key).map(Slot::open)
+        self.objects.get(key).cloned()
     }
 
     /// Those that name this uid among their owners.
@@ -203,7 +178,7 @@ impl Store {
     ) -> impl Iterator<Item = (&'a Key, Arc<Value>)> {
         let first = Key::new(resource, namespace.unwrap_or_default(), "");
         let all = self.objects.range(first..).take_while(move |(key, _)| key.is_in(resource, namespace));
-        all.map(|(key, object)| (key, object.open()))
+        all.map(|(key, object)| (key, object.clone()))
     }
 
     /// The same without a look at the objects.
@@ -227,7 +202,7 @@ impl Store {
         if revision < self.compacted {
             return Err(TooOld { oldest: self.compacted });
         }
-        let mut then: BTreeMap<&Key, &Slot> =
+        let mut then: BTreeMap<&Key, &Arc<Value>> =
             self.keys(resource, namespace).filter_map(|key| Some((key, self.objects.get(key)?))).collect();
         let undone = self.changes.iter().rev().take_while(|change| change.revision > revision);
         for change in undone.filter(|change| change.key.is_in(resource, namespace)) {
@@ -236,11 +211,11 @@ impl Store {
                 None => then.remove(&change.key),
             };
         }
-        Ok(then.into_iter().map(|(key, object)| (key.clone(), object.open())).collect())
+        Ok(then.into_iter().map(|(key, object)| (key.clone(), object.clone())).collect())
     }
 
     /// All changes after a revision, the oldest first.
-    pub(crate) fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Logged>, TooOld> {
+    pub(crate) fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Change>, TooOld> {
         if revision < self.compacted {
             return Err(TooOld { oldest: self.compacted });
         }
@@ -252,44 +227,56 @@ impl Store {
     pub(crate) fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
         self.revision += 1;
         object::set_revision(&mut object, self.revision);
+        self.share_with_last(&key, &mut object);
+        object.fit();
         let after = Arc::new(object);
-        let slot = self.slots.keep(after.clone());
-        let before = self.objects.insert(key.clone(), slot.clone());
-        let change = Change {
-            revision: self.revision,
-            key,
-            before: before.as_ref().map(Slot::open),
-            after: Some(after.clone()),
-        };
-        self.log(change, before, Some(slot));
+        let before = self.objects.insert(key.clone(), after.clone());
+        self.log(Change { revision: self.revision, key, before, after: Some(after.clone()) });
         after
+    }
+
+    /// Objects of a resource are much like each other, such as pods of one template: what is the same is kept once.
+    /// Of what was there before, most is shared with what it was.
+    fn share_with_last(&self, key: &Key, object: &mut Value) {
+        let Some(last) = self.last.get(key.resource()).and_then(|(_, last)| last.upgrade()) else { return };
+        if !self.objects.contains_key(key) {
+            object.reuse(&last);
+        } else if let Some(managers) = object.pointer_mut("/metadata/managedFields") {
+            managers.reuse(&last["metadata"]["managedFields"]);
+        }
     }
 
     /// Removes an object; what it was, under the revision of its end.
     pub(crate) fn remove(&mut self, key: &Key) -> Option<Arc<Value>> {
-        let before = self.objects.remove(key)?.open();
+        let before = self.objects.remove(key)?;
         self.revision += 1;
         let mut last = (*before).clone();
         object::set_revision(&mut last, self.revision);
         let last = Arc::new(last);
         // A watch shows the object as it was last, under the revision of its end.
-        let slot = self.slots.keep(last.clone());
-        let change =
-            Change { revision: self.revision, key: key.clone(), before: Some(last.clone()), after: None };
-        self.log(change, Some(slot), None);
+        self.log(Change {
+            revision: self.revision,
+            key: key.clone(),
+            before: Some(last.clone()),
+            after: None,
+        });
         Some(last)
     }
 
-    fn log(&mut self, change: Change, before: Option<Slot>, after: Option<Slot>) {
+    fn log(&mut self, change: Change) {
         self.index(&change);
-        self.touched.insert(change.key.resource().into(), change.revision);
+        let last = (change.revision, change.after.as_ref().map(Arc::downgrade).unwrap_or_default());
+        match self.last.get_mut(change.key.resource()) {
+            Some(known) => *known = last,
+            None => drop(self.last.insert(change.key.resource().into(), last)),
+        }
         if let Some(trace) = &mut self.trace {
             trace.write(&change);
         }
-        self.changes.push_back(Logged { revision: change.revision, key: change.key.clone(), before, after });
         if let Some(untold) = &mut self.untold {
-            untold.push(change);
+            untold.push(change.clone());
         }
+        self.changes.push_back(change);
         while self.changes.len() > CHANGES_MAX {
             if let Some(gone) = self.changes.pop_front() {
                 self.compacted = gone.revision;
@@ -350,7 +337,7 @@ fn reindex(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     fn names(listed: &BTreeMap<Key, Arc<Value>>) -> Vec<String> {
         listed.values().map(|object| object::text(object, &["metadata", "name"]).to_owned()).collect()

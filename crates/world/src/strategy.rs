@@ -2,7 +2,7 @@
 
 mod workloads;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::kinds::{Resource, Subresource};
 use crate::object;
@@ -107,7 +107,7 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             if !finalizers.contains(&json!("kubernetes")) {
                 finalizers.push(json!("kubernetes"));
             }
-            object["spec"]["finalizers"] = Value::Array(finalizers);
+            object["spec"]["finalizers"] = Value::from(finalizers);
         }
         "Service" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => {
@@ -160,7 +160,7 @@ pub(crate) fn prepare_for_update(
 ) {
     let kept = |new: &mut Value, field: &str| match (old.get(field), new.as_object_mut()) {
         (Some(value), Some(fields)) if fields.get(field) != Some(value) => {
-            fields.insert(field.to_owned(), value.clone());
+            fields.insert(field, value.clone());
         }
         (None, Some(fields)) => {
             fields.remove(field);

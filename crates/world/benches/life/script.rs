@@ -112,12 +112,30 @@ impl People {
         assert_ne!(patched["kind"], "Status", "{patched}");
     }
 
-    async fn items(&self, path: &str) -> Vec<Value> {
-        let mut list = self.ask(Method::GET, path, "", &Value::Null).await;
-        match list["items"].take() {
-            Value::Array(items) => items,
-            other => panic!("{path} has no items: {other}"),
+    /// Looks at all objects, a page after the other as `kubectl` does: a client that keeps them all takes more room
+    /// than the cluster.
+    async fn each(&self, path: &str, mut look: impl FnMut(&Value)) {
+        let mut next = String::new();
+        loop {
+            let page =
+                format!("{path}{}limit=500&continue={next}", if path.contains('?') { '&' } else { '?' });
+            let list = self.ask(Method::GET, &page, "", &Value::Null).await;
+            list["items"].as_array().unwrap_or_else(|| panic!("{page}: {list}")).iter().for_each(&mut look);
+            match list["metadata"]["continue"].as_str() {
+                Some(token) if !token.is_empty() => token.clone_into(&mut next),
+                _ => return,
+            }
         }
+    }
+
+    async fn count_ready(&self, path: &str) -> usize {
+        let mut count = 0;
+        self.each(path, |object| {
+            let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+            count += usize::from(conditions.any(|of| of["type"] == "Ready" && of["status"] == "True"));
+        })
+        .await;
+        count
     }
 
     async fn register(&self, nodes: usize) {
@@ -169,8 +187,12 @@ impl People {
     }
 
     async fn evict_from(&self, node: &str) {
-        for pod in self.items(&format!("{PODS_PATH}?fieldSelector=spec.nodeName={node}")).await {
-            let name = pod["metadata"]["name"].as_str().unwrap();
+        let mut names: Vec<String> = Vec::new();
+        self.each(&format!("{PODS_PATH}?fieldSelector=spec.nodeName={node}"), |pod| {
+            names.extend(pod["metadata"]["name"].as_str().map(str::to_owned));
+        })
+        .await;
+        for name in names {
             let eviction = json!({
                 "apiVersion": "policy/v1", "kind": "Eviction",
                 "metadata": {"name": name, "namespace": "default"},
@@ -190,18 +212,11 @@ impl People {
     }
 
     async fn look(&self, traced: bool) -> Lived {
-        let is_ready = |object: &&Value| {
-            let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-            conditions.into_iter().any(|of| of["type"] == "Ready" && of["status"] == "True")
-        };
-        let nodes = self.items("/api/v1/nodes").await;
-        let pods = self.items(PODS_PATH).await;
-        let trace = if traced { self.world.trace() } else { String::new() };
         Lived {
-            nodes_ready: nodes.iter().filter(is_ready).count(),
-            pods_running: pods.iter().filter(is_ready).count(),
+            nodes_ready: self.count_ready("/api/v1/nodes").await,
+            pods_running: self.count_ready(PODS_PATH).await,
             changes: usize::try_from(self.world.revision()).unwrap(),
-            trace,
+            trace: if traced { self.world.trace() } else { String::new() },
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Pods act under an account, and find the keys to it in a volume.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{Matter, list_mut};
 use crate::clock::Lots;

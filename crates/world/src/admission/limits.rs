@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::{Text, Value, json};
 use berth_core::units::{Quantity, format_binary};
-use serde_json::{Value, json};
 
 use super::{Matter, containers};
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ pub(super) fn complete(store: &Store, matter: &Matter<'_>, pod: &mut Value) {
     for range in ranges(store, matter) {
         let defaults = |field: &str| -> BTreeMap<String, Value> {
             let of = limits(&range, "Container").filter_map(|limit| limit[field].as_object()).flatten();
-            of.map(|(name, amount)| (name.clone(), amount.clone())).collect()
+            of.map(|(name, amount)| (name.to_string(), amount.clone())).collect()
         };
         let (requests, limits) = (defaults("defaultRequest"), defaults("default"));
         let mut told = Vec::new();
@@ -112,9 +112,9 @@ struct Amount {
 type Amounts = BTreeMap<String, Amount>;
 
 fn amounts(list: &Value) -> Amounts {
-    let amount = |(name, value): (&String, &Value)| {
+    let amount = |(name, value): (&Text, &Value)| {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        Some((name.clone(), Amount { quantity: text.parse().ok()?, text }))
+        Some((name.to_string(), Amount { quantity: text.parse().ok()?, text }))
     };
     list.as_object().into_iter().flatten().filter_map(amount).collect()
 }

@@ -9,7 +9,7 @@ mod pods;
 mod priority;
 mod storage;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::clock::Lots;
 use crate::failure::Failure;
@@ -147,7 +147,7 @@ fn list_mut<'a>(object: &'a mut Value, field: &str) -> Option<&'a mut Vec<Value>
 
 /// The containers of a pod that start before the others, and the others.
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    let of = |list| pod["spec"][list].as_array().into_iter().flatten();
+    let of = |list: &str| pod["spec"][list].as_array().into_iter().flatten();
     of("containers").chain(of("initContainers"))
 }
 

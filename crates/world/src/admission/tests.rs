@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::api::{Act, Api};
 use crate::object;

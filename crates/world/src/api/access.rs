@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::json::Value;
 use http::HeaderMap;
-use serde_json::Value;
 
 use super::{Api, Call, State};
 use crate::failure::{Failure, Reason};

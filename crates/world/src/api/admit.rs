@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 use tokio::time::sleep;
 
 use super::{Api, State};

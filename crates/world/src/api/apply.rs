@@ -1,7 +1,7 @@
 //! Applying an object that says itself where it belongs.
 
+use crate::json::Value;
 use http::Method;
-use serde_json::Value;
 
 use super::access::admin;
 use super::{Answer, Api, Call, Warnings};

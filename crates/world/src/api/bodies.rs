@@ -1,7 +1,7 @@
 //! What requests carry: objects, patches and options, read for those that are to be written.
 
+use crate::json::Value;
 use http::Method;
-use serde_json::Value;
 
 use super::write::PatchKind;
 use super::{Call, State};

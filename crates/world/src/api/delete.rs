@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use super::custom::{CLEANUP, DEFINITIONS};
 use super::read::Selection;

@@ -1,6 +1,6 @@
 //! Which object a request means, as what it sends says it: by name, namespace, uid and version.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::failure::{Failure, Reason};
 use crate::kinds::Resource;

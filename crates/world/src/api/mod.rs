@@ -19,9 +19,9 @@ mod write;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::json::{Value, json};
 use http::Method;
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use crate::clock::{Clock, Lots};
 use crate::failure::Failure;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::admit::matter;
 use super::{Call, State};

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::json::Value;
 use http::Method;
-use serde_json::Value;
 
 use super::custom::DEFINITIONS;
 use super::{Answer, Call, State};

@@ -3,7 +3,7 @@
 //! Whoever asks is told all that Kubernetes would tell them before it turns to the node. Containers of a world run
 //! nothing, so that is where it ends.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::{Call, State};
 use crate::failure::{Failure, Reason};
@@ -86,7 +86,7 @@ fn container(pod: &Value, asked: &str) -> Result<String, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use super::{Call, State, shown};
 use crate::failure::{Cause, CauseReason, Failure, Reason};

@@ -1,6 +1,6 @@
 //! Scale: how many of something there are to be, in the same form for all kinds that can be counted.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::admit::matter;
 use super::bodies::{patch_of, resource_of};
@@ -49,7 +49,7 @@ impl Paths {
     /// Of a custom resource that does not say how many, only for those who say it in turn.
     fn scale_of(&self, object: &Value) -> Value {
         let fields = ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"];
-        let metadata: serde_json::Map<String, Value> = fields
+        let metadata: crate::json::Map = fields
             .iter()
             .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
             .collect();

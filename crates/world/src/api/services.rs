@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::State;
 use crate::kinds::Resource;
@@ -76,7 +76,7 @@ impl State {
             if let Some(number) = kept.or_else(|| NODE_PORTS.into_iter().find(|port| !taken.contains(port))) {
                 taken.insert(number);
                 if let Some(fields) = port.as_object_mut() {
-                    fields.insert("nodePort".to_owned(), json!(number));
+                    fields.insert("nodePort", json!(number));
                 }
             }
         }

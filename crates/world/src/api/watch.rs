@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
@@ -133,7 +133,7 @@ impl Events {
                 for change in changes {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
-                        self.ready.extend(told(&form, &self.selection, &change.change()));
+                        self.ready.extend(told(&form, &self.selection, change));
                     }
                 }
             }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::admit::matter;
 use super::bodies::patch_of;
@@ -327,7 +327,7 @@ impl State {
         self.define(resource, new, Some(old))?;
         keep_what_is_the_servers(old, new);
         // Only what differs in the same form has changed.
-        put_in_form(&resource.api_version(), &resource.kind, new);
+        put_in_form(&resource.api_version(), &resource.kind, new, Some(old));
         if strategy::has_generation(resource) {
             let generation = old.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
             // A new status is no new wish.
@@ -337,6 +337,7 @@ impl State {
         }
         object::set(new, "resourceVersion", json!(object::revision(old)));
         say_kind(resource, new);
+        new.reuse(old);
         Ok(())
     }
 
@@ -462,7 +463,7 @@ impl State {
         if strategy::has_generation(resource) {
             object::set(object, "generation", json!(1));
         }
-        put_in_form(&resource.api_version(), &resource.kind, object);
+        put_in_form(&resource.api_version(), &resource.kind, object, None);
     }
 
     /// From here on it is that object and no other.

@@ -1,6 +1,6 @@
 //! JSON as Go reads it: with the order and the repetition of fields, and Go's words for what is wrong.
 
-use serde_json::{Map, Number, Value};
+use crate::json::{Map, Number, Value};
 
 /// A value as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,13 +46,11 @@ impl Json {
             Self::Null => Value::Null,
             Self::Bool(is) => Value::Bool(*is),
             Self::Number(digits) => number(digits),
-            Self::Text(text) => Value::String(text.clone()),
+            Self::Text(text) => Value::String(text.into()),
             Self::List(items) => items.iter().map(Self::to_value).collect(),
-            Self::Object(fields) => fields
-                .iter()
-                .map(|(key, value)| (key.clone(), value.to_value()))
-                .collect::<Map<_, _>>()
-                .into(),
+            Self::Object(fields) => {
+                fields.iter().map(|(key, value)| (key.clone(), value.to_value())).collect::<Map>().into()
+            }
         }
     }
 }
@@ -70,10 +68,10 @@ impl From<&Value> for Json {
             Value::Null => Self::Null,
             Value::Bool(is) => Self::Bool(*is),
             Value::Number(number) => Self::Number(number.to_string()),
-            Value::String(text) => Self::Text(text.clone()),
+            Value::String(text) => Self::Text(text.to_string()),
             Value::Array(items) => Self::List(items.iter().map(Self::from).collect()),
             Value::Object(fields) => {
-                Self::Object(fields.iter().map(|(key, value)| (key.clone(), Self::from(value))).collect())
+                Self::Object(fields.iter().map(|(key, value)| (key.to_string(), Self::from(value))).collect())
             }
         }
     }
@@ -296,7 +294,7 @@ impl Scanner<'_> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

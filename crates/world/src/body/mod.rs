@@ -8,7 +8,7 @@ mod yaml;
 
 use std::fmt::Write;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::proto::{Envelope, Message, TABLE};
@@ -151,9 +151,10 @@ pub(crate) fn object(format: Format, body: &[u8], expected: Kind<'_>) -> Result<
         let envelope = Envelope::read(body).map_err(Unreadable::unnamed)?;
         let said = Named { api_version: envelope.api_version.clone(), kind: envelope.kind.clone() };
         let named = said.or(expected);
-        let value = match message_of(&named) {
-            Some(message) => envelope.open(message).map_err(|why| Unreadable::of(&named, why))?.into(),
-            None => json!({}),
+        let value = if let Some(message) = message_of(&named) {
+            envelope.open(message).map_err(|why| Unreadable::of(&named, why))?.into()
+        } else {
+            json!({})
         };
         return Ok(named.onto(Read { value, strict: Vec::new() }));
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::json::{Map, Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Map, Value, json};
 
 use super::json::{Json, number};
 use super::{quantity, time};
@@ -73,11 +73,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn finish(
-        self,
-        mut value: Value,
-        complete: impl FnOnce(&mut Map<String, Value>),
-    ) -> Result<Read, String> {
+    fn finish(self, mut value: Value, complete: impl FnOnce(&mut Map)) -> Result<Read, String> {
         if let Some(misfit) = self.misfit {
             return Err(misfit);
         }
@@ -159,7 +155,7 @@ impl Reader {
                     self.at(&format!("[{index}]"), |reader| reader.value(of, item, &mut value))?;
                     read.push(value);
                 }
-                *slot = Value::Array(read);
+                *slot = Value::from(read);
             }
             (Type::Map { of, .. }, Json::Object(fields)) => {
                 if !slot.is_object() {
@@ -238,7 +234,7 @@ impl Reader {
             (Type::SchemaOrBool, Json::Bool(is)) => json!(is),
             (Type::SchemaOrArray, Json::List(items)) => {
                 let schemas: Result<Vec<Value>, String> = items.iter().map(schema).collect();
-                Value::Array(schemas?)
+                Value::from(schemas?)
             }
             (Type::SchemaOrStringArray, Json::List(_)) => json.to_value(),
             (Type::SchemaOrBool | Type::SchemaOrArray | Type::SchemaOrStringArray, Json::Object(_)) => {

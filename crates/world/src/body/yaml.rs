@@ -1,6 +1,6 @@
 //! YAML, as the server turns it into JSON.
 
-use serde_json::Value;
+use crate::json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Options};
 
@@ -64,7 +64,7 @@ fn said(error: &Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

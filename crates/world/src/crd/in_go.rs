@@ -1,9 +1,9 @@
 //! Parts of a definition as the API server prints its own types in failures.
 
+use crate::json::{self, Value, json};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion, JSONSchemaProps,
 };
-use serde_json::{Value, json};
 
 use crate::schema::said::{json as go_json, json_text};
 
@@ -121,13 +121,13 @@ pub(super) fn first_not_at_root(props: &JSONSchemaProps) -> Option<&'static str>
         "XPreserveUnknownFields",
         "XValidations",
     ];
-    let value = json!(props);
+    let value = json::written(props);
     let is_said = |json: &str| value.get(json).is_some_and(|value| *value != json!(false));
     SCHEMA.iter().find(|(go, json, _)| is_said(json) && !ALLOWED.contains(go)).map(|(go, _, _)| *go)
 }
 
 pub(super) fn schema(props: &JSONSchemaProps) -> String {
-    fields(SCHEMA, &json!(props))
+    fields(SCHEMA, &json::written(props))
 }
 
 /// What all versions share is not told with each.
@@ -166,7 +166,7 @@ fn version(version: &CustomResourceDefinitionVersion, shared: &Shared) -> String
     let columns =
         version.additional_printer_columns.as_ref().filter(|_| !shared.columns).map_or_else(null, |all| {
             let all = all.iter().map(|column| {
-                let plain = fields(COLUMN, &json!(column));
+                let plain = fields(COLUMN, &json::written(column));
                 let priority = column.priority.unwrap_or_default();
                 let path = json_text(&column.json_path);
                 format!(r#"{},"Priority":{priority},"JSONPath":{path}}}"#, plain.trim_end_matches('}'))

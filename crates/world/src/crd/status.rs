@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Deserialize;
-use serde_json::{Value, json};
 
 use crate::schema::said::quoted;
 
@@ -105,7 +105,7 @@ fn accepted(crd: &Value, before: &Value, taken: &Taken) -> (Value, Option<(&'sta
                 if wanted[field].is_null() {
                     names.remove(field);
                 } else {
-                    names.insert(field.to_owned(), wanted[field].clone());
+                    names.insert(field, wanted[field].clone());
                 }
             }
             [one] => conflict = Some((reason, one.clone())),
@@ -115,7 +115,7 @@ fn accepted(crd: &Value, before: &Value, taken: &Taken) -> (Value, Option<(&'sta
     if wanted["categories"].is_null() {
         names.remove("categories");
     } else {
-        names.insert("categories".to_owned(), wanted["categories"].clone());
+        names.insert("categories", wanted["categories"].clone());
     }
     // The server always writes these two.
     for field in ["kind", "plural"] {

@@ -1,8 +1,8 @@
 //! The rows of `told.json` were compared with a real API server, message by message.
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
-use serde_json::{Value, json};
 
 use super::*;
 
@@ -238,7 +238,7 @@ fn our_own_definitions_are_fine() {
     let crds = berth_api::crds::all();
     assert!(crds.len() >= 12);
     for crd in crds {
-        let value = serde_json::to_value(&crd).unwrap();
+        let value = crate::json::written(&crd);
         let definition = Definition::parse(&value).map_err(|causes| texts(&causes)).unwrap();
         assert!(!definition.resources().is_empty(), "{}", definition.name);
         let version = definition.storage().unwrap();

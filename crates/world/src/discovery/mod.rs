@@ -2,7 +2,7 @@
 
 pub(crate) mod served;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::kinds::{Kinds, Scope};
 use served::{Group, Gvk, Served, ServedSubresource, groups, is_built_in};

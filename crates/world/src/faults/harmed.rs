@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 use tokio::time::{sleep, sleep_until};
 
 use super::{Deed, Faults, Harm, Lost, Side};

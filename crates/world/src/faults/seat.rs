@@ -5,9 +5,9 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use crate::json::{Value, json};
 use axum::body::Body;
 use http::{Request, Response};
-use serde_json::{Value, json};
 use tokio::time::sleep;
 use tower_service::Service;
 
@@ -156,7 +156,7 @@ fn cut(list: &mut Value, most: usize) {
     if let Some(metadata) = list.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("remainingItemCount");
         if metadata.contains_key("continue") {
-            metadata.insert("continue".to_owned(), json!(""));
+            metadata.insert("continue", json!(""));
         }
     }
 }

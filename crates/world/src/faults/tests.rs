@@ -1,9 +1,9 @@
 use std::time::Duration;
 
+use crate::json::{Value, json};
 use axum::body::{Body, to_bytes};
 use futures::StreamExt;
 use http::{Method, Request, StatusCode};
-use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 use tower_service::Service;
 

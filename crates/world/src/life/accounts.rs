@@ -1,6 +1,6 @@
 //! What every namespace has: an account for its pods, and the certificate of the API server.
 
-use serde_json::json;
+use crate::json::json;
 
 use super::{Controller, Decision, View};
 use crate::api::Act;

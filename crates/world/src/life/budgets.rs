@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::{Map, Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
 
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::Act;
@@ -151,11 +151,7 @@ impl Covered {
     }
 
     /// Which pods are on their way out, though it does not show yet; and those that should be, but are not.
-    fn disrupted(
-        &self,
-        budget: &Value,
-        now: Timestamp,
-    ) -> (Map<String, Value>, Vec<String>, Option<Timestamp>) {
+    fn disrupted(&self, budget: &Value, now: Timestamp) -> (Map, Vec<String>, Option<Timestamp>) {
         let (mut going, mut staying, mut again) = (Map::new(), Vec::new(), None);
         let said = object::at(budget, "/status/disruptedPods").and_then(Value::as_object);
         for (name, at) in said.into_iter().flatten() {
@@ -166,7 +162,7 @@ impl Covered {
                 continue;
             }
             if until <= now {
-                staying.push(name.clone());
+                staying.push(name.to_string());
             } else {
                 going.insert(name.clone(), at.clone());
                 again = again.into_iter().chain([until]).min();

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
 
 use super::jobs::RESOURCE as JOBS;
 use super::owned::{MANAGER, Steps, key_of, owner_reference, owners_of};
@@ -181,7 +181,7 @@ fn keep_books(cron: &Value, jobs: &[Arc<Value>], active: &[&Arc<Value>], plan: &
         if entries.is_empty() {
             fields.remove("active");
         } else {
-            fields.insert("active".to_owned(), json!(entries));
+            fields.insert("active", json!(entries));
         }
     }
     let done = jobs.iter().filter(|job| end_of(job) == Some("Complete"));

@@ -1,7 +1,7 @@
 //! Events are forgotten an hour after they were written last.
 
+use crate::json::Value;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 
 use super::{Controller, Decision, View};
 use crate::api::Act;

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use jiff::SignedDuration;
-use serde_json::{Value, json};
 
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::json::{Text, Value, json};
 
 use super::owned::{Steps, owner_reference};
 use super::pods::number;
@@ -36,7 +36,7 @@ fn write_ordered(value: &Value, into: &mut Vec<u8>) {
     match value {
         Value::Object(fields) => {
             into.push(b'{');
-            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            let mut fields: Vec<(&Text, &Value)> = fields.iter().collect();
             fields.sort_by_key(|(key, _)| *key);
             for (key, value) in fields {
                 into.extend(key.as_bytes());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::{Kubelets, Life, on_nodes};

@@ -31,7 +31,7 @@ impl Controller for MachineLifecycle {
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
         let is_node = change.key.resource() == "nodes";
-        let is_ready = |node: &serde_json::Value| object::condition_status(node, "Ready") == "True";
+        let is_ready = |node: &crate::json::Value| object::condition_status(node, "Ready") == "True";
         let is_worth_it = is_node && change.after.as_ref().is_some_and(|node| !is_ready(node));
         is_worth_it.then(|| change.key.clone()).into_iter().collect()
     }

@@ -33,6 +33,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
+use rustc_hash::FxHashMap;
 use tokio::time::sleep_until;
 
 use crate::api::{Act, Api};
@@ -286,7 +287,7 @@ impl Drop for Witness {
 #[derive(Debug, Default)]
 struct Alarms {
     by_time: BTreeSet<(Timestamp, usize, Key)>,
-    by_key: BTreeMap<(usize, Key), Timestamp>,
+    by_key: FxHashMap<(usize, Key), Timestamp>,
 }
 
 impl Alarms {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use super::{Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};
@@ -282,6 +282,6 @@ pub(crate) fn set_count(status: &mut Value, field: &str, count: usize) {
     if count == 0 {
         fields.remove(field);
     } else {
-        fields.insert(field.to_owned(), json!(count));
+        fields.insert(field, json!(count));
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use super::taints::disrupted;
 use super::{Controller, Decision, View};
@@ -46,8 +46,8 @@ fn collect(pod: &Arc<Value>, why: Option<&str>, now: Timestamp) -> Vec<Act> {
         None => (**pod).clone(),
     };
     if let Some(status) = failed.get_mut("status").and_then(Value::as_object_mut) {
-        status.insert("phase".to_owned(), json!("Failed"));
-        status.insert("observedGeneration".to_owned(), pod["metadata"]["generation"].clone());
+        status.insert("phase", json!("Failed"));
+        status.insert("observedGeneration", pod["metadata"]["generation"].clone());
     }
     vec![Act::UpdateStatus("pods", failed), delete(pod)]
 }

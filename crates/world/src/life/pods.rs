@@ -4,8 +4,8 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use super::owned::owner_reference;
 use crate::names::NameRule;

@@ -1,6 +1,6 @@
 //! Claims and volumes that are in use stay until they are not.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::garbage::without_finalizer;
 use super::{Controller, Decision, View};

@@ -5,8 +5,8 @@ mod census;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::Value;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use census::{Census, Register};
 
@@ -127,7 +127,7 @@ fn plan(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use crate::api::{Act, Api};
 use crate::object;
@@ -30,9 +30,9 @@ impl Report {
         message: String,
         component: &'static str,
     ) -> Self {
-        let metadata: serde_json::Map<String, Value> = ["name", "namespace", "uid", "resourceVersion"]
+        let metadata: crate::json::Map = ["name", "namespace", "uid", "resourceVersion"]
             .iter()
-            .filter_map(|field| Some(((*field).to_owned(), object["metadata"].get(field)?.clone())))
+            .filter_map(|field| Some((field, object["metadata"].get(field)?.clone())))
             .collect();
         let about =
             json!({ "apiVersion": object["apiVersion"], "kind": object["kind"], "metadata": metadata });
@@ -155,19 +155,21 @@ impl Reports {
 
 fn first(report: &Report, message: &str, now: Timestamp, number: i128) -> Value {
     let about = &report.about;
-    let namespace = Some(object::namespace(about)).filter(|namespace| !namespace.is_empty());
+    let metadata = &about["metadata"];
     let mut involved = json!({
-        "apiVersion": about["apiVersion"], "kind": about["kind"], "name": object::name(about),
-        "uid": object::uid(about), "resourceVersion": object::revision(about),
+        "apiVersion": about["apiVersion"], "kind": about["kind"], "name": metadata["name"],
+        "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
     });
-    if let Some(namespace) = namespace {
-        involved["namespace"] = json!(namespace);
+    let has_namespace = !object::namespace(about).is_empty();
+    if has_namespace {
+        involved["namespace"] = metadata["namespace"].clone();
     }
     // As clients name events: what they are about, and when, in nanoseconds.
     let name = format!("{}.{number:x}", object::name(about));
+    let namespace = if has_namespace { metadata["namespace"].clone() } else { json!(NAMESPACE_OF_NONE) };
     let time = object::time(now);
     json!({
-        "metadata": { "name": name, "namespace": namespace.unwrap_or(NAMESPACE_OF_NONE) },
+        "metadata": { "name": name, "namespace": namespace },
         "involvedObject": involved,
         "reason": report.reason, "message": message, "type": format!("{:?}", report.severity),
         "source": { "component": report.component },

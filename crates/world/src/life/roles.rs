@@ -1,6 +1,6 @@
 //! Roles that are made of others: their rules are those of all that their selectors select.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{Controller, Decision, View};
 use crate::api::Act;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::json::Value;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use crate::api::State;
 use crate::kinds::Kinds;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::*;
 use crate::object;
@@ -143,7 +143,7 @@ fn deployment(name: &str, replicas: i64) -> Value {
 
 fn set_image(image: &str) -> impl FnOnce(&mut Value) {
     let image = json!(image);
-    move |object| object["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    move |object| *object.pointer_mut("/spec/template/spec/containers/0/image").unwrap() = image
 }
 
 const DEPLOYMENTS: &str = "deployments.apps";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{
     NameRule, forbidden, invalid, invalid_value, qualified_name_problems, quoted, required, too_long,
@@ -52,10 +52,11 @@ fn updated(resource: &Resource, new: &Value, old: &Value, more: &[Check]) -> [Ve
         let why = "must be specified for an update";
         return [vec![invalid_value("metadata.resourceVersion", "0", why)], Vec::new()];
     }
+    let changed = as_changed(new, old);
     let found = |check: &Check| match check {
         Check::AsCreated => validate_create(resource, new),
         Check::AsChanged => {
-            let mut causes = as_changed(new, old);
+            let mut causes = changed.clone();
             if needs_domains(resource) {
                 causes.extend(finalizers_without_domain(new));
             }
@@ -63,7 +64,7 @@ fn updated(resource: &Resource, new: &Value, old: &Value, more: &[Check]) -> [Ve
         }
     };
     let mut causes = as_created(resource, NameRule::PathSegment, new);
-    causes.extend(as_changed(new, old));
+    causes.extend(changed.iter().cloned());
     let mut more = more.iter();
     causes.extend(more.next().map(found).unwrap_or_default());
     [causes, more.flat_map(found).collect()]

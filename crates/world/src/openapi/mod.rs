@@ -11,8 +11,8 @@ mod schemas;
 
 use std::hash::{Hash, Hasher};
 
+use crate::json::{Map, Value, json};
 use rustc_hash::FxHasher;
-use serde_json::{Map, Value, json};
 
 use crate::discovery::GIT_VERSION;
 use crate::discovery::served::{Group, Version, groups};

@@ -1,13 +1,13 @@
 //! The paths of resources: which operations there are, and on which kind.
 
-use serde_json::{Map, Value, json};
+use crate::json::{Map, Value, json};
 
 use super::schemas::{Dialect, reference};
 use crate::discovery::served::{Gvk, Served, Version};
 use crate::kinds::Scope;
 
 /// `prefix` is `/api/v1`, or `/apis/<group>/<version>`.
-pub(super) fn of_version(prefix: &str, version: &Version) -> Map<String, Value> {
+pub(super) fn of_version(prefix: &str, version: &Version) -> Map {
     version.resources.iter().flat_map(|served| of_resource(prefix, served)).collect()
 }
 
@@ -119,12 +119,12 @@ impl Action {
 fn path(parameters: &[&str], verbs: &[&str], kind: &Gvk, actions: &[Action]) -> Value {
     let mut path = Map::new();
     for action in actions.iter().filter(|action| verbs.contains(&action.verb())) {
-        path.insert(action.method().to_owned(), operation(*action, kind));
+        path.insert(action.method(), operation(*action, kind));
     }
     let in_path =
         |name: &&str| json!({ "name": name, "in": "path", "required": true, "schema": { "type": "string" } });
     if !parameters.is_empty() {
-        path.insert("parameters".to_owned(), parameters.iter().map(in_path).collect());
+        path.insert("parameters", parameters.iter().map(in_path).collect());
     }
     Value::Object(path)
 }
@@ -142,7 +142,7 @@ fn operation(action: Action, kind: &Gvk) -> Value {
     let content = |media_type: &&str| ((*media_type).to_owned(), json!({ "schema": schema }));
     let consumes = action.consumes();
     if !consumes.is_empty() {
-        let content: Map<String, Value> = consumes.iter().map(content).collect();
+        let content: Map = consumes.iter().map(content).collect();
         operation["requestBody"] = json!({ "content": content, "required": true });
     }
     operation

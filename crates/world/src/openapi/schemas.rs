@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::json::{Map, Value, json};
 use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, authentication::v1 as authentication,
     authorization::v1 as authorization, autoscaling::v1 as autoscaling_v1, autoscaling::v2 as autoscaling_v2,
@@ -13,7 +14,6 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiext
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::schemars::generate::SchemaSettings;
 use k8s_openapi::schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde_json::{Map, Value, json};
 
 use crate::discovery::served::{Gvk, Served, Version};
 
@@ -34,7 +34,7 @@ impl Dialect {
 }
 
 /// The schemas of all that a version serves, and of all that these refer to, by name.
-pub(super) fn of_version(version: &Version, crds: &[&Value], dialect: Dialect) -> Map<String, Value> {
+pub(super) fn of_version(version: &Version, crds: &[&Value], dialect: Dialect) -> Map {
     let settings = SchemaSettings::default().with(|settings| {
         settings.definitions_path = dialect.path().into();
         settings.meta_schema = None;
@@ -53,7 +53,8 @@ pub(super) fn of_version(version: &Version, crds: &[&Value], dialect: Dialect) -
             described.push(kind);
         }
     }
-    let mut schemas = generator.take_definitions(false);
+    let of_types = generator.take_definitions(false);
+    let mut schemas: Map = of_types.into_iter().map(|(name, schema)| (name, Value::from(schema))).collect();
     for (name, schema) in &mut schemas {
         translate(schema, dialect);
         translate_either(name, schema, dialect);
@@ -103,13 +104,13 @@ fn custom_schema(schema: Option<&Value>, generator: &mut SchemaGenerator, dialec
     let Some(schema) = schema.filter(|schema| schema.is_object() && dialect == Dialect::V3) else {
         return json!({ "type": "object" });
     };
-    let mut metadata = generator.subschema_for::<ObjectMeta>().to_value();
+    let mut metadata = Value::from(generator.subschema_for::<ObjectMeta>().to_value());
     metadata["description"] = json!(METADATA);
     translate(&mut metadata, dialect);
     let mut properties = schema["properties"].as_object().cloned().unwrap_or_default();
-    properties.insert("apiVersion".to_owned(), json!({ "type": "string", "description": API_VERSION }));
-    properties.insert("kind".to_owned(), json!({ "type": "string", "description": KIND }));
-    properties.insert("metadata".to_owned(), metadata);
+    properties.insert("apiVersion", json!({ "type": "string", "description": API_VERSION }));
+    properties.insert("kind", json!({ "type": "string", "description": KIND }));
+    properties.insert("metadata", metadata);
     let mut schema = schema.clone();
     schema["properties"] = Value::Object(properties);
     schema
@@ -128,7 +129,7 @@ fn translate(schema: &mut Value, dialect: Dialect) {
             let is_reference = fields.get("$ref").is_some_and(Value::is_string);
             if is_reference && fields.len() > 1 && dialect == Dialect::V3 {
                 let reference = fields.remove("$ref");
-                fields.insert("allOf".to_owned(), json!([{ "$ref": reference }]));
+                fields.insert("allOf", json!([{ "$ref": reference }]));
             }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| translate(item, dialect)),

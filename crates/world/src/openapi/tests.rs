@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use serde_json::json;
+use crate::json::json;
 
 use super::*;
 use crate::kinds::{Resource, Scope, Subresource};

@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::fields::{Element, FieldSet, path_text, to_go_json};
 use super::json::drop_nulls;
@@ -97,7 +97,7 @@ pub fn record_update(
     let live = before.unwrap_or(&empty);
     let write = Write::between(live, after, subresource, shape);
     let manager = Manager::new(manager, Operation::Update, &shape.api_version, subresource);
-    if before.is_some() && managed::only_touched(live, after, &manager, &write.changed, &write.removed, now) {
+    if before.is_some() && managed::note_own(live, after, &manager, &write.changed, &write.removed, now) {
         return;
     }
     let managed = if subresource.is_none() && Managed::is_reset(after) {

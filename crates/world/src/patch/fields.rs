@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::shape::Node;
 
@@ -29,7 +29,7 @@ impl Element {
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Key(fields) => {
-                let fields: Map<String, Value> =
+                let fields: Map =
                     fields.iter().map(|(name, value)| (name.clone(), value.0.clone())).collect();
                 format!("k:{}", to_go_json(&Value::Object(fields)))
             }
@@ -299,7 +299,7 @@ impl FieldSet {
         for (element, set) in &self.children {
             let mut below = set.to_value();
             if let (true, Value::Object(below)) = (self.has(element), &mut below) {
-                below.insert(".".to_owned(), Value::Object(Map::new()));
+                below.insert(".", Value::Object(Map::new()));
             }
             out.insert(element.encode(), below);
         }
@@ -332,7 +332,7 @@ impl FieldSet {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

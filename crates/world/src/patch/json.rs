@@ -2,7 +2,7 @@
 //! index counts from the end, `replace` and `copy` forgive a missing key of an object, `test` takes a
 //! missing key for null, and a merge patch drops nulls inside new lists.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::{does_not_apply, go_kind};
 use crate::failure::{Failure, Reason};
@@ -18,7 +18,7 @@ pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, Failure> {
     Ok(object)
 }
 
-fn operations(patch: &Value) -> Result<Vec<&Map<String, Value>>, Failure> {
+fn operations(patch: &Value) -> Result<Vec<&Map>, Failure> {
     let undecodable = |what: String| Failure::bad_request(format!("error decoding patch: json: {what}"));
     let operations = match patch {
         Value::Array(operations) => operations,
@@ -60,7 +60,7 @@ fn operations(patch: &Value) -> Result<Vec<&Map<String, Value>>, Failure> {
 }
 
 /// None where it does not fit the object: the API server does not tell why.
-fn perform(object: &mut Value, operation: &Map<String, Value>) -> Option<()> {
+fn perform(object: &mut Value, operation: &Map) -> Option<()> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = || operation.get("value").cloned().unwrap_or_default();
     let path = text("path")?;
@@ -208,7 +208,7 @@ pub fn merge_patch(object: &Value, patch: &Value) -> Result<Value, Failure> {
     }
 }
 
-fn merge(object: &mut Map<String, Value>, patch: &Map<String, Value>) {
+fn merge(object: &mut Map, patch: &Map) {
     for (key, change) in patch {
         match (object.get_mut(key), change) {
             (_, Value::Null) => {
@@ -242,7 +242,7 @@ pub(super) fn drop_nulls(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 
@@ -307,7 +307,7 @@ mod tests {
         ] {
             assert_eq!(said(json_patch(&object, &patch)), expected, "{patch}");
         }
-        let many = Value::Array(vec![json!({ "op": "test", "path": "/n", "value": null }); 10_001]);
+        let many = Value::from(vec![json!({ "op": "test", "path": "/n", "value": null }); 10_001]);
         let failure = json_patch(&object, &many).expect_err("too many");
         assert_eq!(
             (failure.code(), &*failure.message),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::json::{Map, Value, json};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
 use super::apply::written;
 use super::fields::FieldSet;
@@ -112,7 +112,7 @@ impl Managed {
 
     /// A list that asks for all entries to be dropped: an empty one, or one with an empty entry.
     pub(super) fn is_reset(object: &Value) -> bool {
-        match object["metadata"]["managedFields"].as_array().map(Vec::as_slice) {
+        match object["metadata"]["managedFields"].as_array().map(std::vec::Vec::as_slice) {
             Some([]) => true,
             Some([Value::Object(entry)]) => {
                 entry.values().all(|value| value.is_null() || *value == json!(""))
@@ -172,8 +172,10 @@ impl Managed {
         entries.sort_by_key(|(manager, owned)| {
             (manager.operation, seconds(owned), &manager.name, &owned.api_version, &manager.subresource)
         });
-        let entries = entries.into_iter().map(|(manager, owned)| entry(manager, owned));
-        metadata.insert("managedFields".to_owned(), entries.collect());
+        let entries = entries.into_iter().map(|(manager, owned)| {
+            entry(manager, &owned.api_version, owned.time.as_deref(), owned.fields.to_value())
+        });
+        metadata.insert("managedFields", entries.collect());
     }
 }
 
@@ -185,9 +187,9 @@ fn seconds_of(time: Option<&str>) -> i64 {
     time.and_then(|time| time.parse::<Timestamp>().ok()).map_or(0, Timestamp::as_second)
 }
 
-/// Most writes change what their writer owns already and nobody else does: then all there is to do is to note the
-/// time. Whether that was so, and has been done.
-pub(super) fn only_touched(
+/// Most writes change what nobody but their writer owns: then all other entries stay as they are written. Whether that
+/// was so, and has been noted.
+pub(super) fn note_own(
     before: &Value,
     after: &mut Value,
     manager: &Manager,
@@ -195,9 +197,7 @@ pub(super) fn only_touched(
     removed: &FieldSet,
     now: Timestamp,
 ) -> bool {
-    let Some(entries) = after.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) else {
-        return false;
-    };
+    let Some(entries) = after["metadata"]["managedFields"].as_array() else { return false };
     if entries.is_empty() || before["metadata"]["managedFields"].as_array() != Some(entries) {
         return false;
     }
@@ -211,18 +211,29 @@ pub(super) fn only_touched(
     let (changed, removed) = (changed.to_value(), removed.to_value());
     let is_untouched = |entry: &Value| {
         let fields = &entry["fieldsV1"];
-        !share(fields, &removed)
-            && if is_writers(entry) { covers(fields, &changed) } else { !share(fields, &changed) }
+        !share(fields, &removed) && (is_writers(entry) || !share(fields, &changed))
     };
-    let writes_nothing = changed.as_object().is_none_or(Map::is_empty);
-    if !entries.iter().all(is_untouched) || !(writes_nothing || entries.iter().any(is_writers)) {
+    if !entries.iter().all(is_untouched) {
         return false;
     }
-    if writes_nothing {
+    if changed.as_object().is_none_or(Map::is_empty) {
         return true;
     }
-    for entry in entries.iter_mut().filter(|entry| is_writers(entry)) {
-        entry["time"] = json!(written(now));
+    let own = entries.iter().position(is_writers);
+    if own.is_none() && entries.len() >= UPDATERS_MAX {
+        return false;
+    }
+    let Some(entries) = after.pointer_mut("/metadata/managedFields").and_then(Value::as_array_mut) else {
+        return false;
+    };
+    match own.and_then(|at| entries.get_mut(at)) {
+        Some(own) => {
+            own["time"] = json!(written(now));
+            if !covers(&own["fieldsV1"], &changed) {
+                own["fieldsV1"] = union(&own["fieldsV1"], &changed);
+            }
+        }
+        None => entries.push(entry(manager, &manager.version, Some(&written(now)), changed)),
     }
     entries.sort_by_cached_key(|entry| {
         let said = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
@@ -249,28 +260,48 @@ fn covers(one: &Value, other: &Value) -> bool {
     })
 }
 
+/// The members of two sets, as they are written.
+fn union(one: &Value, other: &Value) -> Value {
+    let mut all = one.as_object().cloned().unwrap_or_default();
+    for (field, below) in other.as_object().into_iter().flatten() {
+        let both = match all.get(field) {
+            None => below.clone(),
+            Some(own) => {
+                let mut both = union(own, below);
+                let has_fields = both.as_object().is_some_and(|both| !both.is_empty());
+                if has_fields && (is_member(own) || is_member(below)) {
+                    both["."] = json!({});
+                }
+                both
+            }
+        };
+        all.insert(field, both);
+    }
+    Value::Object(all)
+}
+
 fn is_member(field: &Value) -> bool {
     field.as_object().is_some_and(|below| below.is_empty() || below.contains_key("."))
 }
 
-fn entry(manager: &Manager, owned: &Owned) -> Value {
+fn entry(manager: &Manager, api_version: &str, time: Option<&str>, fields: Value) -> Value {
     let mut entry = Map::new();
     let operation = match manager.operation {
         Operation::Apply => "Apply",
         Operation::Update => "Update",
     };
     if !manager.name.is_empty() {
-        entry.insert("manager".to_owned(), json!(manager.name));
+        entry.insert("manager", json!(manager.name));
     }
-    entry.insert("operation".to_owned(), json!(operation));
-    entry.insert("apiVersion".to_owned(), json!(owned.api_version));
-    if let Some(time) = &owned.time {
-        entry.insert("time".to_owned(), json!(time));
+    entry.insert("operation", json!(operation));
+    entry.insert("apiVersion", json!(api_version));
+    if let Some(time) = time {
+        entry.insert("time", json!(time));
     }
-    entry.insert("fieldsType".to_owned(), json!("FieldsV1"));
-    entry.insert("fieldsV1".to_owned(), owned.fields.to_value());
+    entry.insert("fieldsType", json!("FieldsV1"));
+    entry.insert("fieldsV1", fields);
     if !manager.subresource.is_empty() {
-        entry.insert("subresource".to_owned(), json!(manager.subresource));
+        entry.insert("subresource", json!(manager.subresource));
     }
     Value::Object(entry)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Text, Value};
 
 use super::fields::{Element, FieldSet, path_text, same};
 use super::shape::{Node, Wanted};
@@ -84,8 +84,8 @@ impl Comparison {
 
     fn compare_maps(
         &mut self,
-        before: Option<&Map<String, Value>>,
-        after: Option<&Map<String, Value>>,
+        before: Option<&Map>,
+        after: Option<&Map>,
         node: Node<'_>,
         path: &mut Vec<Element>,
     ) {
@@ -178,12 +178,12 @@ fn list_of(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-type Pair<'a> = (&'a String, Option<&'a Value>, Option<&'a Value>);
+type Pair<'a> = (&'a Text, Option<&'a Value>, Option<&'a Value>);
 
 /// The keys of both, each with its values.
-fn zipped<'a>(a: Option<&'a Map<String, Value>>, b: Option<&'a Map<String, Value>>) -> Vec<Pair<'a>> {
+fn zipped<'a>(a: Option<&'a Map>, b: Option<&'a Map>) -> Vec<Pair<'a>> {
     let of_a = a.into_iter().flatten().map(|(key, value)| (key, Some(value), b.and_then(|b| b.get(key))));
-    let only_b = b.into_iter().flatten().filter(|(key, _)| a.is_none_or(|a| !a.contains_key(*key)));
+    let only_b = b.into_iter().flatten().filter(|(key, _)| a.is_none_or(|a| !a.contains_key(key)));
     of_a.chain(only_b.map(|(key, value)| (key, None, Some(value)))).collect()
 }
 
@@ -244,14 +244,14 @@ fn merge(live: Option<&Value>, applied: Option<&Value>, node: Node<'_>) -> Optio
         (Some(live), Some(applied)) if kind_differs(live, applied) => Some(applied.clone()),
         (Some(Value::Array(_)), _) | (_, Some(Value::Array(_))) => {
             let items = merge_lists(list_of(live), list_of(applied), node);
-            (!items.is_empty()).then_some(Value::Array(items))
+            (!items.is_empty()).then_some(Value::from(items))
         }
         _ => {
             let pairs = zipped(live.and_then(Value::as_object), applied.and_then(Value::as_object));
             let map = pairs.into_iter().filter_map(|(key, live, applied)| {
                 Some((key.clone(), merge(live, applied, node.child(key).node)?))
             });
-            let map: Map<String, Value> = map.collect();
+            let map: Map = map.collect();
             (!map.is_empty()).then_some(Value::Object(map))
         }
     }
@@ -334,7 +334,7 @@ pub(super) fn without(value: &Value, set: &FieldSet, node: Node<'_>) -> Value {
                 Err(_) => Some(item.clone()),
             });
             let kept: Vec<Value> = kept.collect();
-            if kept.is_empty() { Value::Null } else { Value::Array(kept) }
+            if kept.is_empty() { Value::Null } else { Value::from(kept) }
         }
         Value::Object(map) => {
             if node.is_atomic_map() {
@@ -351,7 +351,7 @@ pub(super) fn without(value: &Value, set: &FieldSet, node: Node<'_>) -> Value {
                 };
                 Some((key.clone(), value))
             });
-            let kept: Map<String, Value> = kept.collect();
+            let kept: Map = kept.collect();
             if kept.is_empty() { Value::Null } else { Value::Object(kept) }
         }
         scalar => scalar.clone(),

@@ -19,7 +19,7 @@ pub use scale::{Rescaled, record_scale};
 pub use shape::Shape;
 pub use strategic::strategic_merge_patch;
 
-use serde_json::Value;
+use crate::json::{Text, Value};
 
 use crate::failure::{Failure, Reason};
 
@@ -49,16 +49,18 @@ fn go_kind(value: &Value) -> &'static str {
 pub(crate) fn go_text(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Array(items) => {
             let items: Vec<String> = items.iter().map(go_text).collect();
             format!("[{}]", items.join(" "))
         }
         Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
+            let mut keys: Vec<&Text> = map.keys().collect();
             keys.sort();
-            let fields: Vec<String> =
-                keys.iter().map(|key| format!("{key}:{}", go_text(&map[*key]))).collect();
+            let fields: Vec<String> = keys
+                .iter()
+                .map(|key| format!("{key}:{}", go_text(map.get(key).unwrap_or(&Value::Null))))
+                .collect();
             format!("map[{}]", fields.join(" "))
         }
         Value::Bool(_) | Value::Number(_) => value.to_string(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::fields::{Element, FieldSet};
 use super::managed::{Managed, Manager, Operation, Owned};
@@ -61,7 +61,7 @@ fn as_of_scale(manager: &Manager) -> Manager {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     #[test]
     fn who_owns_the_number_after_a_scale() {

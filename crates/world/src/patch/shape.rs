@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use serde_json::{Map, Value, json};
+use crate::json::{Map, Value, json};
 
 use super::fields::{Element, FieldSet, Scalar};
 use super::types;
@@ -310,7 +310,7 @@ impl<'a> Node<'a> {
 }
 
 fn by_keys(item: &Value, keys: Vec<(&str, Option<Value>)>) -> Result<Element, String> {
-    let item: &Map<String, Value> = match item {
+    let item: &Map = match item {
         Value::Object(item) => item,
         Value::Null => return Err("associative list with keys may not have a null element".to_owned()),
         _ => return Err("associative list with keys may not have non-map elements".to_owned()),

@@ -1,13 +1,13 @@
 //! Strategic merge patches: merge patches that know by which key a list's items are found, with directives.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Text, Value};
 
 use super::json::drop_nulls;
 use super::shape::{Child, Merge, Node, Shape};
 use super::{does_not_apply, go_kind, go_text, unforeseen};
 use crate::failure::Failure;
 
-type Object = Map<String, Value>;
+type Object = Map;
 
 const DIRECTIVE: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -52,7 +52,7 @@ fn merge_objects(mut object: Object, mut patch: Object, node: Node<'_>) -> Resul
                 let list = rest.strip_prefix('/');
                 let list =
                     list.ok_or_else(|| Failure::bad_request("invalid patch format of primitive list"))?;
-                (list.to_owned(), true)
+                (list.into(), true)
             }
         };
         if change.is_null() {
@@ -65,9 +65,12 @@ fn merge_objects(mut object: Object, mut patch: Object, node: Node<'_>) -> Resul
                 Some(Value::Object(merge_objects(old, new, child.node)?))
             }
             (Some(Value::Object(_)), new @ Value::Object(_)) => Some(new),
-            (Some(Value::Array(old)), Value::Array(new)) => {
-                Some(Value::Array(merge_list_field(old, new, &child, deletes)?))
-            }
+            (Some(Value::Array(old)), Value::Array(new)) => Some(Value::from(merge_list_field(
+                old.into_iter().collect(),
+                new.into_iter().collect(),
+                &child,
+                deletes,
+            )?)),
             (old, _) if deletes => old,
             (_, new) => without_directives(new),
         };
@@ -99,7 +102,7 @@ fn retain_keys(object: &mut Object, patch: &mut Object) -> Result<(), Failure> {
 
 /// Merges the lists whose order the patch gives, and takes them out of it.
 fn merge_ordered_lists(object: &mut Object, patch: &mut Object, node: Node<'_>) -> Result<(), Failure> {
-    let orders: Vec<String> = patch.keys().filter(|key| key.starts_with(ORDER_OF)).cloned().collect();
+    let orders: Vec<Text> = patch.keys().filter(|key| key.starts_with(ORDER_OF)).cloned().collect();
     for directive in orders {
         let order = into_list(patch.remove(&directive).unwrap_or_default())?;
         let key = directive.strip_prefix(ORDER_OF).and_then(|rest| rest.strip_prefix('/'));
@@ -113,21 +116,21 @@ fn merge_ordered_lists(object: &mut Object, patch: &mut Object, node: Node<'_>) 
         let merged = match (old, new) {
             (None, None) => continue,
             (Some(old), None) => old,
-            (None, Some(new)) => match without_directives(Value::Array(new)) {
-                Some(Value::Array(new)) => new,
+            (None, Some(new)) => match without_directives(Value::from(new)) {
+                Some(Value::Array(new)) => new.into_iter().collect(),
                 _ => continue,
             },
             (Some(old), Some(new)) => merge_list_field(old, new, &child, false)?,
         };
         patch.remove(key);
-        object.insert(key.to_owned(), Value::Array(in_order(merged, &order, &live, by)?));
+        object.insert(key, Value::from(in_order(merged, &order, &live, by)?));
     }
     Ok(())
 }
 
 fn into_list(value: Value) -> Result<Vec<Value>, Failure> {
     let kind = match value {
-        Value::Array(items) => return Ok(items),
+        Value::Array(items) => return Ok(items.into_iter().collect()),
         Value::Null => "%!s(<nil>)",
         Value::Bool(_) => "bool",
         Value::Number(number) if number.is_f64() => "float64",
@@ -162,8 +165,8 @@ fn check_order(new: &[Value], order: &[Value], by: Option<&str>) -> Result<(), F
         if !found {
             return Err(unforeseen(format!(
                 "The order in patch list:\n{}\n doesn't match {ORDER_OF} list:\n{}\n",
-                go_text(&Value::Array(new.to_vec())),
-                go_text(&Value::Array(order.to_vec()))
+                go_text(&Value::from(new.to_vec())),
+                go_text(&Value::from(order.to_vec()))
             )));
         }
     }
@@ -210,7 +213,7 @@ fn merge_lists(
         return Err(does_not_apply());
     }
     if old.iter().chain(&new).any(|item| go_kind(item) != go_kind(first)) {
-        let lists = Value::Array(vec![Value::Array(old), Value::Array(new)]);
+        let lists = Value::from(vec![Value::from(old), Value::from(new)]);
         return Err(unforeseen(format!("list element types are not identical: {}", go_text(&lists))));
     }
     if !first.is_object() {
@@ -340,7 +343,7 @@ fn drop_directives(value: &mut Value) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::kinds::Kinds;
@@ -355,7 +358,7 @@ mod tests {
                     inner.clone(),
                     |value, key| {
                         let mut map = Object::new();
-                        map.insert((*key).to_owned(), value);
+                        map.insert(*key, value);
                         Value::Object(map)
                     },
                 )

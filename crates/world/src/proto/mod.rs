@@ -7,10 +7,10 @@ mod form;
 mod table;
 mod wire;
 
+use crate::json::{Map, Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
 
 use crate::body::quantity;
 use table::Field;
@@ -76,7 +76,7 @@ impl<'a> Envelope<'a> {
     }
 
     /// The message as an object, as a JSON client would send it.
-    pub(crate) fn open(&self, message: &Message) -> Result<Map<String, Value>, String> {
+    pub(crate) fn open(&self, message: &Message) -> Result<Map, String> {
         let mut fields = Map::new();
         read_message(message, self.message, &mut fields, 0)?;
         complete(message, &mut fields);
@@ -84,12 +84,7 @@ impl<'a> Envelope<'a> {
     }
 }
 
-fn read_message(
-    message: &Message,
-    bytes: &[u8],
-    fields: &mut Map<String, Value>,
-    depth: usize,
-) -> Result<(), String> {
+fn read_message(message: &Message, bytes: &[u8], fields: &mut Map, depth: usize) -> Result<(), String> {
     if depth > DEPTH_MAX {
         return Err("exceeded max depth".to_owned());
     }
@@ -248,7 +243,7 @@ fn own_form(type_: &Type, bytes: &[u8], depth: usize) -> Result<Value, Wrong> {
         Type::SchemaOrArray if !schemas.is_empty() => {
             let schemas: Result<Vec<Value>, Wrong> =
                 schemas.into_iter().map(|bytes| schema(bytes, depth)).collect();
-            Value::Array(schemas?)
+            Value::from(schemas?)
         }
         Type::SchemaOrStringArray if !strings.is_empty() => json!(strings),
         Type::SchemaOrBool if two.is_empty() && schemas.is_empty() => json!(first != 0),

@@ -9,8 +9,8 @@ fn decode(bytes: &[u8]) -> Result<Value, String> {
         .of_kind(&envelope.api_version, &envelope.kind)
         .ok_or_else(|| format!("no {}", envelope.kind))?;
     let mut fields = envelope.open(message)?;
-    fields.insert("apiVersion".to_owned(), json!(envelope.api_version));
-    fields.insert("kind".to_owned(), json!(envelope.kind));
+    fields.insert("apiVersion", json!(envelope.api_version));
+    fields.insert("kind", json!(envelope.kind));
     Ok(Value::Object(fields))
 }
 

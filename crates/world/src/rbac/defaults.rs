@@ -1,7 +1,7 @@
 //! The roles and bindings of a fresh cluster: those without which a client cannot even ask what there is, and
 //! those that people bind to by name.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 const READ: &[&str] = &["get", "list", "watch"];
 const WRITE: &[&str] = &["create", "delete", "deletecollection", "patch", "update"];
@@ -205,7 +205,7 @@ fn view_rules() -> Vec<Value> {
 fn role(name: &str, into: &[&str], rules: &[Value]) -> Value {
     let mut role = object("ClusterRole", name);
     for gatherer in into {
-        role["metadata"]["labels"][gathering(gatherer)] = json!("true");
+        role["metadata"]["labels"][&gathering(gatherer)] = json!("true");
     }
     role["rules"] = json!(rules);
     role
@@ -214,7 +214,7 @@ fn role(name: &str, into: &[&str], rules: &[Value]) -> Value {
 fn aggregating(name: &str, into: &[&str]) -> Value {
     let mut role = role(name, into, &[]);
     role["aggregationRule"] =
-        json!({ "clusterRoleSelectors": [{ "matchLabels": { gathering(name): "true" } }] });
+        json!({ "clusterRoleSelectors": [{ "matchLabels": { (gathering(name)): "true" } }] });
     role
 }
 

@@ -6,7 +6,7 @@ mod reviews;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::json::Value;
 
 pub use defaults::default_objects;
 pub use reviews::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::{Attributes, Target, User, quoted};
 
@@ -232,5 +232,5 @@ fn list<'a>(of: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
 
 fn text_map(map: &Value) -> BTreeMap<String, String> {
     let entries = map.as_object().into_iter().flat_map(Map::iter);
-    entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    entries.filter_map(|(key, value)| Some((key.to_string(), value.as_str()?.to_owned()))).collect()
 }

@@ -1,6 +1,6 @@
 //! Reviews: questions about access, answered and never stored.
 
-use serde_json::{Map, Value, json};
+use crate::json::{Map, Value, json};
 
 use super::objects::{Rule, text, texts};
 use super::{Attributes, ResourceTarget, Rules, Target, User};

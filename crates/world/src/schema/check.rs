@@ -4,7 +4,7 @@
 
 use std::fmt::Display;
 
-use serde_json::{Map, Number, Value};
+use crate::json::{Map, Number, Text, Value};
 
 use super::format::FormatOf;
 use super::said::{
@@ -432,7 +432,7 @@ fn is_same(value: &Value, allowed: &Value) -> bool {
     }
 }
 
-fn object(schema: &Schema, fields: &Map<String, Value>, path: &str, old: Option<&Value>) -> Found {
+fn object(schema: &Schema, fields: &Map, path: &str, old: Option<&Value>) -> Found {
     let checks = &schema.checks;
     let mut found = Found::default();
     let size = i64::try_from(fields.len()).unwrap_or(i64::MAX);
@@ -448,16 +448,21 @@ fn object(schema: &Schema, fields: &Map<String, Value>, path: &str, old: Option<
         let is_converted = path.is_empty() && ["kind", "apiVersion"].contains(&name);
         old.filter(|_| !is_converted).and_then(|old| old.get(name))
     };
-    let mut names: Vec<&String> = fields.keys().collect();
+    let mut names: Vec<&Text> = fields.keys().collect();
     names.sort();
-    for name in names.into_iter().filter(|name| !schema.properties.contains_key(*name)) {
+    for name in names.into_iter().filter(|name| !schema.properties.contains_key(name.as_str())) {
         match &schema.additional {
             Additional::Nothing => {
                 let detail = format!("{path}.{name} in body is a forbidden property");
                 found.add(Wrong::at(|field| said::invalid_text(field, name, &detail), path));
             }
             Additional::Each(each) => {
-                found.merge(inner(each, &fields[name], &format!("{path}.{name}"), old_of(name)));
+                found.merge(inner(
+                    each,
+                    fields.get(name).unwrap_or(&Value::Null),
+                    &format!("{path}.{name}"),
+                    old_of(name),
+                ));
             }
             Additional::Unsaid | Additional::Anything => {}
         }
@@ -467,7 +472,7 @@ fn object(schema: &Schema, fields: &Map<String, Value>, path: &str, old: Option<
             found.merge(inner(property, value, &child(path, name), old_of(name)));
         }
     }
-    for name in checks.required.iter().filter(|name| !fields.contains_key(*name)) {
+    for name in checks.required.iter().filter(|name| !fields.contains_key(name.as_str())) {
         found.add(Wrong::at(|field| required(field, ""), &format!("{path}.{name}")));
     }
     found

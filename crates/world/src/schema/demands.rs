@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::json::json;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps as Props, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
-use serde_json::json;
 
 use super::format::Pattern;
 use super::rules::{Rule, Unfit};

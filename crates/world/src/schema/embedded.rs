@@ -1,6 +1,6 @@
 //! Objects within objects: they say what they are.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::Schema;
 use super::said::{child, entry, invalid, invalid_text, required, shown};
@@ -20,7 +20,7 @@ fn visit(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
                 object(fields, path, causes);
             }
             for (name, value) in fields {
-                if let Some(property) = schema.properties.get(name) {
+                if let Some(property) = schema.properties.get(name.as_str()) {
                     visit(property, value, &child(path, name), causes);
                 } else if let Some(each) = schema.additional.each() {
                     visit(each, value, &entry(path, name), causes);
@@ -38,8 +38,8 @@ fn visit(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     }
 }
 
-fn object(fields: &Map<String, Value>, path: &str, causes: &mut Vec<Cause>) {
-    let missing = ["apiVersion", "kind"].into_iter().filter(|name| !fields.contains_key(*name));
+fn object(fields: &Map, path: &str, causes: &mut Vec<Cause>) {
+    let missing = ["apiVersion", "kind"].into_iter().filter(|name| !fields.contains_key(name));
     causes.extend(missing.map(|name| required(&child(path, name), "")));
     for name in ["apiVersion", "kind"] {
         let field = child(path, name);

@@ -1,6 +1,6 @@
 //! Defaults, and the dropping of what a schema does not know.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::said::entry;
 use super::{Additional, Schema};
@@ -41,7 +41,7 @@ pub(super) fn defaults(schema: &Schema, value: &mut Value) {
                 }
             }
             for (name, value) in fields {
-                if let Some(property) = schema.properties.get(name) {
+                if let Some(property) = schema.properties.get(name.as_str()) {
                     defaults(property, value);
                 } else if let Some(each) = schema.additional.each() {
                     default_entry(each, value);
@@ -101,7 +101,7 @@ impl Pruner {
                         return true;
                     }
                     let Some(schema) = schema else { return self.drop(name) };
-                    match (schema.properties.get(name), &schema.additional) {
+                    match (schema.properties.get(name.as_str()), &schema.additional) {
                         (Some(property), _) => {
                             self.within(name, |pruner| {
                                 pruner.value(Some(property), value, property.is_embedded, false);
@@ -140,7 +140,7 @@ impl Pruner {
     }
 
     /// The fields that Kubernetes knows for every object.
-    fn meta(&mut self, meta: &mut Map<String, Value>) {
+    fn meta(&mut self, meta: &mut Map) {
         self.keep(meta, &OF_META);
         for (name, known) in [("ownerReferences", &OF_OWNERS[..]), ("managedFields", &OF_MANAGERS[..])] {
             let Some(Value::Array(items)) = meta.get_mut(name) else { continue };
@@ -152,7 +152,7 @@ impl Pruner {
         }
     }
 
-    fn keep(&mut self, fields: &mut Map<String, Value>, known: &[&str]) {
+    fn keep(&mut self, fields: &mut Map, known: &[&str]) {
         fields.retain(|name, _| known.contains(&name.as_str()) || self.drop(name));
     }
 

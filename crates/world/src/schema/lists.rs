@@ -1,6 +1,6 @@
 //! Lists that are sets or maps: nothing is in them twice.
 
-use serde_json::{Map, Value};
+use crate::json::{Map, Value};
 
 use super::said::{child, duplicate, entry, invalid, json, shown};
 use super::{ListType, Schema};
@@ -21,7 +21,7 @@ fn visit(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
                 }
             }
             for (name, value) in fields {
-                if let Some(property) = schema.properties.get(name) {
+                if let Some(property) = schema.properties.get(name.as_str()) {
                     visit(property, value, &child(path, name), causes);
                 }
             }
@@ -54,7 +54,7 @@ fn map(keys: &[String], items: &[Value], path: &str, causes: &mut Vec<Cause>) {
     }
     let of = |item: &Value| -> Value {
         let pairs = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
-        Value::Object(pairs.collect::<Map<_, _>>())
+        Value::Object(pairs.collect::<Map>())
     };
     let keys: Vec<Value> = items.iter().map(of).collect();
     for index in repeated(&keys) {

@@ -19,7 +19,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::failure::{Cause, CauseReason};
 use format::{Format, Pattern};

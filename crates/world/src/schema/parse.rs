@@ -1,10 +1,10 @@
 //! From OpenAPI's words to a [`Schema`].
 
+use crate::json::Value;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::format::{Format, Pattern};
 use super::rules::Rule;
@@ -61,7 +61,11 @@ fn built(props: &JSONSchemaProps) -> Schema {
         is_embedded: props.x_kubernetes_embedded_resource == Some(true),
         is_int_or_string,
         is_nullable: props.nullable == Some(true),
-        default: props.default.as_ref().map(|default| default.0.clone()).filter(|default| !default.is_null()),
+        default: props
+            .default
+            .as_ref()
+            .map(|default| Value::from(default.0.clone()))
+            .filter(|default| !default.is_null()),
         checks: checks(props),
         rules: Vec::new(),
     };
@@ -90,7 +94,7 @@ fn checks(props: &JSONSchemaProps) -> Checks {
         max_properties: props.max_properties,
         min_properties: props.min_properties,
         required: props.required.clone().unwrap_or_default(),
-        one_of_values: props.enum_.iter().flatten().map(|value| value.0.clone()).collect(),
+        one_of_values: props.enum_.iter().flatten().map(|value| Value::from(value.0.clone())).collect(),
         all_of: all(&props.all_of),
         any_of: all(&props.any_of),
         one_of: all(&props.one_of),

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::json::{Text, Value};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::objects::{Key, Map, OptionalValue};
 use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
-use serde_json::Value;
 
 use super::said::{
     child, duplicate, entry, forbidden, go_type, invalid, invalid_text, invalid_unshown, required, shown,
@@ -181,14 +181,14 @@ impl Walk<'_> {
         self.rules(schema, value, old.filter(|old| !old.is_null()), path, was);
         match value {
             Value::Object(fields) => {
-                let old_of = |name: &String| old.and_then(|old| old.get(name));
+                let old_of = |name: &Text| old.and_then(|old| old.get(name));
                 if let Some(each) = schema.additional.each() {
                     for (name, value) in fields {
                         self.value(each, value, old_of(name), &entry(path, name), was.field(name));
                     }
                 }
                 for (name, value) in fields {
-                    if let Some(property) = schema.properties.get(name) {
+                    if let Some(property) = schema.properties.get(name.as_str()) {
                         self.value(property, value, old_of(name), &child(path, name), was.field(name));
                     }
                 }
@@ -327,7 +327,7 @@ fn to_cel(schema: &Schema, value: &Value, functions: &Context<'_>) -> Cel {
             let unsaid = <Schema as Default>::default();
             let is_map = schema.properties.is_empty() && schema.additional.is_said();
             let fields = fields.iter().map(|(name, value)| {
-                let key = if is_map { name.clone() } else { escaped(name) };
+                let key = if is_map { name.to_string() } else { escaped(name) };
                 let of = schema.field(name).unwrap_or(&unsaid);
                 (Key::String(Arc::new(key)), to_cel(of, value, functions))
             });

@@ -1,6 +1,6 @@
 //! Causes in the words of the API server, which prints values as Go does.
 
-use serde_json::{Number, Value};
+use crate::json::{Number, Value};
 
 use crate::failure::{Cause, CauseReason};
 
@@ -203,7 +203,7 @@ pub(crate) fn json_text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! The rows of `told.json` were compared with a real API server, message by message.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::*;
 

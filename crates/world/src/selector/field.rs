@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::failure::Failure;
 use crate::kinds::Resource;
@@ -295,7 +295,7 @@ fn unescaped(value: &str) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
     use crate::kinds::{Kinds, Scope};

@@ -1,10 +1,10 @@
 use std::net::Ipv4Addr;
 
+use crate::json::Value;
 use http::{Method, Request};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::Value;
 
 use super::*;
 use crate::World;

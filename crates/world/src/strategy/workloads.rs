@@ -1,6 +1,6 @@
 //! What the server itself writes into workloads.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::kinds::{Resource, Subresource};
 use crate::object;
@@ -42,11 +42,11 @@ fn select_own_pods(job: &mut Value) {
         let labels = object::within(object::within(object::within(spec, "template"), "metadata"), "labels");
         for (key, value) in [("controller-uid", &uid), ("job-name", &name)] {
             labels[key] = json!(value);
-            labels[format!("batch.kubernetes.io/{key}")] = json!(value);
+            labels[&format!("batch.kubernetes.io/{key}")] = json!(value);
         }
     }
     let labels = job["spec"]["template"]["metadata"]["labels"].clone();
-    let has_none = job["metadata"]["labels"].as_object().is_none_or(serde_json::Map::is_empty);
+    let has_none = job["metadata"]["labels"].as_object().is_none_or(crate::json::Map::is_empty);
     if has_none && labels.is_object() {
         object::set(job, "labels", labels);
     }

@@ -1,7 +1,7 @@
 //! The cells of built-in kinds, and what they are made of.
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::{age, objects, pods, workloads};
 use crate::kinds::Resource;
@@ -142,7 +142,7 @@ pub(super) fn selector(selector: &Value) -> String {
 pub(super) fn int_or_text(value: &Value, otherwise: &str) -> String {
     match value {
         Value::Number(number) => number.to_string(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         _ => otherwise.to_owned(),
     }
 }

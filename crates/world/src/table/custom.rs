@@ -1,6 +1,6 @@
 //! Tables of custom resources, from the columns that their definitions have.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::age;
 use super::cells::View;
@@ -101,7 +101,7 @@ fn cut_off(number: f64) -> i64 {
 fn printed(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => text.to_string(),
         Value::Bool(_) | Value::Number(_) => value.to_string(),
         // Go writes JSON that can stand in HTML.
         Value::Array(_) | Value::Object(_) => {

@@ -12,8 +12,8 @@ mod workloads;
 pub use custom::PrinterColumn;
 pub use path::{DoesNotFit, JsonPath};
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use crate::failure::Failure;
 use crate::kinds::Resource;
@@ -54,8 +54,8 @@ impl IncludeObject {
             Self::Object => {
                 let mut object = object.clone();
                 if let Some(fields) = object.as_object_mut() {
-                    fields.insert("kind".to_owned(), json!(resource.kind));
-                    fields.insert("apiVersion".to_owned(), json!(resource.api_version()));
+                    fields.insert("kind", json!(resource.kind));
+                    fields.insert("apiVersion", json!(resource.api_version()));
                 }
                 object
             }

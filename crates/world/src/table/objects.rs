@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::cells::{View, list, non_empty, pairs, quantity, text};
 
@@ -115,7 +115,7 @@ pub(super) fn endpoints(view: View<'_>) -> Vec<Value> {
 pub(super) fn endpoint_slice(view: View<'_>) -> Vec<Value> {
     let port = |port: &Value| match (&port["port"], &port["name"]) {
         (Value::Number(number), _) => number.to_string(),
-        (_, Value::String(name)) => name.clone(),
+        (_, Value::String(name)) => name.to_string(),
         _ => "*".to_owned(),
     };
     let ports: Vec<String> = view.list("/ports").iter().map(port).collect();

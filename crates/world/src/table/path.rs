@@ -1,7 +1,7 @@
 //! Paths into objects, as printer columns have them: `.a.b`, `.a['b']`, `.a[0]`, `.a[*]`,
 //! `.a[?(@.type=="Ready")].status`.
 
-use serde_json::Value;
+use crate::json::Value;
 
 /// A path that can be read.
 #[derive(Clone, Debug, PartialEq)]
@@ -250,7 +250,7 @@ fn until_unquoted<'a>(text: &'a str, end: &str) -> Option<(&'a str, &'a str)> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use crate::json::json;
 
     use super::*;
 

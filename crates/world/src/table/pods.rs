@@ -1,7 +1,7 @@
 //! The cells of pods: what state the containers are in, in a word.
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::age;
 use super::cells::{View, text};

@@ -1,6 +1,8 @@
 //! Tables of tables: objects and the cells that kubectl shows for them.
 
-use serde_json::{Value, json};
+use serde::Deserialize;
+
+use crate::json::{Value, json};
 
 use super::*;
 use crate::kinds::Kinds;
@@ -618,7 +620,7 @@ fn custom_resources_have_the_columns_of_their_definition() {
     ]);
     assert_eq!(broken["rows"][0]["cells"], json!(["a", "x"]));
     let read: PrinterColumn =
-        serde_json::from_value(json!({"name": "A", "type": "string", "jsonPath": ".a", "priority": 1}))
+        PrinterColumn::deserialize(&json!({"name": "A", "type": "string", "jsonPath": ".a", "priority": 1}))
             .unwrap();
     assert_eq!(read, PrinterColumn { priority: 1, ..column("A", "string", ".a") });
 }

@@ -1,6 +1,6 @@
 //! The cells of what runs pods, and of what bounds and scales it.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::age;
 use super::cells::{View, int_or_text, pairs, quantity, selector, text, texts};

@@ -1,6 +1,6 @@
 //! Where pods may and would rather be: affinity, tolerations and spread.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::faults::{Faults, is_empty, items, number, text};
 use super::node::EFFECTS;

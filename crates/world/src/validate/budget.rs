@@ -1,6 +1,6 @@
 //! Disruption budgets.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::faults::{Faults, items, number, text};
 

@@ -1,8 +1,8 @@
 //! Config maps and secrets.
 
+use crate::json::{Text, Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 
 use super::faults::{Faults, text};
 
@@ -88,7 +88,7 @@ fn docker_config(faults: &mut Faults, data: &Value, key: &str) {
         return;
     };
     let content = bytes(encoded);
-    if serde_json::from_slice::<serde_json::Map<String, Value>>(&content).is_err() {
+    if serde_json::from_slice::<crate::json::Map>(&content).is_err() {
         let why = match content.first() {
             None => "unexpected end of JSON input".to_owned(),
             Some(first) => {
@@ -132,7 +132,7 @@ fn check_key(faults: &mut Faults, field: &str, key: &str) {
     }
 }
 
-fn entries(map: &Value) -> impl Iterator<Item = (&String, &str)> {
+fn entries(map: &Value) -> impl Iterator<Item = (&Text, &str)> {
     map.as_object().into_iter().flatten().map(|(key, value)| (key, value.as_str().unwrap_or_default()))
 }
 

@@ -1,7 +1,7 @@
 //! Containers, and how much of what they ask for.
 
+use crate::json::{Value, json};
 use berth_core::units::Quantity;
-use serde_json::{Value, json};
 
 use super::faults::{Faults, is_empty, items, number, text};
 use crate::names::{dns_label_problems, qualified_name_problems};

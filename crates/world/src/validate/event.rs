@@ -1,6 +1,6 @@
 //! Events, old and new.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::faults::{Faults, number, text};
 use crate::names::dns_subdomain_problems;

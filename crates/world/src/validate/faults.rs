@@ -1,6 +1,6 @@
 //! Faults as they are found, and the checks that many kinds share.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::failure::{Cause, CauseReason};
 use crate::names::{self, label_value_problems, qualified_name_problems, quoted};

@@ -1,6 +1,6 @@
 //! Jobs.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::faults::{Faults, or_null, selects, text};
 use super::pod;

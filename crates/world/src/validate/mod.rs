@@ -13,7 +13,7 @@ mod roles;
 mod small;
 mod workload;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use crate::failure::Cause;
 use crate::kinds::{Resource, Subresource};

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::containers::check_amount;
 use super::faults::{Faults, items, text};

@@ -1,6 +1,6 @@
 //! Pods, and the templates of pods.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::affinity::{affinity, spread, tolerations};
 use super::containers::{containers, images, volumes};
@@ -115,7 +115,7 @@ pub(super) fn on_update(faults: &mut Faults, new: &Value, old: &Value) {
     }
     for list in ["containers", "initContainers"] {
         for (at, container) in items(&was[list]) {
-            if let Some(changed) = rest[list].get_mut(at) {
+            if let Some(changed) = rest[list].as_array_mut().and_then(|all| all.get_mut(at)) {
                 changed["image"] = container["image"].clone();
             }
         }
@@ -143,7 +143,7 @@ pub(super) fn on_update(faults: &mut Faults, new: &Value, old: &Value) {
 fn keep(spec: &mut Value, was: &Value, field: &str) {
     if let Some(fields) = spec.as_object_mut() {
         match was.get(field) {
-            Some(value) => fields.insert(field.to_owned(), value.clone()),
+            Some(value) => fields.insert(field, value.clone()),
             None => fields.remove(field),
         };
     }

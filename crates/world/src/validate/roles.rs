@@ -1,6 +1,6 @@
 //! Roles and their bindings.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::faults::{Faults, is_empty, items, text};
 use crate::names::{NameRule, dns_subdomain_problems, quoted};

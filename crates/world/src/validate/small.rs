@@ -1,6 +1,6 @@
 //! Kinds with a rule or two: priority classes, leases and namespaces.
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::faults::{Faults, items, number, text};
 use crate::kinds::Subresource;

@@ -1,6 +1,6 @@
 //! Deployments, replica sets, stateful sets and daemon sets.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::faults::{Faults, int_or_percent_value, is_empty, number, or_null, selects, text};
 use super::pod;

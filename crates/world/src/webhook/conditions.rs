@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::json::Value;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, Program, Value as Cel};
-use serde_json::Value;
 
 use super::review::Review;
 use crate::schema::rules::in_go;
@@ -51,11 +51,11 @@ fn to_cel(value: &Value) -> Cel {
         Value::Number(number) => {
             number.as_i64().map_or_else(|| Cel::Float(number.as_f64().unwrap_or(f64::NAN)), Cel::Int)
         }
-        Value::String(text) => Cel::String(Arc::new(text.clone())),
+        Value::String(text) => Cel::String(Arc::new(text.to_string())),
         Value::Array(items) => Cel::List(Arc::new(items.iter().map(to_cel).collect())),
         Value::Object(fields) => {
             let fields =
-                fields.iter().map(|(key, value)| (Key::String(Arc::new(key.clone())), to_cel(value)));
+                fields.iter().map(|(key, value)| (Key::String(Arc::new(key.to_string())), to_cel(value)));
             Cel::Map(Map { map: Arc::new(fields.collect::<HashMap<_, _>>()) })
         }
     }

@@ -4,8 +4,8 @@
 //! question and stops; whoever asked for the write gets the answer and tries again. The second time everything must
 //! come out as it did the first: the time, and the lots that are drawn.
 
+use crate::json::Value;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::review::Review;
 use super::wire::{Said, Target};

@@ -8,8 +8,8 @@ mod hearing;
 mod review;
 mod wire;
 
+use crate::json::{Value, json};
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::admission::{Matter, Operation};
 use crate::failure::Failure;
@@ -279,7 +279,7 @@ fn is_empty(selector: &LabelSelector) -> bool {
 /// An object in another version of its kind, which differs in nothing but its name.
 pub(crate) fn in_version(resource: &Resource, object: &Value) -> Value {
     let mut object = object.clone();
-    object::put(&mut object, &["apiVersion"], Value::String(resource.api_version()));
+    object::put(&mut object, &["apiVersion"], json!(resource.api_version()));
     object
 }
 

@@ -1,8 +1,8 @@
 //! An AdmissionReview, and what is made of the one that comes back.
 
+use crate::json::{Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 
 use super::{Phase, in_version};
 use crate::admission::{Matter, Operation};

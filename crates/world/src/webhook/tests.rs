@@ -1,6 +1,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::json::{Value, json};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -10,7 +11,6 @@ use axum::routing::any;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
-use serde_json::{Value, json};
 
 use super::Service;
 use crate::api::{Act, Answer, Api, Call, Warnings};

@@ -1,6 +1,6 @@
 //! Which nodes a daemon's pod may be on.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use crate::life::pods;
 use crate::object;

@@ -6,7 +6,7 @@ mod plan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use serde_json::Value;
+use crate::json::Value;
 
 use super::history::{self, Book};
 use super::owned::{MANAGER, Orphans, Pace, Steps, key_of, owners_of};

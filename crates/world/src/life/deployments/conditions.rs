@@ -1,7 +1,7 @@
 //! What a deployment says of how it is getting on.
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use super::fleet::{Fleet, Set, has_deadline};
 use crate::life::owned::set_count;
@@ -21,7 +21,7 @@ fn condition_of(kind: &str, status: &str, reason: &str, message: &str, now: &Val
 
 fn taken(status: &mut Value) -> Vec<Value> {
     match status["conditions"].take() {
-        Value::Array(list) => list,
+        Value::Array(list) => list.into_iter().collect(),
         _ => Vec::new(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::json::{Text, Value, json};
 
 use crate::life::history::hash;
 use crate::life::owned::owner_reference;
@@ -285,7 +285,7 @@ fn is_same_template(one: &Value, other: &Value) -> bool {
 }
 
 /// All fields but one.
-fn but<'a>(object: &'a Value, left_out: &'static str) -> impl Iterator<Item = (&'a String, &'a Value)> {
+fn but<'a>(object: &'a Value, left_out: &'static str) -> impl Iterator<Item = (&'a Text, &'a Value)> {
     object.as_object().into_iter().flatten().filter(move |(field, _)| *field != left_out)
 }
 

@@ -6,8 +6,8 @@ mod rollout;
 
 use std::sync::Arc;
 
+use crate::json::Value;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::owned::{MANAGER, Orphans, Steps, owners_of};
 use super::pods;

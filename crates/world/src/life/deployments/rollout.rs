@@ -174,7 +174,7 @@ fn share(fleet: &Fleet, set: &Set, missing: i64, added: i64) -> i64 {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::{Value, json};
+    use crate::json::{Value, json};
 
     use super::*;
     use crate::life::deployments::fleet::MOST;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::super::{Life, housekeeping};
 use crate::api::{Act, Api, Propagation};

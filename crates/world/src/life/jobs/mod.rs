@@ -5,8 +5,8 @@ mod plan;
 mod pod;
 mod progress;
 
+use crate::json::Value;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
 use super::pods;

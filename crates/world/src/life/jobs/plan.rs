@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::json::{List, Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::pod;
 use super::progress::Progress;
@@ -277,7 +277,7 @@ fn finish(end: &End, is_over: bool, at: &Value, plan: &mut Plan) {
 fn set_condition(status: &mut Value, kind: &str, value: &str, reason: &str, message: &str, at: &Value) {
     let mut list = match status["conditions"].take() {
         Value::Array(list) => list,
-        _ => Vec::new(),
+        _ => List::default(),
     };
     let condition = json!({
         "type": kind, "status": value, "reason": reason, "message": message,

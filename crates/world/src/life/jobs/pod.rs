@@ -1,7 +1,7 @@
 //! A job's pod.
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use crate::life::pods::{self, number, set_annotation, set_label};
 use crate::object;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::{indexes, pod};
 use crate::life::owned::set_count;

@@ -1,7 +1,7 @@
 //! The containers of a pod as they run: read from its status, written into it.
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use super::wishes::{Readiness, Wishes};
 use crate::clock::lot_of;

@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
+use crate::json::Value;
 use berth_core::resources::Resources;
 use jiff::Timestamp;
-use serde_json::Value;
 
 use self::plan::{Plan, locked};
 use self::pod::{Host, Step};
@@ -192,7 +192,9 @@ impl Controller for Kubelet {
 
     fn stir(&mut self, view: View<'_>) -> Vec<Key> {
         let stirred: Vec<Key> = locked(&self.plan).take_stirred().collect();
-        self.settled.retain(|name, _| !stirred.iter().any(|node| node.name() == &**name));
+        for node in &stirred {
+            self.settled.remove(node.name());
+        }
         let pods = stirred.iter().flat_map(|node| view.keys_on(node.name()).cloned());
         stirred.iter().cloned().chain(pods).collect()
     }

@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use crate::api::Act;
 use crate::clock::lot_of;

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::json::{self, Map, Value, json};
 use berth_cloud::machine::MachineId;
 use berth_core::names;
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Map, Value, json};
 
 use crate::api::{Act, Api};
 use crate::clock::lot_of;
@@ -31,7 +31,7 @@ fn node(machine: &Registration) -> Value {
         }
         shown
     });
-    let labels: Map<String, Value> =
+    let labels: Map =
         machine.labels.iter().map(|(name, value)| (name.to_string(), json!(&**value))).collect();
     let kind = &machine.instance_type;
     let is = |label: &str| kind.labels.get(label).map_or("", |value| &**value);
@@ -39,7 +39,7 @@ fn node(machine: &Registration) -> Value {
         "metadata": { "name": &*machine.node, "labels": labels },
         "spec": { "providerID": &*machine.provider_id, "taints": taints.collect::<Vec<_>>() },
         "status": {
-            "capacity": kind.capacity, "allocatable": kind.allocatable(),
+            "capacity": json::written(&kind.capacity), "allocatable": json::written(&kind.allocatable()),
             "nodeInfo": { "architecture": is(names::ARCH), "operatingSystem": is(names::OS) },
         },
     })

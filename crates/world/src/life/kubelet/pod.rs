@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
+use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 
 use super::containers::{Container, Happening, Role, State};
 use super::wishes::Wishes;

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::Value;
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
 use berth_core::units::Quantity;
-use serde_json::Value;
 
 use crate::object;
 use crate::store::Change;
@@ -135,8 +135,8 @@ fn takes_room(pod: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::json;
     use crate::store::Key;
-    use serde_json::json;
 
     fn pod(cpu: &str) -> Value {
         json!({

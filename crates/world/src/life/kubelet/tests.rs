@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::json::{Value, json};
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Order, Token};
 use berth_core::catalog::InstanceType;
@@ -10,7 +11,6 @@ use berth_core::plan::Alternative;
 use berth_core::pod::{Taint, TaintEffect};
 use berth_core::resources::Resources;
 use berth_core::units::Price;
-use serde_json::{Value, json};
 
 use super::super::lab::Lab;
 use crate::cloud::{Account, Registration, SimulatedCloud, Weather};
@@ -361,7 +361,7 @@ async fn machines_are_nodes_for_as_long_as_they_are() {
         (&node["metadata"]["labels"]["team"], lab.taints(&name)),
         (&json!("quay"), vec!["t:NoSchedule".to_owned()])
     );
-    assert_eq!(node["status"]["capacity"]["cpu"], json!(kind.capacity)["cpu"]);
+    assert_eq!(node["status"]["capacity"]["cpu"], crate::json::written(&kind.capacity)["cpu"]);
     assert_eq!(node["status"]["nodeInfo"]["architecture"], kind.labels["kubernetes.io/arch"].to_string());
     cloud.terminate(&id).await.unwrap();
     lab.pass(600).await;

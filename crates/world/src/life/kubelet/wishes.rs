@@ -9,9 +9,9 @@
 //!
 //! What cannot be read counts as not said.
 
+use crate::json::Value;
 use berth_api::duration::GoDuration;
 use jiff::SignedDuration;
-use serde_json::Value;
 
 use crate::object;
 
@@ -74,7 +74,7 @@ fn duration(text: &str) -> Option<SignedDuration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use crate::json::json;
 
     #[test]
     fn what_is_asked_is_read() {
@@ -99,7 +99,7 @@ mod tests {
             ),
         ];
         for (said, policy, expected) in rows {
-            let annotations: serde_json::Map<String, Value> = said
+            let annotations: crate::json::Map = said
                 .as_object()
                 .unwrap()
                 .iter()

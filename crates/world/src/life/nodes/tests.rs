@@ -1,4 +1,4 @@
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::super::lab::Lab;
 use crate::object;

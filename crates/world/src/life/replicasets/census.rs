@@ -1,10 +1,10 @@
 //! What the pods of a ReplicaSet come to. Each of its pods gives reason to count them all, so they are remembered.
 
 use std::cell::LazyCell;
-use std::collections::BTreeMap;
 
+use crate::json::{Map, Value, json};
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use rustc_hash::FxHashMap;
 
 use crate::life::View;
 use crate::life::owned::{selector, set_count};
@@ -30,7 +30,7 @@ enum Stage {
 }
 
 impl Member {
-    fn of(pod: &Value, wanted_labels: Option<&Map<String, Value>>) -> Self {
+    fn of(pod: &Value, wanted_labels: Option<&Map>) -> Self {
         let labels = &pod["metadata"]["labels"];
         let ready = object::condition(pod, "Ready").filter(|ready| ready["status"] == "True");
         Self {
@@ -49,7 +49,7 @@ impl Member {
     }
 }
 
-fn labels_of_template(set: &Value) -> Option<&Map<String, Value>> {
+fn labels_of_template(set: &Value) -> Option<&Map> {
     object::at(set, "/spec/template/metadata/labels").and_then(Value::as_object)
 }
 
@@ -116,7 +116,7 @@ impl Census {
 
 /// What pods are to the sets that they name as their owners.
 #[derive(Debug, Default)]
-pub(super) struct Register(BTreeMap<Key, Entry>);
+pub(super) struct Register(FxHashMap<Key, Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -168,12 +168,7 @@ impl Register {
 }
 
 impl Relation {
-    fn between(
-        pod: &Value,
-        set_uid: &str,
-        selector: &LabelSelector,
-        wanted_labels: Option<&Map<String, Value>>,
-    ) -> Self {
+    fn between(pod: &Value, set_uid: &str, selector: &LabelSelector, wanted_labels: Option<&Map>) -> Self {
         if object::controller(pod).is_none_or(|owner| owner.uid != set_uid) {
             return Self::Stranger;
         }

@@ -1,9 +1,9 @@
 //! The pods that kube-scheduler spreads a pod among where it does not say so itself: those of its Services and of
 //! the workload that it belongs to.
 
+use crate::json::{Map, Value, json};
 use berth_api::held;
 use berth_core::selector::Selector;
-use serde_json::{Map, Value, json};
 
 use crate::life::View;
 use crate::object;
@@ -12,7 +12,7 @@ use crate::store::Key;
 pub(super) fn company(pod: &Value, view: View<'_>) -> Option<Selector> {
     let namespace = object::namespace(pod);
     let labels = &pod["metadata"]["labels"];
-    let mut merged: Map<String, Value> = Map::new();
+    let mut merged: Map = Map::new();
     for service in view.list("services", Some(namespace)) {
         let selector = object::at(&service, "/spec/selector").and_then(Value::as_object);
         if let Some(selector) = selector.filter(|selector| !selector.is_empty())

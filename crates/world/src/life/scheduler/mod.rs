@@ -14,9 +14,9 @@ mod trial;
 
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use berth_api::held;
 use berth_core::names::Text;
-use serde_json::{Value, json};
 
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::Act;

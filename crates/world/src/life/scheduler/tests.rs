@@ -168,7 +168,7 @@ fn pod(name: &str, app: &str, cpu: &str, memory: &str, more: impl Into<Value>) -
         "containers": [{ "name": "c", "image": "i", "resources": { "requests": requests } }],
     });
     for (field, value) in more.into().as_object().cloned().unwrap_or_default() {
-        spec[field] = value;
+        spec[&field] = value;
     }
     json!({
         "apiVersion": "v1", "kind": "Pod",

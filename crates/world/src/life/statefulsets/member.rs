@@ -1,6 +1,6 @@
 //! One member of a StatefulSet: its pod and its claims.
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::range;
 use crate::life::owned::owner_reference;

@@ -5,7 +5,7 @@ mod plan;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use crate::json::{Value, json};
 
 use super::history::{self, Book, History};
 use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::json::{Value, json};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::{is_parallel, member, range};
 use crate::life::history::{self, History};

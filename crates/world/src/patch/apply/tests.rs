@@ -56,7 +56,7 @@ fn owners(object: &Value) -> Value {
         if let Some(subresource) = entry["subresource"].as_str() {
             key = format!("{subresource} {key}");
         }
-        out[key] = entry["fieldsV1"].clone();
+        out[&key] = entry["fieldsV1"].clone();
     }
     out
 }
@@ -66,7 +66,7 @@ fn content(object: &Value) -> Value {
     let map = object.as_object_mut().expect("object");
     map.remove("apiVersion");
     map.remove("kind");
-    let metadata = map["metadata"].as_object_mut().expect("metadata");
+    let metadata = map.entry("metadata").or_default().as_object_mut().expect("metadata");
     metadata.remove("name");
     metadata.remove("managedFields");
     if metadata.is_empty() {
@@ -563,7 +563,8 @@ fn entries_in_order_with_times() {
 fn many_updaters_are_merged() {
     const NAMES: [&str; 12] = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
     let shape = built_in("v1", "ConfigMap");
-    let steps: Vec<Step> = NAMES.iter().map(|name| Patch(name, json!({ "data": { *name: "1" } }))).collect();
+    let steps: Vec<Step> =
+        NAMES.iter().map(|name| Patch(name, json!({ "data": { (*name): "1" } }))).collect();
     let object = run(&shape, &steps).expect("patched");
     let owners = owners(&object);
     assert_eq!(owners.as_object().expect("owners").len(), 10);

@@ -1,0 +1,85 @@
+//! Lists that are copied when they are changed.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use super::Value;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct List(Arc<Vec<Value>>);
+
+impl List {
+    pub(super) fn is_one_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Gives back what room is left over.
+    pub(super) fn fit(&mut self) {
+        if let Some(items) = Arc::get_mut(&mut self.0) {
+            items.shrink_to_fit();
+            items.iter_mut().for_each(Value::fit);
+        }
+    }
+
+    /// Shares with other items what is the same in both, at the same place. Whether all of it is.
+    pub(super) fn reuse(&mut self, known: &Self) -> bool {
+        let mut is_all_known = self.len() == known.len();
+        for (item, known) in self.iter_mut().zip(known.iter()) {
+            is_all_known &= item.reuse(known);
+        }
+        is_all_known
+    }
+}
+
+impl Deref for List {
+    type Target = Vec<Value>;
+
+    fn deref(&self) -> &Vec<Value> {
+        &self.0
+    }
+}
+
+impl DerefMut for List {
+    fn deref_mut(&mut self) -> &mut Vec<Value> {
+        Arc::make_mut(&mut self.0)
+    }
+}
+
+impl From<Vec<Value>> for List {
+    fn from(items: Vec<Value>) -> Self {
+        Self(Arc::new(items))
+    }
+}
+
+impl FromIterator<Value> for List {
+    fn from_iter<I: IntoIterator<Item = Value>>(items: I) -> Self {
+        Self(Arc::new(items.into_iter().collect()))
+    }
+}
+
+impl IntoIterator for List {
+    type Item = Value;
+    type IntoIter = std::vec::IntoIter<Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Arc::unwrap_or_clone(self.0).into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a List {
+    type Item = &'a Value;
+    type IntoIter = std::slice::Iter<'a, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a mut List {
+    type Item = &'a mut Value;
+    type IntoIter = std::slice::IterMut<'a, Value>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Arc::make_mut(&mut self.0).iter_mut()
+    }
+}

@@ -10,13 +10,13 @@ mod tests;
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, CustomResourceDefinitionVersion,
 };
 use serde::Deserialize;
 
 use crate::failure::Cause;
+use crate::json::{Value, json};
 use crate::kinds::{Resource, Scope, Subresource};
 use crate::schema::Schema;
 use crate::schema::said::{entry, go_type, invalid, invalid_text, quoted, shown};

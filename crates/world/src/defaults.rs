@@ -1,9 +1,9 @@
 //! What the server writes into built-in objects where their authors said nothing.
 
-use crate::json::{Map, Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::json::{Map, Value, json};
 use crate::kinds::Resource;
 
 /// Completes a built-in object. Custom resources have their defaults in their schemas.

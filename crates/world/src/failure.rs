@@ -1,7 +1,6 @@
 //! Failures as Kubernetes tells them: a code, a reason, a message in its own words, and causes by field.
 
 use crate::json::{Value, json};
-
 use crate::kinds::Resource;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

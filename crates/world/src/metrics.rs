@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use berth_core::resources::{CPU, MEMORY, Resources};
 use berth_core::units::Quantity;
 use jiff::Timestamp;
 
 use crate::clock::lot_of;
+use crate::json::{Value, json};
 use crate::kinds::{Resource, Scope};
 use crate::life::{View, amounts};
 use crate::object;

@@ -7,9 +7,8 @@ pub use meta::{finalizer_warnings, validate_create, validate_status_update, vali
 
 use std::fmt::Write;
 
-use crate::json::Value;
-
 use crate::failure::{Cause, CauseReason};
+use crate::json::Value;
 use crate::kinds::Resource;
 
 /// The most that the keys and values of all annotations may take.

@@ -1,7 +1,10 @@
 //! What all objects have: metadata, read and written where it stands.
 
-use crate::json::{Map, Value, json};
+use std::sync::{Mutex, PoisonError};
+
 use jiff::Timestamp;
+
+use crate::json::{Map, Value, json};
 
 /// The value at a path such as `/spec/replicas`. JSON pointers could hold slashes too, and pay for it at each look.
 pub(crate) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
@@ -178,5 +181,11 @@ pub(crate) fn micro_time(at: Timestamp) -> Value {
 
 /// As Kubernetes writes times: to the second, in UTC.
 pub(crate) fn time(at: Timestamp) -> Value {
-    json!(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
+    // Of what happens at the same time much is written down.
+    static LAST: Mutex<(i64, Value)> = Mutex::new((i64::MIN, Value::Null));
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.0 != at.as_second() {
+        *last = (at.as_second(), json!(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()));
+    }
+    last.1.clone()
 }

@@ -6,9 +6,8 @@ pub use field::FieldSelector;
 
 use std::fmt;
 
-use crate::json::{Value, json};
-
 use crate::failure::{Cause, Failure};
+use crate::json::{Value, json};
 use crate::names::{invalid, invalid_value, label_value_problems, qualified_name_problems, quoted};
 
 /// A query over labels. All of its requirements must hold.

@@ -1,6 +1,5 @@
 //! The API as a service: for a client in the same process, and behind a socket.
 
-use crate::json::Value;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -11,6 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER, USER_AGENT, WARNING};
 use crate::api::{Answer, Api, Call, Events, Peer, Warnings};
 use crate::failure::{Failure, Reason};
 use crate::faults::{self, HarmedEvents, Lost, Served};
+use crate::json::Value;
 
 /// What the API server takes at most.
 const BODY_BYTES_MAX: usize = 3 << 20;

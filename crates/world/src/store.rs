@@ -5,14 +5,16 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use crate::json::Value;
 use tokio::sync::watch;
 
+mod sharing;
 mod trace;
 
+use crate::json::Value;
 use crate::object;
+use sharing::Sharing;
 use trace::Trace;
 
 /// Where an object is kept: its resource (`pods`, or `deployments.apps`: whatever version asks, the object is the
@@ -84,8 +86,9 @@ pub(crate) struct Store {
     owned: BTreeMap<Arc<str>, BTreeSet<Key>>,
     /// The pods that are bound to a node.
     bound: BTreeMap<Arc<str>, BTreeSet<Key>>,
-    /// The last change of a resource: its revision, and what was written.
-    last: BTreeMap<Arc<str>, (u64, Weak<Value>)>,
+    /// When a resource changed last.
+    touched: BTreeMap<Arc<str>, u64>,
+    sharing: Sharing,
     /// What the world's own controllers have not been told yet. `None` where there are none.
     untold: Option<Vec<Change>>,
     trace: Option<Trace>,
@@ -107,7 +110,8 @@ impl Store {
             latest: watch::Sender::new(1),
             owned: BTreeMap::new(),
             bound: BTreeMap::new(),
-            last: BTreeMap::new(),
+            touched: BTreeMap::new(),
+            sharing: Sharing::default(),
             untold: None,
             trace: None,
         }
@@ -138,7 +142,7 @@ impl Store {
 
     /// The revision under which a resource changed last; 0 for never.
     pub(crate) fn touched(&self, resource: &str) -> u64 {
-        self.last.get(resource).map_or(0, |(revision, _)| *revision)
+        self.touched.get(resource).copied().unwrap_or(0)
     }
 
     /// What has happened since this was asked last: the first time, all that is there.
@@ -227,23 +231,11 @@ impl Store {
     pub(crate) fn put(&mut self, key: Key, mut object: Value) -> Arc<Value> {
         self.revision += 1;
         object::set_revision(&mut object, self.revision);
-        self.share_with_last(&key, &mut object);
-        object.fit();
-        let after = Arc::new(object);
+        let before = self.objects.get(&key).map(|before| &**before);
+        let after = self.sharing.keep(key.resource(), object, before);
         let before = self.objects.insert(key.clone(), after.clone());
         self.log(Change { revision: self.revision, key, before, after: Some(after.clone()) });
         after
-    }
-
-    /// Objects of a resource are much like each other, such as pods of one template: what is the same is kept once.
-    /// Of what was there before, most is shared with what it was.
-    fn share_with_last(&self, key: &Key, object: &mut Value) {
-        let Some(last) = self.last.get(key.resource()).and_then(|(_, last)| last.upgrade()) else { return };
-        if !self.objects.contains_key(key) {
-            object.reuse(&last);
-        } else if let Some(managers) = object.pointer_mut("/metadata/managedFields") {
-            managers.reuse(&last["metadata"]["managedFields"]);
-        }
     }
 
     /// Removes an object; what it was, under the revision of its end.
@@ -265,10 +257,9 @@ impl Store {
 
     fn log(&mut self, change: Change) {
         self.index(&change);
-        let last = (change.revision, change.after.as_ref().map(Arc::downgrade).unwrap_or_default());
-        match self.last.get_mut(change.key.resource()) {
-            Some(known) => *known = last,
-            None => drop(self.last.insert(change.key.resource().into(), last)),
+        match self.touched.get_mut(change.key.resource()) {
+            Some(touched) => *touched = change.revision,
+            None => drop(self.touched.insert(change.key.resource().into(), change.revision)),
         }
         if let Some(trace) = &mut self.trace {
             trace.write(&change);

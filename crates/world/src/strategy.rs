@@ -3,7 +3,6 @@
 mod workloads;
 
 use crate::json::{Value, json};
-
 use crate::kinds::{Resource, Subresource};
 use crate::object;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use berth_world::World;
 use http::{Method, Request};
 use jiff::Timestamp;
@@ -93,13 +93,16 @@ const DEPLOYMENTS_PATH: &str = "/apis/apps/v1/namespaces/default/deployments";
 const PODS_PATH: &str = "/api/v1/namespaces/default/pods";
 
 impl People {
-    async fn ask(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
+    async fn tell(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Bytes {
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
         let request =
             Request::builder().method(method).uri(path).header("content-type", content_type).body(body);
         let answer = self.world.client("people").call(request.unwrap()).await.unwrap();
-        let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
-        serde_json::from_slice(&bytes).unwrap()
+        to_bytes(answer.into_body(), usize::MAX).await.unwrap()
+    }
+
+    async fn ask(&self, method: Method, path: &str, content_type: &str, body: &Value) -> Value {
+        serde_json::from_slice(&self.tell(method, path, content_type, body).await).unwrap()
     }
 
     async fn post(&self, path: &str, body: &Value) {
@@ -118,7 +121,7 @@ impl People {
         let mut next = String::new();
         loop {
             let page =
-                format!("{path}{}limit=500&continue={next}", if path.contains('?') { '&' } else { '?' });
+                format!("{path}{}limit=100&continue={next}", if path.contains('?') { '&' } else { '?' });
             let list = self.ask(Method::GET, &page, "", &Value::Null).await;
             list["items"].as_array().unwrap_or_else(|| panic!("{page}: {list}")).iter().for_each(&mut look);
             match list["metadata"]["continue"].as_str() {
@@ -204,7 +207,7 @@ impl People {
 
     async fn delete_pods_of(&self, deployment: &str) {
         let path = format!("{PODS_PATH}?labelSelector=app={deployment}");
-        self.ask(Method::DELETE, &path, "", &Value::Null).await;
+        self.tell(Method::DELETE, &path, "", &Value::Null).await;
     }
 
     async fn delete_node(&self, node: &str) {

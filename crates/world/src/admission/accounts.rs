@@ -1,10 +1,9 @@
 //! Pods act under an account, and find the keys to it in a volume.
 
-use crate::json::{Value, json};
-
 use super::{Matter, list_mut};
 use crate::clock::Lots;
 use crate::failure::Failure;
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::{Key, Store};
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Text, Value, json};
 use berth_core::units::{Quantity, format_binary};
 
 use super::{Matter, containers};
 use crate::failure::Failure;
+use crate::json::{Text, Value, json};
 use crate::object;
 use crate::store::Store;
 

@@ -9,10 +9,9 @@ mod pods;
 mod priority;
 mod storage;
 
-use crate::json::{Value, json};
-
 use crate::clock::Lots;
 use crate::failure::Failure;
+use crate::json::{Value, json};
 use crate::object;
 use crate::request::Place;
 use crate::store::Store;

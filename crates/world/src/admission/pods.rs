@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
-
 use super::{Matter, list_mut};
 use crate::failure::Failure;
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::{Key, Store};
 

@@ -1,7 +1,6 @@
 //! Claims get the class that is meant for all, and what is in use is kept until it is not.
 
 use crate::json::{Value, json};
-
 use crate::object;
 use crate::store::Store;
 

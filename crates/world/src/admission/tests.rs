@@ -1,6 +1,5 @@
-use crate::json::{Value, json};
-
 use crate::api::{Act, Api};
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::Key;
 

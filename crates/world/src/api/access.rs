@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::json::Value;
 use http::HeaderMap;
 
 use super::{Api, Call, State};
 use crate::failure::{Failure, Reason};
+use crate::json::Value;
 use crate::object;
 use crate::rbac::{self, Attributes, ResourceTarget, Rules, Target, User};
 use crate::request::{Asked, Query};

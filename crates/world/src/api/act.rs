@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
-
 use super::State;
 use super::delete::{Options, Preconditions};
 use super::write::Written;
 use crate::failure::{Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::Subresource;
 use crate::object;
 use crate::request::{Place, Query};

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::{Value, json};
 use tokio::time::sleep;
 
 use super::{Api, State};
 use crate::admission::{self, Matter, Operation};
 use crate::defaults;
 use crate::failure::{Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::patch;
 use crate::request::{Place, Query};

@@ -1,11 +1,11 @@
 //! Applying an object that says itself where it belongs.
 
-use crate::json::Value;
 use http::Method;
 
 use super::access::admin;
 use super::{Answer, Api, Call, Warnings};
 use crate::failure::{Failure, Reason};
+use crate::json::Value;
 use crate::object;
 
 /// Where objects are that do not say so.

@@ -1,12 +1,12 @@
 //! What requests carry: objects, patches and options, read for those that are to be written.
 
-use crate::json::Value;
 use http::Method;
 
 use super::write::PatchKind;
 use super::{Call, State};
 use crate::body::{self, Directive, Format, Json, Kind, PatchForm, Read};
 use crate::failure::{Failure, Reason};
+use crate::json::Value;
 use crate::kinds::{Resource, Scope};
 use crate::object;
 use crate::patch;

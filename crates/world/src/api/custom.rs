@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
-
 use super::delete::Options;
 use super::{State, shown};
 use crate::crd::{self, Definition, Version};
 use crate::failure::{Cause, Failure};
+use crate::json::{Value, json};
 use crate::kinds::{Resource, Subresource};
 use crate::object;
 use crate::patch::Shape;

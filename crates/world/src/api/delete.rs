@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
@@ -12,6 +11,7 @@ use super::{Call, State, shown};
 use crate::admission::{Matter, Operation};
 use crate::body;
 use crate::failure::Failure;
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::names::{invalid, not_supported, quoted};
 use crate::object;

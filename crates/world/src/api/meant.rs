@@ -1,8 +1,7 @@
 //! Which object a request means, as what it sends says it: by name, namespace, uid and version.
 
-use crate::json::{Value, json};
-
 use crate::failure::{Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::request::{Place, Query};

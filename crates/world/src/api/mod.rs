@@ -19,12 +19,12 @@ mod write;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::json::{Value, json};
 use http::Method;
 use jiff::Timestamp;
 
 use crate::clock::{Clock, Lots};
 use crate::failure::Failure;
+use crate::json::{Value, json};
 use crate::kinds::{Kinds, Resource, Subresource};
 use crate::metrics;
 use crate::object;

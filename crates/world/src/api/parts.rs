@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
-
 use super::admit::matter;
 use super::{Call, State};
 use crate::admission::{self, Matter, Operation};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::{Resource, Subresource};
 use crate::object;
 use crate::request::{Place, Query, Verb};

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::json::Value;
 use http::Method;
 
 use super::custom::DEFINITIONS;
 use super::{Answer, Call, State};
 use crate::failure::Failure;
+use crate::json::Value;
 use crate::{discovery, openapi};
 
 /// Groups of definitions have a dot and are not Kubernetes' own.

@@ -3,10 +3,9 @@
 //! Whoever asks is told all that Kubernetes would tell them before it turns to the node. Containers of a world run
 //! nothing, so that is where it ends.
 
-use crate::json::Value;
-
 use super::{Call, State};
 use crate::failure::{Failure, Reason};
+use crate::json::Value;
 use crate::kinds::Subresource;
 use crate::object;
 use crate::request::{Place, pairs};

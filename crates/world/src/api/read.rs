@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
 use super::{Call, State, shown};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::life::View;
 use crate::metrics;

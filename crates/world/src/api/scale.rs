@@ -1,7 +1,5 @@
 //! Scale: how many of something there are to be, in the same form for all kinds that can be counted.
 
-use crate::json::{Value, json};
-
 use super::admit::matter;
 use super::bodies::{patch_of, resource_of};
 use super::meant::{check_uid, expect_name};
@@ -11,6 +9,7 @@ use crate::admission::{Matter, Operation};
 use crate::body::says_version;
 use crate::crd;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::patch::{self, Rescaled};

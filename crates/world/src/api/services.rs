@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use crate::json::{Value, json};
-
 use super::State;
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 

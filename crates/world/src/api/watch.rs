@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
@@ -12,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::read::{Selection, check_versions, in_other_words, revision, wants_table};
 use super::{Api, Call, State, shown};
 use crate::failure::{Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 use crate::request::{Place, Query};

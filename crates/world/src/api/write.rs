@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 
 use super::admit::matter;
@@ -14,6 +13,7 @@ use crate::admission::Operation;
 use crate::crd;
 use crate::defaults;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::{Resource, Subresource};
 use crate::names;
 use crate::object;

@@ -8,9 +8,8 @@ mod yaml;
 
 use std::fmt::Write;
 
-use crate::json::{Value, json};
-
 use crate::failure::{Cause, CauseReason, Failure, Reason};
+use crate::json::{Value, json};
 use crate::proto::{Envelope, Message, TABLE};
 
 pub(crate) use json::Json;

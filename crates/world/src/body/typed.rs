@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::{Map, Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::json::{Json, number};
 use super::{quantity, time};
+use crate::json::{Map, Value, json};
 use crate::object;
 use crate::proto::{Message, TABLE, Type, complete};
 

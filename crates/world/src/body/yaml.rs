@@ -1,8 +1,9 @@
 //! YAML, as the server turns it into JSON.
 
-use crate::json::Value;
 use serde_saphyr::options::DuplicateKeyPolicy;
 use serde_saphyr::{Error, Options};
+
+use crate::json::Value;
 
 /// More than a body of 3 MiB can hold.
 const NODES_MAX: usize = 3 << 20;

@@ -1,10 +1,10 @@
 //! Parts of a definition as the API server prints its own types in failures.
 
-use crate::json::{self, Value, json};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinitionVersion, JSONSchemaProps,
 };
 
+use crate::json::{self, Value, json};
 use crate::schema::said::{json as go_json, json_text};
 
 /// What an absent field is in Go.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde::Deserialize;
 
+use crate::json::{Value, json};
 use crate::schema::said::quoted;
 
 /// The whole status of `crd` at `now`, beside the `others`: its names if nobody of its group has them, and

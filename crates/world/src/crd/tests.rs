@@ -1,10 +1,10 @@
 //! The rows of `told.json` were compared with a real API server, message by message.
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 
 use super::*;
+use crate::json::{Value, json};
 
 #[derive(serde::Deserialize)]
 struct Told {

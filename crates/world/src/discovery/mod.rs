@@ -3,7 +3,6 @@
 pub(crate) mod served;
 
 use crate::json::{Value, json};
-
 use crate::kinds::{Kinds, Scope};
 use served::{Group, Gvk, Served, ServedSubresource, groups, is_built_in};
 

@@ -2,11 +2,11 @@
 
 use std::future::pending;
 
-use crate::json::{Value, json};
 use tokio::time::{sleep, sleep_until};
 
 use super::{Deed, Faults, Harm, Lost, Side};
 use crate::api::{Api, Events};
+use crate::json::{Value, json};
 
 /// The events that reach a client.
 #[derive(Debug)]

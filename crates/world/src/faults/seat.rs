@@ -5,7 +5,6 @@ use std::future::{Future, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use crate::json::{Value, json};
 use axum::body::Body;
 use http::{Request, Response};
 use tokio::time::sleep;
@@ -14,6 +13,7 @@ use tower_service::Service;
 use super::{Deed, Faults, Harm, HarmedEvents, Side};
 use crate::api::{Answer, Api, Call};
 use crate::failure::{Failure, Reason};
+use crate::json::{Value, json};
 use crate::request::{Query, Target, Verb};
 use crate::serve;
 

@@ -1,6 +1,5 @@
 use std::time::Duration;
 
-use crate::json::{Value, json};
 use axum::body::{Body, to_bytes};
 use futures::StreamExt;
 use http::{Method, Request, StatusCode};
@@ -9,6 +8,7 @@ use tower_service::Service;
 
 use super::*;
 use crate::World;
+use crate::json::{Value, json};
 
 fn world(plan: &str) -> World {
     let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());

@@ -68,7 +68,7 @@ impl Map {
         match self.place(name.as_ref()) {
             Ok(at) => self.fields_mut().get_mut(at).map(|(_, known)| std::mem::replace(known, value)),
             Err(at) => {
-                self.fields_mut().insert(at, (Text::name(name.as_ref()), value));
+                self.fields_mut().insert(at, (Text::known(name.as_ref()), value));
                 None
             }
         }
@@ -90,7 +90,7 @@ impl Map {
     /// The field, which is there from then on.
     pub fn entry(&mut self, name: impl AsRef<str>) -> Entry<'_> {
         let place = self.place(name.as_ref());
-        Entry { map: self, place, name: Text::name(name.as_ref()) }
+        Entry { map: self, place, name: Text::known(name.as_ref()) }
     }
 
     pub(super) fn is_one_with(&self, other: &Self) -> bool {
@@ -187,7 +187,7 @@ impl fmt::Debug for Map {
 impl<K: AsRef<str>> FromIterator<(K, Value)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, Value)>>(fields: I) -> Self {
         let mut fields: Vec<(Text, Value)> =
-            fields.into_iter().map(|(name, value)| (Text::name(name.as_ref()), value)).collect();
+            fields.into_iter().map(|(name, value)| (Text::known(name.as_ref()), value)).collect();
         let is_in_order = fields.is_sorted_by(|(one, _), (other, _)| one < other);
         if !is_in_order {
             fields.sort_by(|(one, _), (other, _)| one.cmp(other));

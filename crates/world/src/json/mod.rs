@@ -94,6 +94,10 @@ impl Value {
         if let Self::String(text) = self { Some(text) } else { None }
     }
 
+    pub fn as_text(&self) -> Option<&Text> {
+        if let Self::String(text) = self { Some(text) } else { None }
+    }
+
     pub fn as_array(&self) -> Option<&Vec<Self>> {
         if let Self::Array(items) = self { Some(items) } else { None }
     }

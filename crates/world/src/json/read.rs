@@ -124,7 +124,7 @@ impl Visitor<'_> for Name {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-        Ok(Text::name(text))
+        Ok(Text::known(text))
     }
 }
 

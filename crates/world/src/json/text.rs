@@ -11,20 +11,20 @@ use rustc_hash::FxHashSet;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(ArcStr);
 
-/// Names of fields that have been seen. Some are made up by whoever writes, so there is an end to it.
-static NAMES: LazyLock<Mutex<FxHashSet<ArcStr>>> = LazyLock::new(Mutex::default);
-const NAMES_MAX: usize = 1 << 14;
+/// Names of fields and words that have been seen. Some are made up by whoever writes, so there is an end to it.
+static KNOWN: LazyLock<Mutex<FxHashSet<ArcStr>>> = LazyLock::new(Mutex::default);
+const KNOWN_MAX: usize = 1 << 14;
 
 impl Text {
     /// The same text each time, so that names cost no room of their own.
-    pub(super) fn name(text: &str) -> Self {
-        let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = names.get(text) {
+    pub(super) fn known(text: &str) -> Self {
+        let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(text) {
             return Self(known.clone());
         }
         let new = ArcStr::from(text);
-        if names.len() < NAMES_MAX {
-            names.insert(new.clone());
+        if all.len() < KNOWN_MAX {
+            all.insert(new.clone());
         }
         Self(new)
     }
@@ -70,21 +70,26 @@ impl fmt::Debug for Text {
     }
 }
 
+/// Single words are kinds, reasons, phases and the like, of which there are few as well.
+fn is_word(text: &str) -> bool {
+    text.len() <= 24 && text.bytes().all(|byte| byte.is_ascii_alphabetic())
+}
+
 impl From<&str> for Text {
     fn from(text: &str) -> Self {
-        Self(text.into())
+        if is_word(text) { Self::known(text) } else { Self(text.into()) }
     }
 }
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self(text.into())
+        text.as_str().into()
     }
 }
 
 impl From<&String> for Text {
     fn from(text: &String) -> Self {
-        Self(text.as_str().into())
+        text.as_str().into()
     }
 }
 

@@ -1,9 +1,8 @@
 //! What every namespace has: an account for its pods, and the certificate of the API server.
 
-use crate::json::json;
-
 use super::{Controller, Decision, View};
 use crate::api::Act;
+use crate::json::json;
 use crate::object;
 use crate::store::{Change, Key};
 

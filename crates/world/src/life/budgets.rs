@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Map, Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::Act;
+use crate::json::{Map, Value, json};
 use crate::kinds::Subresource;
 use crate::object;
 use crate::selector::LabelSelector;

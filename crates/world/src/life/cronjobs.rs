@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::Timestamp;
@@ -13,6 +12,7 @@ use super::owned::{MANAGER, Steps, key_of, owner_reference, owners_of};
 use super::pods::{self, set_annotation};
 use super::{Controller, Decision, Severity, View};
 use crate::api::{Act, Propagation};
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::{Change, Key};
 

@@ -1,10 +1,10 @@
 //! Events are forgotten an hour after they were written last.
 
-use crate::json::Value;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Controller, Decision, View};
 use crate::api::Act;
+use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 

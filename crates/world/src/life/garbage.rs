@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::SignedDuration;
 
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};
+use crate::json::{Value, json};
 use crate::object::{self, Owner};
 use crate::store::{Change, Key};
 

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::json::{Text, Value, json};
-
 use super::owned::{Steps, owner_reference};
 use super::pods::number;
 use crate::api::{Act, Propagation};
+use crate::json::{Text, Value, json};
 use crate::object;
 
 /// No vowels and nothing that looks alike: what Kubernetes writes hashes in.

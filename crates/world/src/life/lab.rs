@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::{Value, json};
 use tokio::task::JoinHandle;
 
 use super::{Kubelets, Life, on_nodes};
 use crate::api::{Act, Api};
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::Key;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::Act;
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::{Change, Key};
 

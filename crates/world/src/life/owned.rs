@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};
 use crate::clock::Lots;
+use crate::json::{Value, json};
 use crate::names::generate_name;
 use crate::object;
 use crate::selector::LabelSelector;

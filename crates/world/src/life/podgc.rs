@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use super::taints::disrupted;
 use super::{Controller, Decision, View};
 use crate::api::{Act, Propagation};
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::{Change, Key};
 

@@ -4,10 +4,10 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use super::owned::owner_reference;
+use crate::json::{Value, json};
 use crate::names::NameRule;
 use crate::object;
 

@@ -1,10 +1,9 @@
 //! Claims and volumes that are in use stay until they are not.
 
-use crate::json::Value;
-
 use super::garbage::without_finalizer;
 use super::{Controller, Decision, View};
 use crate::api::Act;
+use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 

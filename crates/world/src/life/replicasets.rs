@@ -5,7 +5,6 @@ mod census;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::Value;
 use jiff::Timestamp;
 
 use census::{Census, Register};
@@ -13,6 +12,7 @@ use census::{Census, Register};
 use super::owned::{BURST, MANAGER, Orphans, Pace, Steps, owners_of, status_of};
 use super::pods::{self, number};
 use super::{Controller, Decision, View};
+use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 

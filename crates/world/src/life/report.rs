@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::{Act, Api};
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::Key;
 

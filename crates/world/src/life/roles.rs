@@ -1,9 +1,8 @@
 //! Roles that are made of others: their rules are those of all that their selectors select.
 
-use crate::json::{Value, json};
-
 use super::{Controller, Decision, View};
 use crate::api::Act;
+use crate::json::{Value, json};
 use crate::object;
 use crate::selector::LabelSelector;
 use crate::store::{Change, Key};

@@ -1,9 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::{Value, json};
-
 use super::*;
+use crate::json::{Value, json};
 use crate::object;
 
 /// Copies what a ConfigMap holds into its label `seen`, three seconds after the change.

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::json::Value;
 use jiff::Timestamp;
 
 use crate::api::State;
+use crate::json::Value;
 use crate::kinds::Kinds;
 use crate::object;
 use crate::store::{Key, Store};

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::{Value, json};
-
 use super::*;
+use crate::json::{Value, json};
 use crate::object;
 
 /// A world with its controllers, and a hand that plays scheduler and kubelet.

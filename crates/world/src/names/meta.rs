@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::{Value, json};
-
 use super::{
     NameRule, forbidden, invalid, invalid_value, qualified_name_problems, quoted, required, too_long,
     validate_annotations, validate_labels,
 };
 use crate::failure::Cause;
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
 

@@ -11,11 +11,11 @@ mod schemas;
 
 use std::hash::{Hash, Hasher};
 
-use crate::json::{Map, Value, json};
 use rustc_hash::FxHasher;
 
 use crate::discovery::GIT_VERSION;
 use crate::discovery::served::{Group, Version, groups};
+use crate::json::{Map, Value, json};
 use crate::kinds::Kinds;
 use schemas::Dialect;
 

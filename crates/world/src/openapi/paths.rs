@@ -1,9 +1,8 @@
 //! The paths of resources: which operations there are, and on which kind.
 
-use crate::json::{Map, Value, json};
-
 use super::schemas::{Dialect, reference};
 use crate::discovery::served::{Gvk, Served, Version};
+use crate::json::{Map, Value, json};
 use crate::kinds::Scope;
 
 /// `prefix` is `/api/v1`, or `/apis/<group>/<version>`.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::json::{Map, Value, json};
 use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, authentication::v1 as authentication,
     authorization::v1 as authorization, autoscaling::v1 as autoscaling_v1, autoscaling::v2 as autoscaling_v2,
@@ -16,6 +15,7 @@ use k8s_openapi::schemars::generate::SchemaSettings;
 use k8s_openapi::schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use crate::discovery::served::{Gvk, Served, Version};
+use crate::json::{Map, Value, json};
 
 /// Which OpenAPI the schema is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

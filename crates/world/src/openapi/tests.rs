@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use crate::json::json;
-
 use super::*;
+use crate::json::json;
 use crate::kinds::{Resource, Scope, Subresource};
 
 fn crd(schema: &Value) -> Value {

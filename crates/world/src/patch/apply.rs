@@ -2,7 +2,6 @@
 
 use std::sync::LazyLock;
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 
 use super::fields::{Element, FieldSet, path_text, to_go_json};
@@ -12,6 +11,8 @@ use super::merge::{Comparison, complaints, fields_of, merged, without};
 use super::shape::Shape;
 use super::unforeseen;
 use crate::failure::{Cause, CauseReason, Details, Failure, Reason};
+use crate::json::{Value, json};
+use crate::object;
 
 /// Where kubectl keeps what it applied last without the server's help.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -142,16 +143,13 @@ impl Write {
         if !self.changed.is_empty() {
             let before = managed.entries.remove(manager).map(|owned| owned.fields).unwrap_or_default();
             let fields = self.changed.union(before);
-            let owned = Owned { fields, api_version: shape.api_version.clone(), time: Some(written(now)) };
+            let owned =
+                Owned { fields, api_version: shape.api_version.clone(), time: Some(object::time(now)) };
             managed.entries.insert(manager.clone(), owned);
         }
         managed.drop_empty();
         managed
     }
-}
-
-pub(super) fn written(now: Timestamp) -> String {
-    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 fn without_managed_fields(object: &Value) -> Value {
@@ -231,7 +229,7 @@ impl Applier<'_> {
         if let Some(owned) = managed.entries.get_mut(&self.manager) {
             owned.fields.lose(&UNOWNED);
             if object != *live {
-                owned.time = Some(written(self.now));
+                owned.time = Some(object::time(self.now));
             }
         }
         managed.drop_empty();

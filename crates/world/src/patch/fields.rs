@@ -4,9 +4,8 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::json::{Map, Value};
-
 use super::shape::Node;
+use crate::json::{Map, Value};
 
 /// One step of a path. The order is the API server's: names, then keys, then values, then indices.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

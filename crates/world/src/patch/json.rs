@@ -2,10 +2,9 @@
 //! index counts from the end, `replace` and `copy` forgive a missing key of an object, `test` takes a
 //! missing key for null, and a merge patch drops nulls inside new lists.
 
-use crate::json::{Map, Value};
-
 use super::{does_not_apply, go_kind};
 use crate::failure::{Failure, Reason};
+use crate::json::{Map, Value};
 
 const OPERATIONS_MAX: usize = 10_000;
 

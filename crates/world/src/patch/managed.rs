@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::{Map, Value, json};
 use jiff::Timestamp;
 
-use super::apply::written;
 use super::fields::FieldSet;
+use crate::json::{Map, Value, json};
+use crate::object;
 
 /// More than this many writers by update are merged, the oldest first.
 const UPDATERS_MAX: usize = 10;
@@ -65,7 +65,7 @@ pub(super) struct Owned {
     pub(super) fields: FieldSet,
     pub(super) api_version: String,
     /// As it is written; missing where applying changed nothing.
-    pub(super) time: Option<String>,
+    pub(super) time: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -104,7 +104,7 @@ impl Managed {
                 version: version.to_owned(),
                 subresource: entry["subresource"].as_str().unwrap_or_default().to_owned(),
             };
-            let time = entry["time"].as_str().map(str::to_owned);
+            let time = entry.get("time").cloned();
             entries.insert(manager, Owned { fields, api_version: api_version.to_owned(), time });
         }
         Some(Self { entries })
@@ -173,14 +173,14 @@ impl Managed {
             (manager.operation, seconds(owned), &manager.name, &owned.api_version, &manager.subresource)
         });
         let entries = entries.into_iter().map(|(manager, owned)| {
-            entry(manager, &owned.api_version, owned.time.as_deref(), owned.fields.to_value())
+            entry(manager, &owned.api_version, owned.time.clone(), owned.fields.to_value())
         });
         metadata.insert("managedFields", entries.collect());
     }
 }
 
 fn seconds(owned: &Owned) -> i64 {
-    seconds_of(owned.time.as_deref())
+    seconds_of(owned.time.as_ref().and_then(Value::as_str))
 }
 
 fn seconds_of(time: Option<&str>) -> i64 {
@@ -228,12 +228,12 @@ pub(super) fn note_own(
     };
     match own.and_then(|at| entries.get_mut(at)) {
         Some(own) => {
-            own["time"] = json!(written(now));
+            own["time"] = object::time(now);
             if !covers(&own["fieldsV1"], &changed) {
                 own["fieldsV1"] = union(&own["fieldsV1"], &changed);
             }
         }
-        None => entries.push(entry(manager, &manager.version, Some(&written(now)), changed)),
+        None => entries.push(entry(manager, &manager.version, Some(object::time(now)), changed)),
     }
     entries.sort_by_cached_key(|entry| {
         let said = |field: &str| entry[field].as_str().unwrap_or_default().to_owned();
@@ -284,7 +284,7 @@ fn is_member(field: &Value) -> bool {
     field.as_object().is_some_and(|below| below.is_empty() || below.contains_key("."))
 }
 
-fn entry(manager: &Manager, api_version: &str, time: Option<&str>, fields: Value) -> Value {
+fn entry(manager: &Manager, api_version: &str, time: Option<Value>, fields: Value) -> Value {
     let mut entry = Map::new();
     let operation = match manager.operation {
         Operation::Apply => "Apply",
@@ -296,7 +296,7 @@ fn entry(manager: &Manager, api_version: &str, time: Option<&str>, fields: Value
     entry.insert("operation", json!(operation));
     entry.insert("apiVersion", json!(api_version));
     if let Some(time) = time {
-        entry.insert("time", json!(time));
+        entry.insert("time", time);
     }
     entry.insert("fieldsType", json!("FieldsV1"));
     entry.insert("fieldsV1", fields);

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::{Map, Text, Value};
-
 use super::fields::{Element, FieldSet, path_text, same};
 use super::shape::{Node, Wanted};
 use super::{go_kind, go_text};
+use crate::json::{Map, Text, Value};
 
 /// What a write did.
 #[derive(Debug, Default)]

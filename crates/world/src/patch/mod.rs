@@ -19,9 +19,8 @@ pub use scale::{Rescaled, record_scale};
 pub use shape::Shape;
 pub use strategic::strategic_merge_patch;
 
-use crate::json::{Text, Value};
-
 use crate::failure::{Failure, Reason};
+use crate::json::{Text, Value};
 
 /// What the API server says of a patch that is well formed but does not fit the object: no more than this.
 fn does_not_apply() -> Failure {

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::Value;
-
 use super::fields::{Element, FieldSet};
 use super::managed::{Managed, Manager, Operation, Owned};
+use crate::json::Value;
 
 const SCALE: &str = "autoscaling/v1";
 

@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use crate::json::{Map, Value, json};
-
 use super::fields::{Element, FieldSet, Scalar};
 use super::types;
+use crate::json::{Map, Value, json};
 use crate::kinds::{Resource, Subresource};
 
 /// What is known of one kind.

@@ -1,11 +1,10 @@
 //! Strategic merge patches: merge patches that know by which key a list's items are found, with directives.
 
-use crate::json::{Map, Text, Value};
-
 use super::json::drop_nulls;
 use super::shape::{Child, Merge, Node, Shape};
 use super::{does_not_apply, go_kind, go_text, unforeseen};
 use crate::failure::Failure;
+use crate::json::{Map, Text, Value};
 
 type Object = Map;
 

@@ -1,8 +1,7 @@
 //! The form in which Go's encoder writes a message: without what is empty and left out, with zeros where they are not.
 
-use crate::json::{List, Map, Value, json};
-
 use super::table::{Message, TABLE, Type};
+use crate::json::{List, Map, Value, json};
 
 /// Brings the fields of a message into Go's form.
 pub(crate) fn complete(message: &Message, fields: &mut Map) {

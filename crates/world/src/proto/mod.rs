@@ -7,12 +7,12 @@ mod form;
 mod table;
 mod wire;
 
-use crate::json::{Map, Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 
 use crate::body::quantity;
+use crate::json::{Map, Value, json};
 use table::Field;
 use wire::{Reader, Wire};
 

@@ -6,8 +6,6 @@ mod reviews;
 
 use std::collections::BTreeMap;
 
-use crate::json::Value;
-
 pub use defaults::default_objects;
 pub use reviews::{
     local_subject_access_review, self_subject_access_review, self_subject_review, self_subject_rules_review,
@@ -15,6 +13,7 @@ pub use reviews::{
 };
 
 use crate::failure::{Details, Failure, Reason};
+use crate::json::Value;
 use objects::{Binding, ClusterRole, Kind, RoleRef, Rule, Subject};
 
 /// Its members are asked no questions, whatever is bound.

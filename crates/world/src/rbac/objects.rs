@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::{Map, Value};
-
 use super::{Attributes, Target, User, quoted};
+use crate::json::{Map, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {

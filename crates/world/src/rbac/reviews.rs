@@ -1,10 +1,9 @@
 //! Reviews: questions about access, answered and never stored.
 
-use crate::json::{Map, Value, json};
-
 use super::objects::{Rule, text, texts};
 use super::{Attributes, ResourceTarget, Rules, Target, User};
 use crate::failure::{Cause, CauseReason, Details, Failure, Reason};
+use crate::json::{Map, Value, json};
 
 /// May the user who asks do this?
 pub fn self_subject_access_review(rules: &Rules, user: &User, review: &Value) -> Result<Value, Failure> {

@@ -1,6 +1,5 @@
-use crate::json::{Value, json};
-
 use super::*;
+use crate::json::{Value, json};
 
 /// Whatever a user may ask for in one line: `verb group/resource/subresource namespace name` or `verb /path`,
 /// where `-` is nothing.

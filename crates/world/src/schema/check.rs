@@ -4,8 +4,6 @@
 
 use std::fmt::Display;
 
-use crate::json::{Map, Number, Text, Value};
-
 use super::format::FormatOf;
 use super::said::{
     self, child, entry, float, invalid, not_supported, number, quoted, required, shown, too_long, too_many,
@@ -13,6 +11,7 @@ use super::said::{
 };
 use super::{Additional, Bound, Schema, Type};
 use crate::failure::Cause;
+use crate::json::{Map, Number, Text, Value};
 
 /// `base` is where `value` is in its object.
 pub(super) fn check(schema: &Schema, value: &Value, old: Option<&Value>, base: &str) -> Vec<Cause> {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::json;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps as Props, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
 };
@@ -14,6 +13,7 @@ use super::said::{
 };
 use super::{Schema, Type, check, embedded, fill, rules};
 use crate::failure::Cause;
+use crate::json::json;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {

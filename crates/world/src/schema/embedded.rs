@@ -1,11 +1,10 @@
 //! Objects within objects: they say what they are.
 
-use crate::json::{Map, Value};
-
 use super::Schema;
 use super::said::{child, entry, invalid, invalid_text, required, shown};
 use crate::crd::names::dns_1035_label;
 use crate::failure::Cause;
+use crate::json::{Map, Value};
 
 pub(super) fn check(schema: &Schema, value: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();

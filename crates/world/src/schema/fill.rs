@@ -1,9 +1,8 @@
 //! Defaults, and the dropping of what a schema does not know.
 
-use crate::json::{Map, Value};
-
 use super::said::entry;
 use super::{Additional, Schema};
+use crate::json::{Map, Value};
 
 /// Drops nulls from where they are not allowed and no default would take their place.
 pub(super) fn drop_nulls(schema: &Schema, value: &mut Value) {

@@ -1,10 +1,9 @@
 //! Lists that are sets or maps: nothing is in them twice.
 
-use crate::json::{Map, Value};
-
 use super::said::{child, duplicate, entry, invalid, json, shown};
 use super::{ListType, Schema};
 use crate::failure::Cause;
+use crate::json::{Map, Value};
 
 pub(super) fn check(schema: &Schema, value: &Value, path: &str) -> Vec<Cause> {
     let mut causes = Vec::new();

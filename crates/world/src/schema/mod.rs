@@ -19,9 +19,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::json::Value;
-
 use crate::failure::{Cause, CauseReason};
+use crate::json::Value;
 use format::{Format, Pattern};
 use rules::Rule;
 

@@ -1,6 +1,5 @@
 //! From OpenAPI's words to a [`Schema`].
 
-use crate::json::Value;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
@@ -11,6 +10,7 @@ use super::rules::Rule;
 use super::said::invalid;
 use super::{Additional, Bound, Checks, ListType, Schema, Type, demands};
 use crate::failure::Cause;
+use crate::json::Value;
 
 pub(super) fn props(value: &Value) -> Result<JSONSchemaProps, Vec<Cause>> {
     JSONSchemaProps::deserialize(value).map_err(|error| vec![invalid("", "\"\"", &error.to_string())])

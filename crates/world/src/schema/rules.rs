@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::json::{Text, Value};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
@@ -16,6 +15,7 @@ use super::said::{
 };
 use super::{Schema, Type, paths};
 use crate::failure::{Cause, CauseReason};
+use crate::json::{Text, Value};
 
 /// A rule that can be tried.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! Causes in the words of the API server, which prints values as Go does.
 
-use crate::json::{Number, Value};
-
 use crate::failure::{Cause, CauseReason};
+use crate::json::{Number, Value};
 
 /// A cause of `reason` at `field`, which Go calls `<nil>` where it is the whole object.
 fn cause(reason: CauseReason, field: &str, message: String) -> Cause {

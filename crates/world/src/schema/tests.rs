@@ -1,8 +1,7 @@
 //! The rows of `told.json` were compared with a real API server, message by message.
 
-use crate::json::{Value, json};
-
 use super::*;
+use crate::json::{Value, json};
 
 #[derive(serde::Deserialize)]
 struct Told {

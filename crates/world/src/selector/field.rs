@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::json::Value;
-
 use crate::failure::Failure;
+use crate::json::Value;
 use crate::kinds::Resource;
 use crate::names::quoted;
 use crate::table::JsonPath;

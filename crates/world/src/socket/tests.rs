@@ -1,6 +1,5 @@
 use std::net::Ipv4Addr;
 
-use crate::json::Value;
 use http::{Method, Request};
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
@@ -8,6 +7,7 @@ use kube::{Client, Config};
 
 use super::*;
 use crate::World;
+use crate::json::Value;
 
 const LOOPBACK: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 

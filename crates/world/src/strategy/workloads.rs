@@ -1,7 +1,6 @@
 //! What the server itself writes into workloads.
 
 use crate::json::{Value, json};
-
 use crate::kinds::{Resource, Subresource};
 use crate::object;
 

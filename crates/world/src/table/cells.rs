@@ -1,9 +1,9 @@
 //! The cells of built-in kinds, and what they are made of.
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 
 use super::{age, objects, pods, workloads};
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::selector::LabelSelector;
 

@@ -1,11 +1,10 @@
 //! Tables of custom resources, from the columns that their definitions have.
 
-use crate::json::{Value, json};
-
 use super::age;
 use super::cells::View;
 use super::columns::{CREATED, NAME};
 use super::path::JsonPath;
+use crate::json::{Value, json};
 
 /// One of `additionalPrinterColumns`.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize)]

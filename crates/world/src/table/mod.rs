@@ -12,10 +12,10 @@ mod workloads;
 pub use custom::PrinterColumn;
 pub use path::{DoesNotFit, JsonPath};
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 
 use crate::failure::Failure;
+use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::names::quoted;
 

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::json::{Value, json};
-
 use super::cells::{View, list, non_empty, pairs, quantity, text};
+use crate::json::{Value, json};
 
 pub(super) fn node(view: View<'_>) -> Vec<Value> {
     // Of several conditions of a type the last counts.

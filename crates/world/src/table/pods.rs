@@ -1,10 +1,10 @@
 //! The cells of pods: what state the containers are in, in a word.
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 
 use super::age;
 use super::cells::{View, text};
+use crate::json::{Value, json};
 
 pub(super) fn pod(view: View<'_>) -> Vec<Value> {
     let state = State::of(view);

@@ -2,9 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::json::{Value, json};
-
 use super::*;
+use crate::json::{Value, json};
 use crate::kinds::Kinds;
 
 fn now() -> Timestamp {

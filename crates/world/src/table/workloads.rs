@@ -1,9 +1,8 @@
 //! The cells of what runs pods, and of what bounds and scales it.
 
-use crate::json::{Value, json};
-
 use super::age;
 use super::cells::{View, int_or_text, pairs, quantity, selector, text, texts};
+use crate::json::{Value, json};
 use crate::selector::LabelSelector;
 
 pub(super) fn pod_template(view: View<'_>) -> Vec<Value> {

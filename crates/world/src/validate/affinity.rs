@@ -1,9 +1,8 @@
 //! Where pods may and would rather be: affinity, tolerations and spread.
 
-use crate::json::{Value, json};
-
 use super::faults::{Faults, is_empty, items, number, text};
 use super::node::EFFECTS;
+use crate::json::{Value, json};
 use crate::names::{dns_label_problems, dns_subdomain_problems, label_value_problems};
 
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";

@@ -1,8 +1,7 @@
 //! Disruption budgets.
 
-use crate::json::{Value, json};
-
 use super::faults::{Faults, items, number, text};
+use crate::json::{Value, json};
 
 pub(super) fn spec(faults: &mut Faults, object: &Value) {
     let spec = &object["spec"];

@@ -1,10 +1,10 @@
 //! Config maps and secrets.
 
-use crate::json::{Text, Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::faults::{Faults, text};
+use crate::json::{Text, Value, json};
 
 /// What both hold at most, in bytes.
 const SIZE_MAX: usize = 1 << 20;

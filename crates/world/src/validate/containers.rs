@@ -1,9 +1,9 @@
 //! Containers, and how much of what they ask for.
 
-use crate::json::{Value, json};
 use berth_core::units::Quantity;
 
 use super::faults::{Faults, is_empty, items, number, text};
+use crate::json::{Value, json};
 use crate::names::{dns_label_problems, qualified_name_problems};
 
 pub(super) fn containers(faults: &mut Faults, spec: &Value, path: &str) {

@@ -1,8 +1,7 @@
 //! Events, old and new.
 
-use crate::json::{Value, json};
-
 use super::faults::{Faults, number, text};
+use crate::json::{Value, json};
 use crate::names::dns_subdomain_problems;
 use crate::object;
 

@@ -1,8 +1,7 @@
 //! Faults as they are found, and the checks that many kinds share.
 
-use crate::json::{Value, json};
-
 use crate::failure::{Cause, CauseReason};
+use crate::json::{Value, json};
 use crate::names::{self, label_value_problems, qualified_name_problems, quoted};
 use crate::selector::LabelSelector;
 

@@ -1,9 +1,8 @@
 //! Jobs.
 
-use crate::json::{Value, json};
-
 use super::faults::{Faults, or_null, selects, text};
 use super::pod;
+use crate::json::{Value, json};
 
 pub(super) fn on_create(faults: &mut Faults, job: &Value) {
     spec(faults, &job["spec"]);

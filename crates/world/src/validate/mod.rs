@@ -13,9 +13,8 @@ mod roles;
 mod small;
 mod workload;
 
-use crate::json::Value;
-
 use crate::failure::Cause;
+use crate::json::Value;
 use crate::kinds::{Resource, Subresource};
 use crate::names;
 

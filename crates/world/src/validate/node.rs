@@ -2,10 +2,9 @@
 
 use std::net::IpAddr;
 
-use crate::json::Value;
-
 use super::containers::check_amount;
 use super::faults::{Faults, items, text};
+use crate::json::Value;
 use crate::names::quoted;
 
 pub(super) fn on_create(faults: &mut Faults, node: &Value) {

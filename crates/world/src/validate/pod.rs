@@ -1,12 +1,11 @@
 //! Pods, and the templates of pods.
 
-use crate::json::{Value, json};
-
 use super::affinity::{affinity, spread, tolerations};
 use super::containers::{containers, images, volumes};
 use super::faults::{Faults, items, number, text};
 use super::small::preemption_policy;
 use crate::failure::Cause;
+use crate::json::{Value, json};
 use crate::names::{dns_subdomain_problems, qualified_name_problems, validate_annotations};
 
 pub(super) fn on_create(faults: &mut Faults, pod: &Value) {

@@ -1,8 +1,7 @@
 //! Roles and their bindings.
 
-use crate::json::{Value, json};
-
 use super::faults::{Faults, is_empty, items, text};
+use crate::json::{Value, json};
 use crate::names::{NameRule, dns_subdomain_problems, quoted};
 
 const GROUP: &str = "rbac.authorization.k8s.io";

@@ -1,8 +1,7 @@
 //! Kinds with a rule or two: priority classes, leases and namespaces.
 
-use crate::json::Value;
-
 use super::faults::{Faults, items, number, text};
+use crate::json::Value;
 use crate::kinds::Subresource;
 use crate::names;
 use crate::object;

@@ -1,9 +1,8 @@
 //! Deployments, replica sets, stateful sets and daemon sets.
 
-use crate::json::{Value, json};
-
 use super::faults::{Faults, int_or_percent_value, is_empty, number, or_null, selects, text};
 use super::pod;
+use crate::json::{Value, json};
 use crate::names::quoted;
 
 const UNMATCHED: &str = "`selector` does not match template `labels`";

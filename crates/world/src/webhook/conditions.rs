@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::json::Value;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::objects::{Key, Map};
 use kube_cel::cel::{Context, Program, Value as Cel};
 
 use super::review::Review;
+use crate::json::Value;
 use crate::schema::rules::in_go;
 
 /// Whether all hold. One that does not decides; only where none does, an error counts.

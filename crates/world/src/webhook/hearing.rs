@@ -4,12 +4,12 @@
 //! question and stops; whoever asked for the write gets the answer and tries again. The second time everything must
 //! come out as it did the first: the time, and the lots that are drawn.
 
-use crate::json::Value;
 use jiff::Timestamp;
 
 use super::review::Review;
 use super::wire::{Said, Target};
 use crate::clock::Lots;
+use crate::json::Value;
 use crate::rbac::User;
 
 /// What a request waits for.

@@ -8,11 +8,11 @@ mod hearing;
 mod review;
 mod wire;
 
-use crate::json::{Value, json};
 use serde::Deserialize;
 
 use crate::admission::{Matter, Operation};
 use crate::failure::Failure;
+use crate::json::{Value, json};
 use crate::kinds::{Kinds, Resource, Subresource};
 use crate::object;
 use crate::selector::LabelSelector;

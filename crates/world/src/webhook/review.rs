@@ -1,12 +1,12 @@
 //! An AdmissionReview, and what is made of the one that comes back.
 
-use crate::json::{Value, json};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::{Phase, in_version};
 use crate::admission::{Matter, Operation};
 use crate::failure::{Failure, Reason};
+use crate::json::{Value, json};
 use crate::kinds::{Resource, Subresource};
 use crate::object;
 use crate::rbac::User;

@@ -1,7 +1,6 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::json::{Value, json};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
@@ -15,6 +14,7 @@ use http::Method;
 use super::Service;
 use crate::api::{Act, Answer, Api, Call, Warnings};
 use crate::failure::Failure;
+use crate::json::{Value, json};
 use crate::object;
 use crate::rbac::User;
 

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::json::Value;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use base64::Engine;
@@ -19,6 +18,7 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service as _;
 
 use super::{Hook, Inquiry};
+use crate::json::Value;
 use crate::object;
 use crate::store::{Key, Store};
 

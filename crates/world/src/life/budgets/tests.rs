@@ -1,8 +1,7 @@
-use crate::json::{Value, json};
-
 use super::super::lab::Lab;
 use super::scaled;
 use crate::api::Act;
+use crate::json::{Value, json};
 use crate::object;
 
 /// `healthy/desired of expected, allowed`, and the condition.

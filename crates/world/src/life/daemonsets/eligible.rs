@@ -1,7 +1,6 @@
 //! Which nodes a daemon's pod may be on.
 
 use crate::json::{Value, json};
-
 use crate::life::pods;
 use crate::object;
 

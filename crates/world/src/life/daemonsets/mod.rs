@@ -6,12 +6,11 @@ mod plan;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::json::Value;
-
 use super::history::{self, Book};
 use super::owned::{MANAGER, Orphans, Pace, Steps, key_of, owners_of};
 use super::pods::{self, set_label};
 use super::{Controller, Decision, Severity, View};
+use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 
 use super::eligible::Verdict;
 use super::{GENERATION, REVISION, TEMPLATE_GENERATION};
+use crate::json::{Value, json};
 use crate::life::owned::set_count;
 use crate::life::pods::{self, Rounded, number, number_or_percent};
 use crate::object;

@@ -1,9 +1,9 @@
 //! What a deployment says of how it is getting on.
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use super::fleet::{Fleet, Set, has_deadline};
+use crate::json::{Value, json};
 use crate::life::owned::set_count;
 use crate::life::pods::{after_secs, number, time};
 use crate::object::{self, condition};

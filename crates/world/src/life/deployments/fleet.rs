@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use crate::json::{Text, Value, json};
-
 use crate::life::history::hash;
 use crate::life::owned::owner_reference;
 use crate::life::pods::{self, Rounded, number, number_or_percent, set_annotation, set_label};

@@ -6,7 +6,6 @@ mod rollout;
 
 use std::sync::Arc;
 
-use crate::json::Value;
 use jiff::Timestamp;
 
 use super::owned::{MANAGER, Orphans, Steps, owners_of};
@@ -14,6 +13,7 @@ use super::pods;
 use super::replicasets::RESOURCE as SETS;
 use super::{Controller, Decision, Severity, View};
 use crate::api::{Act, Propagation};
+use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 

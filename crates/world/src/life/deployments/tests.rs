@@ -1,6 +1,5 @@
-use crate::json::json;
-
 use super::*;
+use crate::json::json;
 
 const NOW: &str = "2026-01-01T01:00:00Z";
 const BEFORE: &str = "2026-01-01T00:50:00Z";

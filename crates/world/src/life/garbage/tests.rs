@@ -1,9 +1,8 @@
 use std::time::Duration;
 
-use crate::json::{Value, json};
-
 use super::super::{Life, housekeeping};
 use crate::api::{Act, Api, Propagation};
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::Key;
 

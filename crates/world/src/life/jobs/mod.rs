@@ -5,13 +5,13 @@ mod plan;
 mod pod;
 mod progress;
 
-use crate::json::Value;
 use jiff::Timestamp;
 
 use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
 use super::pods;
 use super::{Controller, Decision, View};
 use crate::api::{Act, Propagation};
+use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::json::{List, Value, json};
 use jiff::Timestamp;
 
 use super::pod;
 use super::progress::Progress;
+use crate::json::{List, Value, json};
 use crate::life::Severity;
 use crate::life::owned::{BURST, set_count};
 use crate::life::pods::{self, after_secs, number};

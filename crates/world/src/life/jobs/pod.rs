@@ -1,8 +1,8 @@
 //! A job's pod.
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 
+use crate::json::{Value, json};
 use crate::life::pods::{self, number, set_annotation, set_label};
 use crate::object;
 

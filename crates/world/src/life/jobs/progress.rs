@@ -3,9 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
-
 use super::{indexes, pod};
+use crate::json::{Value, json};
 use crate::life::owned::set_count;
 use crate::life::pods::number;
 use crate::object;

@@ -1,10 +1,10 @@
 //! The containers of a pod as they run: read from its status, written into it.
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use super::wishes::{Readiness, Wishes};
 use crate::clock::lot_of;
+use crate::json::{Value, json};
 use crate::object;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 
-use crate::json::Value;
 use berth_core::resources::Resources;
 use jiff::Timestamp;
 
@@ -23,6 +22,7 @@ use self::pod::{Host, Step};
 use self::room::Room;
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};
+use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 

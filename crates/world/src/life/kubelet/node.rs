@@ -2,12 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::api::Act;
 use crate::clock::lot_of;
 use crate::discovery::GIT_VERSION;
+use crate::json::{Value, json};
 use crate::object;
 
 /// How often a kubelet says that it lives.

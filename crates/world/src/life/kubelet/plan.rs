@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::json::{self, Map, Value, json};
 use berth_cloud::machine::MachineId;
 use berth_core::names;
 use jiff::{SignedDuration, Timestamp};
@@ -13,6 +12,7 @@ use crate::api::{Act, Api};
 use crate::clock::lot_of;
 use crate::cloud::{Event, Registration, SimulatedCloud};
 use crate::failure::{Failure, Reason};
+use crate::json::{self, Map, Value, json};
 use crate::store::Key;
 
 /// The kubelets of a world. Every node has one; clones are the same kubelets.

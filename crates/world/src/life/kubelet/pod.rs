@@ -2,11 +2,11 @@
 
 use std::net::Ipv4Addr;
 
-use crate::json::{Value, json};
 use jiff::{SignedDuration, Timestamp};
 
 use super::containers::{Container, Happening, Role, State};
 use super::wishes::Wishes;
+use crate::json::{Value, json};
 use crate::life::Severity;
 use crate::object;
 

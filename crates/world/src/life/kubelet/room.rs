@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::Value;
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
 use berth_core::units::Quantity;
 
+use crate::json::Value;
 use crate::object;
 use crate::store::Change;
 

@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::json::{Value, json};
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Order, Token};
 use berth_core::catalog::InstanceType;
@@ -14,6 +13,7 @@ use berth_core::units::Price;
 
 use super::super::lab::Lab;
 use crate::cloud::{Account, Registration, SimulatedCloud, Weather};
+use crate::json::{Value, json};
 use crate::object;
 
 /// In few words: the phase, the state of each container, and which conditions are true.

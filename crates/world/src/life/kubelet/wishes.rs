@@ -9,10 +9,10 @@
 //!
 //! What cannot be read counts as not said.
 
-use crate::json::Value;
 use berth_api::duration::GoDuration;
 use jiff::SignedDuration;
 
+use crate::json::Value;
 use crate::object;
 
 const RUN_FOR: SignedDuration = SignedDuration::from_secs(5);

@@ -1,6 +1,5 @@
-use crate::json::{Value, json};
-
 use super::super::lab::Lab;
+use crate::json::{Value, json};
 use crate::object;
 
 fn conditions(node: &Value) -> Vec<String> {

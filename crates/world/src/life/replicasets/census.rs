@@ -2,10 +2,10 @@
 
 use std::cell::LazyCell;
 
-use crate::json::{Map, Value, json};
 use jiff::Timestamp;
 use rustc_hash::FxHashMap;
 
+use crate::json::{Map, Value, json};
 use crate::life::View;
 use crate::life::owned::{selector, set_count};
 use crate::life::pods::{self, after_secs, number};

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::json::Value;
 use berth_api::held;
 use berth_core::fit::NodeDemand;
 use berth_core::names::{Labels, Text};
@@ -16,6 +15,7 @@ use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
 use berth_core::volume::{Storage, VolumeDemand};
 use rustc_hash::FxHashMap;
 
+use crate::json::Value;
 use crate::object;
 use crate::store::Key;
 

@@ -1,10 +1,10 @@
 //! The pods that kube-scheduler spreads a pod among where it does not say so itself: those of its Services and of
 //! the workload that it belongs to.
 
-use crate::json::{Map, Value, json};
 use berth_api::held;
 use berth_core::selector::Selector;
 
+use crate::json::{Map, Value, json};
 use crate::life::View;
 use crate::object;
 use crate::store::Key;

@@ -14,12 +14,12 @@ mod trial;
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use berth_api::held;
 use berth_core::names::Text;
 
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::Act;
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::{Change, Key};
 

@@ -1,8 +1,7 @@
 //! One member of a StatefulSet: its pod and its claims.
 
-use crate::json::{Value, json};
-
 use super::range;
+use crate::json::{Value, json};
 use crate::life::owned::owner_reference;
 use crate::life::pods::{self, set_label};
 use crate::object;

@@ -5,13 +5,12 @@ mod plan;
 
 use std::sync::Arc;
 
-use crate::json::{Value, json};
-
 use super::history::{self, Book, History};
 use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
 use super::pods::number;
 use super::{Controller, Decision, Severity, View};
 use crate::api::Act;
+use crate::json::{Value, json};
 use crate::object;
 use crate::store::{Change, Key};
 

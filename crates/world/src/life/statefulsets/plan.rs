@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::json::{Value, json};
 use jiff::Timestamp;
 
 use super::{is_parallel, member, range};
+use crate::json::{Value, json};
 use crate::life::history::{self, History};
 use crate::life::owned::{BURST, set_count};
 use crate::life::pods::{self, Rounded, number, number_or_percent};

@@ -1,9 +1,11 @@
 //! The kinds that Berth reads.
 
+use std::fmt;
+
 use crate::documents::Header;
 
 macro_rules! kinds {
-    ($($name:ident: $group:literal, $version:literal, $kind:literal, $scope:ident;)+) => {
+    ($($name:ident: $group:literal, $version:literal, $kind:literal, $plural:literal, $scope:ident;)+) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub(crate) enum Kind {
             $($name,)+
@@ -30,6 +32,12 @@ macro_rules! kinds {
                 }
             }
 
+            fn plural(self) -> &'static str {
+                match self {
+                    $(Self::$name => $plural,)+
+                }
+            }
+
             pub(crate) fn is_namespaced(self) -> bool {
                 match self {
                     $(Self::$name => Scope::$scope == Scope::Namespaced,)+
@@ -46,35 +54,74 @@ enum Scope {
 }
 
 kinds! {
-    Pod: "", "v1", "Pod", Namespaced;
-    PodTemplate: "", "v1", "PodTemplate", Namespaced;
-    Node: "", "v1", "Node", Cluster;
-    Namespace: "", "v1", "Namespace", Cluster;
-    LimitRange: "", "v1", "LimitRange", Namespaced;
-    PersistentVolumeClaim: "", "v1", "PersistentVolumeClaim", Namespaced;
-    PersistentVolume: "", "v1", "PersistentVolume", Cluster;
-    Deployment: "apps", "v1", "Deployment", Namespaced;
-    ReplicaSet: "apps", "v1", "ReplicaSet", Namespaced;
-    StatefulSet: "apps", "v1", "StatefulSet", Namespaced;
-    DaemonSet: "apps", "v1", "DaemonSet", Namespaced;
-    Job: "batch", "v1", "Job", Namespaced;
-    CronJob: "batch", "v1", "CronJob", Namespaced;
-    StorageClass: "storage.k8s.io", "v1", "StorageClass", Cluster;
-    CsiNode: "storage.k8s.io", "v1", "CSINode", Cluster;
-    PodDisruptionBudget: "policy", "v1", "PodDisruptionBudget", Namespaced;
-    PriorityClass: "scheduling.k8s.io", "v1", "PriorityClass", Cluster;
-    RuntimeClass: "node.k8s.io", "v1", "RuntimeClass", Cluster;
-    NodePool: "karpenter.sh", "v1", "NodePool", Cluster;
-    NodeClaim: "karpenter.sh", "v1", "NodeClaim", Cluster;
-    NodeOverlay: "karpenter.sh", "v1alpha1", "NodeOverlay", Cluster;
-    Ec2NodeClass: "karpenter.k8s.aws", "v1", "EC2NodeClass", Cluster;
-    KwokNodeClass: "karpenter.kwok.sh", "v1alpha1", "KWOKNodeClass", Cluster;
-    CapacityBuffer: "autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", Namespaced;
-    NodeGroup: "autoscaler.vpsie.com", "v1alpha1", "NodeGroup", Namespaced;
-    VpsieNode: "autoscaler.vpsie.com", "v1alpha1", "VPSieNode", Namespaced;
-    AutoscalerConfig: "autoscaler.vpsie.com", "v1alpha1", "AutoscalerConfig", Cluster;
-    ScalingConstraint: "sa.gardener.cloud", "v1alpha1", "ScalingConstraint", Namespaced;
-    ScalingFeedback: "sa.gardener.cloud", "v1alpha1", "ScalingFeedback", Namespaced;
+    Pod: "", "v1", "Pod", "pods", Namespaced;
+    PodTemplate: "", "v1", "PodTemplate", "podtemplates", Namespaced;
+    Node: "", "v1", "Node", "nodes", Cluster;
+    Namespace: "", "v1", "Namespace", "namespaces", Cluster;
+    LimitRange: "", "v1", "LimitRange", "limitranges", Namespaced;
+    PersistentVolumeClaim: "", "v1", "PersistentVolumeClaim", "persistentvolumeclaims", Namespaced;
+    PersistentVolume: "", "v1", "PersistentVolume", "persistentvolumes", Cluster;
+    Deployment: "apps", "v1", "Deployment", "deployments", Namespaced;
+    ReplicaSet: "apps", "v1", "ReplicaSet", "replicasets", Namespaced;
+    StatefulSet: "apps", "v1", "StatefulSet", "statefulsets", Namespaced;
+    DaemonSet: "apps", "v1", "DaemonSet", "daemonsets", Namespaced;
+    Job: "batch", "v1", "Job", "jobs", Namespaced;
+    CronJob: "batch", "v1", "CronJob", "cronjobs", Namespaced;
+    StorageClass: "storage.k8s.io", "v1", "StorageClass", "storageclasses", Cluster;
+    CsiNode: "storage.k8s.io", "v1", "CSINode", "csinodes", Cluster;
+    PodDisruptionBudget: "policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", Namespaced;
+    PriorityClass: "scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", Cluster;
+    RuntimeClass: "node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", Cluster;
+    NodePool: "karpenter.sh", "v1", "NodePool", "nodepools", Cluster;
+    NodeClaim: "karpenter.sh", "v1", "NodeClaim", "nodeclaims", Cluster;
+    NodeOverlay: "karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays", Cluster;
+    Ec2NodeClass: "karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses", Cluster;
+    KwokNodeClass: "karpenter.kwok.sh", "v1alpha1", "KWOKNodeClass", "kwoknodeclasses", Cluster;
+    CapacityBuffer: "autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", "capacitybuffers", Namespaced;
+    NodeGroup: "autoscaler.vpsie.com", "v1alpha1", "NodeGroup", "nodegroups", Namespaced;
+    VpsieNode: "autoscaler.vpsie.com", "v1alpha1", "VPSieNode", "vpsienodes", Namespaced;
+    AutoscalerConfig: "autoscaler.vpsie.com", "v1alpha1", "AutoscalerConfig", "autoscalerconfigs", Cluster;
+    ScalingConstraint: "sa.gardener.cloud", "v1alpha1", "ScalingConstraint", "scalingconstraints", Namespaced;
+    ScalingFeedback: "sa.gardener.cloud", "v1alpha1", "ScalingFeedback", "scalingfeedbacks", Namespaced;
+}
+
+/// Where an API serves the objects of a kind that Berth reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Collection {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub plural: &'static str,
+    /// Served only where somebody installed its definition.
+    pub is_custom: bool,
+}
+
+/// One for each kind.
+pub fn collections() -> impl Iterator<Item = Collection> {
+    Kind::ALL.iter().map(|kind| Collection {
+        group: kind.group(),
+        version: kind.version(),
+        plural: kind.plural(),
+        is_custom: kind.is_custom(),
+    })
+}
+
+impl Collection {
+    pub fn path(&self) -> String {
+        let Self { group, version, plural, .. } = self;
+        if group.is_empty() {
+            format!("/api/{version}/{plural}")
+        } else {
+            format!("/apis/{group}/{version}/{plural}")
+        }
+    }
+}
+
+/// As Kubernetes names it: `pods`, `nodepools.karpenter.sh`.
+impl fmt::Display for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let separator = if self.group.is_empty() { "" } else { "." };
+        write!(f, "{}{separator}{}", self.plural, self.group)
+    }
 }
 
 /// What an object's `apiVersion` and `kind` mean here.
@@ -125,6 +172,14 @@ impl Kind {
         format!("{}{separator}{}", self.group(), self.version())
     }
 
+    /// Groups of Kubernetes' own have no dot or end in `k8s.io`, but for the groups of projects around it.
+    fn is_custom(self) -> bool {
+        match self.group().split_once('.') {
+            None => false,
+            Some((_, domain)) => domain != "k8s.io",
+        }
+    }
+
     /// Deployments and their like once lived in `extensions`.
     fn has_group(self, group: &str) -> bool {
         group == self.group() || (group == "extensions" && self.group() == "apps")
@@ -159,6 +214,25 @@ mod tests {
             let header = Header { api_version: Some(api_version.into()), kind: Some(kind.into()) };
             let actual = format!("{:?}", meaning(&header));
             assert!(actual.contains(expected), "{api_version} {kind}: {actual}");
+        }
+    }
+    #[test]
+    fn collections_are_where_the_api_serves_them() {
+        let all: Vec<(String, String, bool)> =
+            collections().map(|of| (of.to_string(), of.path(), of.is_custom)).collect();
+        for (name, path, is_custom) in [
+            ("pods", "/api/v1/pods", false),
+            ("csinodes.storage.k8s.io", "/apis/storage.k8s.io/v1/csinodes", false),
+            ("poddisruptionbudgets.policy", "/apis/policy/v1/poddisruptionbudgets", false),
+            ("nodepools.karpenter.sh", "/apis/karpenter.sh/v1/nodepools", true),
+            (
+                "capacitybuffers.autoscaling.x-k8s.io",
+                "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers",
+                true,
+            ),
+            ("vpsienodes.autoscaler.vpsie.com", "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes", true),
+        ] {
+            assert!(all.contains(&(name.to_owned(), path.to_owned(), is_custom)), "{name}: {all:?}");
         }
     }
 }

@@ -36,6 +36,7 @@ mod workloads;
 
 pub use assemble::{Assembled, ClassKind, Context, assemble};
 pub use jiff::Timestamp;
+pub use kinds::{Collection, collections};
 pub use manifests::{Manifests, read};
 pub use objects::{Object, objects};
 pub use problem::Problem;

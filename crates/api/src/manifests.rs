@@ -1,5 +1,6 @@
 //! All objects of the input, each read into what Berth knows of its kind.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::thread;
@@ -97,14 +98,17 @@ pub(crate) fn object_name(kind: &str, namespace: &str, name: &str) -> String {
 /// Reads all objects of all sources. What is wrong with one never stops the others.
 ///
 /// `on_progress` is told now and then how many bytes and objects have been read.
-pub fn read(sources: &[Source], on_progress: &mut dyn FnMut(usize, usize)) -> Manifests {
+pub fn read<S: Borrow<Source>>(
+    sources: impl IntoIterator<Item = S>,
+    on_progress: &mut dyn FnMut(usize, usize),
+) -> Manifests {
     const OBJECTS_PER_REPORT: usize = 1024;
     let mut reader = Reader::default();
     let (mut bytes, mut objects) = (0, 0);
     for source in sources {
         let mut problems = Vec::new();
         source::for_each_text(
-            source,
+            source.borrow(),
             &mut |name, text| {
                 reader.begin(name, text);
                 let malformed = &mut Vec::new();

@@ -16,6 +16,11 @@ pub enum Source {
         name: String,
         text: String,
     },
+    /// Something that should have been read, but could not be had.
+    Unread {
+        name: String,
+        why: String,
+    },
 }
 
 /// Larger than any cluster's snapshot; what is above it was not meant to be read.
@@ -31,6 +36,13 @@ pub(crate) fn for_each_text(
 ) {
     match source {
         Source::Text { name, text } => visit(&Arc::from(name.as_str()), text),
+        Source::Unread { name, why } => problems.push(Problem {
+            source: Arc::from(name.as_str()),
+            line: None,
+            object: None,
+            field: None,
+            message: why.clone(),
+        }),
         Source::Stdin => {
             let mut bytes = Vec::new();
             let read = io::stdin().lock().take(BYTES_MAX + 1).read_to_end(&mut bytes).map(|_| bytes);

@@ -1,17 +1,18 @@
 //! What can be said on the command line. Each flag is defined here, once; its help is its documentation.
 
+mod input;
+
 use std::path::PathBuf;
 
-use berth_api::{Context, Timestamp};
-use berth_cloud::CatalogOptions;
 use berth_cloud::filter::Filter;
 use berth_core::catalog::{CapacityType, OfferingPattern};
 use berth_core::disruption::{DisruptionPolicy, SavingMin};
-use berth_core::names::{self, Text};
-use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy};
+use berth_core::names::Text;
 use berth_core::units::{Price, PriceError};
 use berth_world::faults::Fault;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use input::{CatalogChoice, Input, Offers};
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
 #[derive(Debug, Parser)]
@@ -22,9 +23,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
     after_help = "\
 Examples:
   berth advise -f examples/shop/                    What to buy for these manifests, and why
-  berth advise -f cluster/ --consolidate            What to take away, too, and what that saves
-  berth explain pod shop/api-7d9c -f cluster/       Why this pod is pending
-  berth explain node ip-10-0-1-7 -f cluster/        Why this node is still here
+  berth advise --cluster --consolidate              What to take away, and what that saves
+  berth explain pod shop/api-7d9c --cluster         Why this pod is pending
+  berth explain node ip-10-0-1-7 --cluster          Why this node is still here
   berth catalog list --filter 'cpu>=8,arch=arm64'   What there is to buy
   berth world                                       A Kubernetes to try things in
 
@@ -67,8 +68,10 @@ Examples:
 Examples:
   berth advise -f examples/shop/
       A directory, a file, several -f, or - for standard input.
-  kubectl get pods,nodes,nodepools,daemonsets,pdb -A -o yaml | berth advise -f - -o json
-      A plan for what runs now, for programs.
+  berth advise --cluster
+      A plan for what runs now. Nothing is written to the cluster.
+  berth advise --cluster -f more.yaml -o json
+      A plan for what would run if these were applied, for programs.
   berth advise -f cluster/ --catalog aws-us-east-1 --html plan.html
       With a page to look at: which nodes, how full, at what price.
   berth advise -f cluster/ --strict --unavailable '*:us-east-1a:spot'
@@ -119,7 +122,7 @@ pub(crate) enum Explain {
 #[command(after_help = "\
 Examples:
   berth explain pod shop/api-7d9c -f cluster/
-  kubectl get pods,nodes,nodepools -A -o yaml | berth explain pod shop/api-7d9c -f -")]
+  berth explain pod shop/api-7d9c --cluster")]
 pub(crate) struct ExplainPod {
     /// Which pod
     #[arg(value_name = "NAMESPACE/NAME", value_parser = pod_name)]
@@ -133,7 +136,7 @@ pub(crate) struct ExplainPod {
 #[command(after_help = "\
 Examples:
   berth explain node ip-10-0-1-7 -f cluster/
-  kubectl get pods,nodes,nodeclaims,nodepools,pdb -A -o yaml | berth explain node ip-10-0-1-7 -f -")]
+  berth explain node ip-10-0-1-7 --cluster")]
 pub(crate) struct ExplainNode {
     /// Which node
     #[arg(value_name = "NAME", value_parser = node_name)]
@@ -328,119 +331,6 @@ pub(crate) struct World {
     pub(crate) paths: Vec<PathBuf>,
 }
 
-/// Where manifests come from, and how they are judged.
-#[derive(Debug, Args)]
-pub(crate) struct Input {
-    /// Manifests in YAML or JSON: files, directories, or - for standard input
-    #[arg(short = 'f', long = "filename", value_name = "PATH", required = true, num_args = 1..)]
-    pub(crate) paths: Vec<PathBuf>,
-
-    /// Judge what can be read although something else cannot; the exit code is still 2
-    #[arg(long)]
-    pub(crate) keep_going: bool,
-
-    #[command(flatten)]
-    pub(crate) catalog: CatalogChoice,
-
-    /// Whether preferred affinities and ScheduleAnyway spreads count
-    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
-    pub(crate) preference_policy: Preferences,
-
-    /// What happens where a pool's minValues cannot be met
-    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
-    pub(crate) min_values_policy: MinValues,
-
-    /// Offerings that cannot be had at the moment, with * for any; may be repeated
-    #[arg(long, value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
-    pub(crate) unavailable: Vec<OfferingPattern>,
-
-    /// Rounds of improvement after the quick answer, at most: 0 is the quick answer alone, many come close to
-    /// the cheapest plan there is. The same number gives the same plan. If not given, what suits the size of
-    /// the problem
-    #[arg(long, value_name = "N")]
-    pub(crate) rounds: Option<u64>,
-
-    /// What each node costs an hour beyond its price, such as licences and agents, in pools without the
-    /// annotation berth.dev/node-cost-per-hour
-    #[arg(long, value_name = "USD", default_value = "0", value_parser = dollars)]
-    pub(crate) node_cost: Price,
-
-    /// The instant at which ages, schedules and durations are judged, such as 2026-01-31T08:00:00Z; the
-    /// clock's if not given
-    #[arg(long, value_name = "RFC3339")]
-    pub(crate) now: Option<Timestamp>,
-}
-
-impl Input {
-    pub(crate) fn context(&self) -> Context {
-        Context { now: self.now.unwrap_or_else(Timestamp::now), node_cost: self.node_cost }
-    }
-
-    pub(crate) fn policy(&self, disruption: DisruptionPolicy) -> Policy {
-        Policy {
-            preferences: match self.preference_policy {
-                Preferences::Respect => PreferencePolicy::Respect,
-                Preferences::Ignore => PreferencePolicy::Ignore,
-            },
-            min_values: match self.min_values_policy {
-                MinValues::Strict => MinValuesPolicy::Strict,
-                MinValues::BestEffort => MinValuesPolicy::BestEffort,
-            },
-            unavailable: self.unavailable.clone(),
-            effort: Effort {
-                rounds: self.rounds,
-                threads: std::thread::available_parallelism().map_or(1, usize::from),
-            },
-            disruption,
-            tries_scheduler: true,
-        }
-    }
-}
-
-/// Which catalog, and what it says nothing about.
-#[derive(Debug, Args)]
-pub(crate) struct CatalogChoice {
-    /// What can be bought: kwok, aws-us-east-1, or a file; if not given, what is built in for each pool's
-    /// class
-    #[arg(long, value_name = "NAME_OR_FILE")]
-    pub(crate) catalog: Option<String>,
-
-    #[command(flatten)]
-    pub(crate) offers: Offers,
-}
-
-/// What a price list leaves open: where its types are offered, and what spot costs.
-#[derive(Debug, Args)]
-pub(crate) struct Offers {
-    /// Zones in which types are offered: in place of those of a built-in catalog, or where a price list names
-    /// none
-    #[arg(long, value_name = "ZONE,...", value_delimiter = ',', value_parser = zone)]
-    pub(crate) zones: Vec<String>,
-
-    /// How much cheaper spot is than on-demand, in percent, where the catalog has no spot prices: such
-    /// prices are marked as estimated. 60 if not given; 0 offers no spot
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=99))]
-    pub(crate) spot_discount: Option<u8>,
-}
-
-fn zone(text: &str) -> Result<String, String> {
-    match names::label_value_problem(text) {
-        None if !text.is_empty() => Ok(text.to_owned()),
-        Some(problem) => Err(problem.to_owned()),
-        None => Err("a zone has a name, for example us-east-1a".to_owned()),
-    }
-}
-
-impl Offers {
-    pub(crate) fn options(&self) -> CatalogOptions {
-        let assumed = CatalogOptions::default();
-        CatalogOptions {
-            zones: self.zones.iter().map(|zone| Text::from(zone.as_str())).collect(),
-            spot_discount_percent: self.spot_discount.unwrap_or(assumed.spot_discount_percent),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// For people
@@ -450,24 +340,6 @@ pub(crate) enum Format {
     Json,
     /// For programs and people
     Yaml,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Preferences {
-    /// As requirements, given up one by one where they cannot be met
-    #[default]
-    Respect,
-    /// Not at all
-    Ignore,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MinValues {
-    /// Nothing is bought
-    #[default]
-    Strict,
-    /// It is bought all the same, and the plan says so
-    BestEffort,
 }
 
 fn dollars(text: &str) -> Result<Price, PriceError> {
@@ -517,6 +389,8 @@ pub(crate) fn offering_pattern(text: &str) -> Result<OfferingPattern, String> {
 
 #[cfg(test)]
 mod tests {
+    use berth_cloud::CatalogOptions;
+    use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy};
     use clap::CommandFactory;
     use clap::error::ErrorKind;
 
@@ -544,7 +418,10 @@ mod tests {
             "berth advise -f a --now 2026-01-31T08:00:00+02:00",
             "berth advise -f a --consolidate",
             "berth advise -f a --consolidate --min-saving 10% --disruption-price 0.001 --spot-types-min 5",
+            "berth advise --cluster",
+            "berth advise --cluster --kubeconfig a --context b -f more.yaml",
             "berth explain pod shop/api -f cluster/",
+            "berth explain pod shop/api --cluster",
             "berth explain node ip-10-0-1-7 -f cluster/ --now 2026-01-31T08:00:00Z --min-saving 0.05",
             "berth catalog list",
             "berth catalog list --catalog kwok --filter cpu>=8,arch=arm64 -o json",

@@ -56,6 +56,9 @@ fn exit_codes_and_streams() {
         ("explain node --help", 0, "Examples:", ""),
         ("catalog --help", 0, "Built in:", ""),
         ("catalog list --help", 0, "Examples:", ""),
+        ("advise", 2, "", "--filename <PATH>...|--cluster"),
+        ("advise --kubeconfig a -f b", 2, "", "--cluster"),
+        ("advise --cluster --kubeconfig no-such-file", 2, "", "cannot use no-such-file: "),
         ("world --help", 0, "Examples:", ""),
         ("world --port 65536", 2, "", "65536"),
         ("world -f no-such-file", 2, "", "no-such-file"),
@@ -302,6 +305,53 @@ fn a_world_lives_until_it_is_ended_and_leaves_nothing() {
     let directory = std::path::Path::new(&kubeconfig).parent().expect("it is in a directory");
     assert!(!directory.exists(), "{} is left", directory.display());
     assert!(std::net::TcpStream::connect(&address).is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_cluster_is_judged_as_its_manifests_are() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop");
+    let (mut world, address, kubeconfig) =
+        started(&format!("world --nodes 0 -f {example}")).expect("it starts");
+    let answer = |line: &str| {
+        let output = berth(line).output().expect("berth starts");
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.code(), out.into_owned(), err.into_owned())
+    };
+    let summary = |line: &str| -> serde_json::Value {
+        let (code, out, err) = answer(line);
+        assert_eq!(code, Some(0), "berth {line}: {err}");
+        serde_json::from_str::<serde_json::Value>(&out).expect("it is JSON")["summary"].take()
+    };
+    let cluster = format!("--cluster --kubeconfig {kubeconfig}");
+    let from_files = summary(&format!("advise -f {example} -o json"));
+    assert_eq!(summary(&format!("advise {cluster} -o json")), from_files);
+    assert_ne!(from_files["podsPending"], 0);
+
+    let (code, out, _) = answer(&format!("explain pod shop/cache-0 {cluster}"));
+    assert_eq!((code, out.contains("shop/cache-0 needs a new node")), (Some(0), true), "{out}");
+    let more = std::env::temp_dir().join(format!("berth-more-{}.yaml", std::process::id()));
+    std::fs::write(&more, pod("extra", "1")).expect("it is written");
+    let with_more = summary(&format!("advise {cluster} -f {} -o json", more.display()));
+    std::fs::remove_file(&more).expect("it can be removed");
+    assert_eq!(with_more["podsPending"].as_u64(), from_files["podsPending"].as_u64().map(|pods| pods + 1));
+
+    // Whoever may see nothing is told so, and nothing is judged by halves.
+    let text = std::fs::read_to_string(&kubeconfig).expect("the kubeconfig exists");
+    let stranger = std::env::temp_dir().join(format!("berth-stranger-{}", std::process::id()));
+    let nobody: Vec<&str> = text.lines().filter(|line| !line.contains("client-")).collect();
+    std::fs::write(&stranger, nobody.join("\n")).expect("it is written");
+    let (code, out, err) = answer(&format!("advise --cluster --kubeconfig {}", stranger.display()));
+    assert_eq!((code, &*out), (Some(2), ""), "{err}");
+    assert!(err.contains("pods: cannot be listed: pods is forbidden: User"), "{err}");
+
+    let ended = Command::new("kill").args(["-INT", &world.id().to_string()]).status().expect("kill runs");
+    assert!(ended.success() && world.wait().expect("it ends").success());
+    std::fs::write(&stranger, text).expect("it is written");
+    let (code, _, err) = answer(&format!("advise --cluster --kubeconfig {}", stranger.display()));
+    std::fs::remove_file(&stranger).expect("it can be removed");
+    assert_eq!(code, Some(2));
+    assert!(err.contains(&format!("https://{address}/ does not answer: ")), "{err}");
 }
 
 #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! From files to what the planner sees, for every command that plans.
+//! From files and clusters to what the planner sees, for every command that plans.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use berth_core::catalog::Catalog;
 use berth_core::disruption::DisruptionPolicy;
 use berth_core::plan::Skipped;
 use berth_core::snapshot::{Policy, Snapshot};
+use berth_operator::Listing;
 
 use super::Failure;
 use crate::args::{CatalogChoice, Input};
@@ -47,9 +48,12 @@ impl Judged {
 /// a plan for half of the input is only made for who asked for it.
 pub(crate) fn read(input: &Input, worth: DisruptionPolicy) -> Result<Option<Judged>, Failure> {
     let mut catalogs = catalogs(&input.catalog)?;
-    let assembled = progress::during("Reading manifests", |counter| {
-        let sources: Vec<Source> = input.paths.iter().map(|path| source(path)).collect();
-        let manifests = berth_api::read(&sources, &mut |_bytes, objects| counter.set(objects));
+    let files = input.paths.iter().map(|path| source(path));
+    let listing = input.cluster.choice().as_ref().map(Listing::begin).transpose()?;
+    let what = if listing.is_some() { "Reading the cluster" } else { "Reading manifests" };
+    let assembled = progress::during(what, |counter| {
+        let sources = files.chain(listing.into_iter().flatten());
+        let manifests = berth_api::read(sources, &mut |_bytes, objects| counter.set(objects));
         berth_api::assemble(manifests, &input.context(), &mut catalogs)
     });
     for problem in &assembled.problems {

@@ -54,6 +54,8 @@ pub(crate) enum Failure {
     #[error("there is no node {node}; {}", if known.is_empty() { "the input has none".to_owned() } else { format!("the input has {known}") })]
     NoSuchNode { node: String, known: String },
     #[error(transparent)]
+    Cluster(#[from] berth_operator::Unreachable),
+    #[error(transparent)]
     Catalog(#[from] berth_cloud::LoadError),
     #[error(transparent)]
     Cloud(#[from] world::cloud::CloudError),

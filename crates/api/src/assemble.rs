@@ -387,10 +387,10 @@ impl Assembly<'_> {
         pods.sort_by(|a, b| {
             (&a.namespace, &a.name, a.source, a.line).cmp(&(&b.namespace, &b.name, b.source, b.line))
         });
-        let mut repeated = Vec::new();
+        let (mut repeated, listed) = (Vec::new(), &self.manifests.listed);
         pods.dedup_by(|later, first| {
             let same = later.namespace == first.namespace && later.name == first.name;
-            if same {
+            if same && !listed.contains(&later.source) {
                 repeated.push((
                     pod_origin(later),
                     later.namespace.clone(),

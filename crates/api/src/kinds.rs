@@ -91,18 +91,12 @@ pub struct Collection {
     pub group: &'static str,
     pub version: &'static str,
     pub plural: &'static str,
-    /// Served only where somebody installed its definition.
-    pub is_custom: bool,
 }
 
-/// One for each kind.
+/// Those of a cluster that are read for what runs in it. A CronJob is a plan for a run at its time, not a run.
 pub fn collections() -> impl Iterator<Item = Collection> {
-    Kind::ALL.iter().map(|kind| Collection {
-        group: kind.group(),
-        version: kind.version(),
-        plural: kind.plural(),
-        is_custom: kind.is_custom(),
-    })
+    let all = Kind::ALL.iter().filter(|kind| **kind != Kind::CronJob);
+    all.map(|kind| Collection { group: kind.group(), version: kind.version(), plural: kind.plural() })
 }
 
 impl Collection {
@@ -172,14 +166,6 @@ impl Kind {
         format!("{}{separator}{}", self.group(), self.version())
     }
 
-    /// Groups of Kubernetes' own have no dot or end in `k8s.io`, but for the groups of projects around it.
-    fn is_custom(self) -> bool {
-        match self.group().split_once('.') {
-            None => false,
-            Some((_, domain)) => domain != "k8s.io",
-        }
-    }
-
     /// Deployments and their like once lived in `extensions`.
     fn has_group(self, group: &str) -> bool {
         group == self.group() || (group == "extensions" && self.group() == "apps")
@@ -216,23 +202,19 @@ mod tests {
             assert!(actual.contains(expected), "{api_version} {kind}: {actual}");
         }
     }
+
     #[test]
     fn collections_are_where_the_api_serves_them() {
-        let all: Vec<(String, String, bool)> =
-            collections().map(|of| (of.to_string(), of.path(), of.is_custom)).collect();
-        for (name, path, is_custom) in [
-            ("pods", "/api/v1/pods", false),
-            ("csinodes.storage.k8s.io", "/apis/storage.k8s.io/v1/csinodes", false),
-            ("poddisruptionbudgets.policy", "/apis/policy/v1/poddisruptionbudgets", false),
-            ("nodepools.karpenter.sh", "/apis/karpenter.sh/v1/nodepools", true),
-            (
-                "capacitybuffers.autoscaling.x-k8s.io",
-                "/apis/autoscaling.x-k8s.io/v1beta1/capacitybuffers",
-                true,
-            ),
-            ("vpsienodes.autoscaler.vpsie.com", "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes", true),
+        let all: Vec<(String, String)> = collections().map(|of| (of.to_string(), of.path())).collect();
+        for (name, path) in [
+            ("pods", "/api/v1/pods"),
+            ("csinodes.storage.k8s.io", "/apis/storage.k8s.io/v1/csinodes"),
+            ("poddisruptionbudgets.policy", "/apis/policy/v1/poddisruptionbudgets"),
+            ("nodepools.karpenter.sh", "/apis/karpenter.sh/v1/nodepools"),
+            ("vpsienodes.autoscaler.vpsie.com", "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes"),
         ] {
-            assert!(all.contains(&(name.to_owned(), path.to_owned(), is_custom)), "{name}: {all:?}");
+            assert!(all.contains(&(name.to_owned(), path.to_owned())), "{name}: {all:?}");
         }
+        assert!(!all.iter().any(|(name, _)| name == "cronjobs.batch"));
     }
 }

@@ -1,7 +1,7 @@
 //! All objects of the input, each read into what Berth knows of its kind.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::thread;
 
@@ -44,6 +44,8 @@ pub struct Manifests {
     /// Objects of kinds that Berth does not use, counted by kind.
     pub skipped: BTreeMap<String, usize>,
     pub(crate) sources: Vec<Arc<str>>,
+    /// Which of them are listings of a cluster.
+    pub(crate) listed: BTreeSet<u32>,
     pub(crate) texts: KeptTexts,
     pub(crate) pods: Vec<PodObject>,
     pub(crate) workloads: Vec<Kept<Workload>>,
@@ -107,10 +109,11 @@ pub fn read<S: Borrow<Source>>(
     let (mut bytes, mut objects) = (0, 0);
     for source in sources {
         let mut problems = Vec::new();
+        let is_listed = matches!(source.borrow(), Source::Listed { .. });
         source::for_each_text(
             source.borrow(),
             &mut |name, text| {
-                reader.begin(name, text);
+                reader.begin(name, text, is_listed);
                 let malformed = &mut Vec::new();
                 thread::scope(|scope| {
                     let mut ahead = Ahead::new(scope);
@@ -159,6 +162,8 @@ struct Reader {
 pub(crate) enum Refused {
     Json(serde_json::Error),
     Wrong(Vec<Finding>),
+    /// Another takes its place.
+    Replaced,
 }
 
 impl Refused {
@@ -187,9 +192,21 @@ impl<'a> Body<'a, 'a> {
 }
 
 impl Reader {
-    fn begin(&mut self, name: &Arc<str>, text: &str) {
+    fn begin(&mut self, name: &Arc<str>, text: &str, is_listed: bool) {
         self.manifests.sources.push(name.clone());
+        if is_listed {
+            self.manifests.listed.insert(self.source());
+        }
         self.manifests.texts.keep(name, text);
+    }
+
+    /// The source that is being read.
+    fn source(&self) -> u32 {
+        u32::try_from(self.manifests.sources.len().saturating_sub(1)).unwrap_or(u32::MAX)
+    }
+
+    fn is_listed(&self) -> bool {
+        self.manifests.listed.contains(&self.source())
     }
 
     fn admit<'t>(&mut self, document: Document<'t, '_>, ahead: &mut Ahead<'_, 't>) {
@@ -205,11 +222,7 @@ impl Reader {
                 return self.refuse(line, header.kind, Some(field.to_owned()), message);
             }
         };
-        let origin = Origin {
-            kind,
-            source: u32::try_from(self.manifests.sources.len().saturating_sub(1)).unwrap_or(u32::MAX),
-            line: u32::try_from(line).unwrap_or(u32::MAX),
-        };
+        let origin = Origin { kind, source: self.source(), line: u32::try_from(line).unwrap_or(u32::MAX) };
         match body {
             Body::Json(text) if kind == Kind::Pod => {
                 let outcomes = ahead.read(Unread { text, line_offset, origin }, &mut self.interner);
@@ -242,7 +255,10 @@ impl Reader {
     }
 
     fn admit_json(&mut self, text: &str, line_offset: usize, origin: Origin) {
-        let Err(refused) = self.store(Body::Json(text), origin) else { return };
+        let refused = match self.store(Body::Json(text), origin) {
+            Ok(()) | Err(Refused::Replaced) => return,
+            Err(refused) => refused,
+        };
         let object = Some(origin.kind.name().to_owned());
         // JSON is read for speed and says little of where it failed. The tree knows, and it
         // also forgives what Kubernetes forgives: `null` where a list or a mapping may stand.
@@ -251,6 +267,7 @@ impl Reader {
             (Err(_), Refused::Json(error)) => {
                 self.refuse(line_offset + error.line(), object, None, without_position(&error));
             }
+            (Err(_), Refused::Replaced) => {}
             (Err(_), Refused::Wrong(findings)) => {
                 for Finding { path, message } in findings {
                     self.refuse(line_offset + 1, object.clone(), Some(path.to_string()), message);
@@ -261,7 +278,7 @@ impl Reader {
 
     fn admit_tree(&mut self, tree: &Tree<'_>, line_offset: usize, origin: Origin) {
         let findings = match self.store(Body::Yaml(tree), origin) {
-            Ok(()) => return,
+            Ok(()) | Err(Refused::Replaced) => return,
             Err(Refused::Wrong(findings)) => findings,
             Err(Refused::Json(error)) => vec![Finding { path: Path::default(), message: error.to_string() }],
         };
@@ -491,6 +508,9 @@ impl Reader {
         if !self.seen.contains(&key) {
             self.reading = Some(key);
             return Ok(id);
+        }
+        if self.is_listed() {
+            return Err(Refused::Replaced);
         }
         let at = At::ROOT.key("metadata");
         Err(Refused::at(

@@ -16,6 +16,11 @@ pub enum Source {
         name: String,
         text: String,
     },
+    /// What a cluster holds. What was read before it of the same name takes its place.
+    Listed {
+        name: String,
+        text: String,
+    },
     /// Something that should have been read, but could not be had.
     Unread {
         name: String,
@@ -35,7 +40,9 @@ pub(crate) fn for_each_text(
     problems: &mut Vec<Problem>,
 ) {
     match source {
-        Source::Text { name, text } => visit(&Arc::from(name.as_str()), text),
+        Source::Text { name, text } | Source::Listed { name, text } => {
+            visit(&Arc::from(name.as_str()), text);
+        }
         Source::Unread { name, why } => problems.push(Problem {
             source: Arc::from(name.as_str()),
             line: None,

@@ -94,13 +94,21 @@ pub(crate) fn read_job(
         kind: WorkloadKind::Job,
         namespace,
         name,
-        wanted: job_pods(&job.spec, done, &at, to),
+        wanted: if is_over(&job.status) { 0 } else { job_pods(&job.spec, done, &at, to) },
         template: pods::read_template(&job.spec.template, &at.key("template"), to),
         selector: None,
         owner: pods::controller(&job.metadata, to),
         claims: Vec::new(),
         first_ordinal: 0,
     }
+}
+
+/// Whether it has ended, well or not: then it has no pods any more, whatever is left to complete.
+fn is_over(status: &wire::JobStatus<'_>) -> bool {
+    let ends = |condition: &wire::JobCondition<'_>| {
+        matches!(&*condition.kind, "Complete" | "Failed") && condition.status == "True"
+    };
+    status.conditions.iter().any(ends)
 }
 
 /// The pods of one run, at any time it may come.

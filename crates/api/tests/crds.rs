@@ -251,6 +251,9 @@ fn schemas_validate_and_default_as_the_originals() {
         ("NodeOverlay", "spec.price", "pattern", json!(r"^\d+(\.\d+)?$")),
         ("EC2NodeClass", "spec.subnetSelectorTerms", "minItems", json!(1)),
         ("EC2NodeClass", "spec.subnetSelectorTerms[].tags", "maxProperties", json!(20)),
+        ("EC2NodeClass", "spec.kubelet.kubeReserved", "maxProperties", json!(4)),
+        ("EC2NodeClass", "spec.kubelet.evictionHard", "maxProperties", json!(6)),
+        ("EC2NodeClass", "spec.kubelet.evictionSoftGracePeriod", "maxProperties", json!(6)),
         ("EC2NodeClass", "spec.amiSelectorTerms[].alias", "maxLength", json!(30)),
         (
             "EC2NodeClass",

@@ -71,7 +71,7 @@ Examples:
   berth advise --cluster
       A plan for what runs now. Nothing is written to the cluster.
   berth advise --cluster -f more.yaml -o json
-      A plan for what would run if these were applied, for programs.
+      The same if it held these, too, or in place of those of the same names; for programs.
   berth advise -f cluster/ --catalog aws-us-east-1 --html plan.html
       With a page to look at: which nodes, how full, at what price.
   berth advise -f cluster/ --strict --unavailable '*:us-east-1a:spot'

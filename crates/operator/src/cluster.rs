@@ -8,6 +8,7 @@ use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
+use tokio::time::timeout;
 
 /// Which cluster is meant. By default it is the one that kubectl would ask, or the one that this program runs in.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +50,8 @@ pub(crate) struct Cluster {
 const CONNECT_SECS_MAX: u64 = 10;
 /// Nor is one that stops in the middle of an answer.
 const READ_SECS_MAX: u64 = 60;
+/// Nor one that is too busy to say who it is, however often it is asked.
+const INTRODUCTION_MAX: Duration = Duration::from_secs(20);
 
 impl Cluster {
     /// Finds the cluster and asks who it is.
@@ -56,52 +59,67 @@ impl Cluster {
         let mut config = config(choice).await?;
         config.connect_timeout = Some(Duration::from_secs(CONNECT_SECS_MAX));
         config.read_timeout = Some(Duration::from_secs(READ_SECS_MAX));
+        // Else the time between two requests counts as well.
+        config.reset_reader_on_write = true;
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config)
             .map_err(|error| Unreachable::Client { server: server.clone(), message: reason(&error) })?;
         let cluster = Self { client, server };
-        cluster.introduce(choice).await?;
+        let whom = choice.context.as_ref().map(|context| format!("the context {context}"));
+        cluster.introduce(whom.unwrap_or_else(|| "whoever asks".to_owned())).await?;
         Ok(cluster)
     }
 
-    /// Whether it is one, and whether it talks to us, before all else is asked.
-    async fn introduce(&self, choice: &Choice) -> Result<(), Unreachable> {
+    /// Whether it is one, and whether it talks to us, before all else is asked. Whoever may not ask this may still
+    /// list.
+    async fn introduce(&self, whom: String) -> Result<(), Unreachable> {
         #[derive(Deserialize)]
         struct Version {
             #[serde(rename = "gitVersion")]
             _git_version: String,
         }
         let server = || self.server.clone();
-        let answer = match self.get("/version").await {
-            Ok(text) => text,
-            Err(Refused { code: Some(401 | 403), message }) => {
-                let whom = choice.context.as_ref().map(|context| format!("the context {context}"));
-                let whom = whom.unwrap_or_else(|| "the current context".to_owned());
-                return Err(Unreachable::Stranger { server: server(), whom, message });
-            }
-            Err(Refused { code: Some(code), message }) => {
-                return Err(Unreachable::Foreign { server: server(), message: format!("{code} {message}") });
-            }
-            Err(Refused { code: None, message }) => {
-                return Err(Unreachable::Silent { server: server(), message });
-            }
+        let question = self.ask(Request::get("/version").body(Vec::new()));
+        let Ok(answer) = timeout(INTRODUCTION_MAX, question).await else {
+            let message = format!("nothing came in {} s", INTRODUCTION_MAX.as_secs());
+            return Err(Unreachable::Silent { server: server(), message });
         };
-        serde_json::from_str::<Version>(&answer).map(drop).map_err(|_| {
-            let message = answer.chars().take(80).collect();
-            Unreachable::Foreign { server: server(), message }
-        })
+        match answer {
+            Err(Refused { code: Some(403), .. }) => Ok(()),
+            Err(Refused { code: Some(401), message }) => {
+                Err(Unreachable::Stranger { server: server(), whom, message })
+            }
+            Err(Refused { code: Some(404), message }) => {
+                Err(Unreachable::Foreign { server: server(), message })
+            }
+            Err(Refused { message, .. }) => Err(Unreachable::Silent { server: server(), message }),
+            Ok(text) => serde_json::from_str::<Version>(&text)
+                .map(drop)
+                .map_err(|_| Unreachable::Foreign { server: server(), message: shortened(&text) }),
+        }
     }
 
-    /// What the API says to a path.
-    pub(crate) async fn get(&self, path: &str) -> Result<String, Refused> {
-        let request = Request::get(path).header("accept", "application/json").body(Vec::new());
+    /// What the API says to a request.
+    pub(crate) async fn ask<E: std::error::Error>(
+        &self,
+        request: Result<Request<Vec<u8>>, E>,
+    ) -> Result<String, Refused> {
         let request = request.map_err(|error| Refused { code: None, message: error.to_string() })?;
         self.client.request_text(request).await.map_err(|error| match error {
             kube::Error::Api(status) => {
-                Refused { code: Some(status.code), message: status.message.trim().to_owned() }
+                Refused { code: Some(status.code), message: shortened(status.message.trim()) }
             }
-            other => Refused { code: None, message: reason(&other) },
+            other => Refused { code: None, message: shortened(&reason(&other)) },
         })
+    }
+}
+
+/// Something between us and the API may answer with a whole page.
+fn shortened(text: &str) -> String {
+    const CHARS_MAX: usize = 300;
+    match text.char_indices().nth(CHARS_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod listing;
+mod served;
 
 pub use cluster::{Choice, Unreachable};
 pub use listing::Listing;

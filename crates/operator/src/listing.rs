@@ -4,19 +4,30 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
 use berth_api::{Collection, Source};
+use kube::api::ListParams;
+use kube::core::Request;
 use serde::Deserialize;
 
 use crate::cluster::{Choice, Cluster, Refused, Unreachable};
+use crate::served::Served;
 
 /// As many objects as kubectl asks for at once.
-const PAGE: usize = 500;
+const PAGE: u32 = 500;
 /// So many pages may wait to be read: the API and the reader work at the same time, and neither runs ahead.
 const PAGES_AHEAD: usize = 4;
 
-/// The pages as they come.
+/// The pages as they come. Whatever is missing is among them, as what could not be read.
 #[derive(Debug)]
 pub struct Listing {
-    pages: Receiver<Source>,
+    pages: Receiver<Page>,
+    is_over: bool,
+}
+
+#[derive(Debug)]
+enum Page {
+    Is(Source),
+    /// There are no more. Without it the listing broke off.
+    Last,
 }
 
 impl Listing {
@@ -27,12 +38,9 @@ impl Listing {
         let runtime = runtime.map_err(Unreachable::Runtime)?;
         let cluster = runtime.block_on(Cluster::reach(choice))?;
         let (sender, pages) = sync_channel(PAGES_AHEAD);
-        let list = move || {
-            let mut collections = berth_api::collections();
-            while collections.next().is_some_and(|of| runtime.block_on(list(&cluster, of, &sender))) {}
-        };
+        let list = move || runtime.block_on(Lister { cluster, pages: sender }.list_all());
         thread::Builder::new().name("listing".to_owned()).spawn(list).map_err(Unreachable::Runtime)?;
-        Ok(Self { pages })
+        Ok(Self { pages, is_over: false })
     }
 }
 
@@ -40,49 +48,110 @@ impl Iterator for Listing {
     type Item = Source;
 
     fn next(&mut self) -> Option<Source> {
-        self.pages.recv().ok()
+        if self.is_over {
+            return None;
+        }
+        match self.pages.recv() {
+            Ok(Page::Is(page)) => return Some(page),
+            Ok(Page::Last) => self.is_over = true,
+            Err(_) => {
+                self.is_over = true;
+                let why = "broke off while it was listed, which is a mistake of Berth's".to_owned();
+                return Some(Source::Unread { name: "cluster".to_owned(), why });
+            }
+        }
+        None
+    }
+}
+
+/// Whether there is any use in going on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Stop,
+}
+
+struct Lister {
+    cluster: Cluster,
+    pages: SyncSender<Page>,
+}
+
+impl Lister {
+    async fn list_all(self) {
+        let served = match Served::by(&self.cluster).await {
+            Ok(served) => served,
+            Err(refused) => {
+                self.miss("cluster", format!("does not say what it serves: {}", refused.message));
+                self.hand_on(Page::Last);
+                return;
+            }
+        };
+        for collection in berth_api::collections() {
+            let versions = served.versions_of(&collection);
+            let next = match versions {
+                // Nobody installed this kind here, so there is nothing of it.
+                Some(versions) if versions.is_empty() => Next::GoOn,
+                Some(versions) if !versions.contains(&collection.version) => {
+                    let (others, ours) = (versions.join(", "), collection.version);
+                    self.miss(&collection.to_string(), format!("is served as {others}; only {ours} is read"))
+                }
+                _ => self.list(&collection).await,
+            };
+            if next == Next::Stop {
+                break;
+            }
+        }
+        self.hand_on(Page::Last);
+    }
+
+    async fn list(&self, collection: &Collection) -> Next {
+        let name = collection.to_string();
+        let mut next = None;
+        loop {
+            let params = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };
+            let text = match self.cluster.ask(Request::new(collection.path()).list(&params)).await {
+                Ok(text) => text,
+                // Where it is not known what is served.
+                Err(Refused { code: Some(404), .. }) => return Next::GoOn,
+                Err(refused) => {
+                    let is_heard = refused.code.is_some_and(|code| code != 401);
+                    let missed = self.miss(&name, said(refused));
+                    return if is_heard { missed } else { Next::Stop };
+                }
+            };
+            match serde_json::from_str::<List>(&text) {
+                Err(error) => return self.miss(&name, format!("is no list: {error}")),
+                Ok(list) => next = list.metadata.next.filter(|token| !token.is_empty()),
+            }
+            let page = Page::Is(Source::Listed { name: name.clone(), text });
+            if self.hand_on(page) == Next::Stop {
+                return Next::Stop;
+            }
+            if next.is_none() {
+                return Next::GoOn;
+            }
+        }
+    }
+
+    fn miss(&self, name: &str, why: String) -> Next {
+        self.hand_on(Page::Is(Source::Unread { name: name.to_owned(), why }))
+    }
+
+    fn hand_on(&self, page: Page) -> Next {
+        if self.pages.send(page).is_ok() { Next::GoOn } else { Next::Stop }
     }
 }
 
 /// What a page says about itself.
 #[derive(Deserialize)]
-struct Page {
-    metadata: PageMetadata,
+struct List {
+    metadata: ListMetadata,
 }
 
 #[derive(Deserialize)]
-struct PageMetadata {
+struct ListMetadata {
     #[serde(default, rename = "continue")]
-    next: String,
-}
-
-/// Hands on all pages of a collection. Whether to go on with the next one.
-async fn list(cluster: &Cluster, collection: Collection, pages: &SyncSender<Source>) -> bool {
-    let name = collection.to_string();
-    let mut next = String::new();
-    loop {
-        let path = format!("{}?limit={PAGE}&continue={next}", collection.path());
-        let unread = |why: String| Source::Unread { name: name.clone(), why };
-        let text = match cluster.get(&path).await {
-            Ok(text) => text,
-            // Nobody installed this kind here, so there is nothing of it.
-            Err(Refused { code: Some(404), .. }) if collection.is_custom => return true,
-            Err(refused) => {
-                let is_reached = refused.code.is_some_and(|code| code != 401);
-                return pages.send(unread(said(refused))).is_ok() && is_reached;
-            }
-        };
-        match serde_json::from_str::<Page>(&text) {
-            Err(error) => return pages.send(unread(format!("is no list: {error}"))).is_ok(),
-            Ok(page) => next = page.metadata.next,
-        }
-        if pages.send(Source::Text { name: name.clone(), text }).is_err() {
-            return false;
-        }
-        if next.is_empty() {
-            return true;
-        }
-    }
+    next: Option<String>,
 }
 
 fn said(refused: Refused) -> String {

@@ -1,5 +1,7 @@
 //! Deployment, ReplicaSet, StatefulSet, Job, CronJob, DaemonSet.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 
 use super::pod::Template;
@@ -48,8 +50,18 @@ pub(crate) struct JobSpec<'a> {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct JobStatus {
+pub(crate) struct JobStatus<'a> {
     pub(crate) succeeded: i64,
+    #[serde(borrow)]
+    pub(crate) conditions: Vec<JobCondition<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct JobCondition<'a> {
+    #[serde(borrow, rename = "type")]
+    pub(crate) kind: Cow<'a, str>,
+    #[serde(borrow)]
+    pub(crate) status: Cow<'a, str>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,8 +69,8 @@ pub(crate) struct Job<'a> {
     #[serde(borrow)]
     pub(crate) metadata: Metadata<'a>,
     pub(crate) spec: JobSpec<'a>,
-    #[serde(default)]
-    pub(crate) status: JobStatus,
+    #[serde(borrow, default)]
+    pub(crate) status: JobStatus<'a>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -7,8 +7,10 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::scalar::{Amount, Amounts, Count, Percentage, Whole, eviction_thresholds, reserved_amounts};
-use super::shared::{Condition, NodeSelectorRequirement};
+use super::scalar::{
+    Amount, Amounts, Count, Percentage, SIGNALS, Whole, eviction_thresholds, reserved_amounts,
+};
+use super::shared::{Condition, NodeSelectorRequirement, found_requirements};
 use crate::duration::GoDuration;
 
 type Tags = BTreeMap<String, String>;
@@ -96,8 +98,9 @@ pub struct EC2NodeClassSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1))]
     pub instance_profile: Option<String>,
-    /// Tags of what is made in EC2.
+    /// Tags of what is made in EC2, which takes 50.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
+    #[schemars(extend("maxProperties" = 50))]
     #[x_kube(
         validation = Rule::new("self.all(key, key != '')").message("a tag has a key"),
         validation = Rule::new("self.all(key, !key.startsWith('kubernetes.io/cluster') && !(key in ['eks:eks-cluster-name', 'karpenter.sh/nodepool', 'karpenter.sh/nodeclaim', 'karpenter.k8s.aws/ec2nodeclass']))").message("the autoscaler sets the tags kubernetes.io/cluster, eks:eks-cluster-name, karpenter.sh/nodepool, karpenter.sh/nodeclaim and karpenter.k8s.aws/ec2nodeclass itself"),
@@ -291,6 +294,7 @@ pub struct KubeletConfiguration {
     /// That grace period, for each signal.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[x_kube(validation = Rule::new("self.all(x, x in ['memory.available', 'nodefs.available', 'nodefs.inodesFree', 'imagefs.available', 'imagefs.inodesFree', 'pid.available'])").message("the signals are memory.available, nodefs.available, nodefs.inodesFree, imagefs.available, imagefs.inodesFree and pid.available"))]
+    #[schemars(extend("maxProperties" = SIGNALS))]
     pub eviction_soft_grace_period: BTreeMap<String, GoDuration>,
     /// How many seconds a pod that is evicted so may take at most.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -565,6 +569,7 @@ pub struct FoundAmi {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deprecated: Option<bool>,
     /// Which instances can run it.
+    #[schemars(schema_with = "found_requirements")]
     pub requirements: Vec<NodeSelectorRequirement>,
 }
 

@@ -374,17 +374,29 @@ impl JsonSchema for Dollars {
     }
 }
 
+/// How many resources can be reserved. It is said in the schema as well as in a rule, because the API server takes a
+/// rule over all keys only of a map whose size is bounded.
+const RESERVABLE: usize = 4;
+/// How many signals there are for evictions.
+pub(super) const SIGNALS: usize = 6;
+
 /// A map whose values are non-negative quantities written as text.
 pub(super) fn reserved_amounts(_: &mut SchemaGenerator) -> Schema {
     let pattern = QUANTITY_PATTERN.replacen(r"(\+|-)?", r"\+?", 1);
-    json_schema!({ "type": "object", "additionalProperties": { "type": "string", "pattern": pattern } })
+    json_schema!({
+        "type": "object", "maxProperties": RESERVABLE,
+        "additionalProperties": { "type": "string", "pattern": pattern },
+    })
 }
 
 /// A map of eviction thresholds: a quantity or a percentage for each signal.
 pub(super) fn eviction_thresholds(_: &mut SchemaGenerator) -> Schema {
     let quantity = QUANTITY_PATTERN.trim_start_matches('^').trim_end_matches('$');
     let pattern = format!(r"^((\d{{1,2}}(\.\d{{1,2}})?|100(\.0{{1,2}})?)%|{quantity})$");
-    json_schema!({ "type": "object", "additionalProperties": { "type": "string", "pattern": pattern } })
+    json_schema!({
+        "type": "object", "maxProperties": SIGNALS,
+        "additionalProperties": { "type": "string", "pattern": pattern },
+    })
 }
 
 #[cfg(test)]

@@ -81,6 +81,21 @@ pub struct NodeSelectorRequirement {
     pub values: Vec<String>,
 }
 
+/// Requirements that nobody writes but their finder: without rules, which would cost too much in lists without an end.
+pub(super) fn found_requirements(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object", "required": ["key", "operator"],
+            "properties": {
+                "key": { "type": "string", "description": "The label's key." },
+                "operator": { "type": "string", "description": "How the label's value relates to the values." },
+                "values": { "type": "array", "items": { "type": "string" }, "description": "The values." },
+            },
+        },
+    })
+}
+
 /// Which values a node's label may have, and how many of them must stay possible.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

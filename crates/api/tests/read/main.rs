@@ -297,6 +297,9 @@ fn workloads() {
             "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, ownerReferences: [{owner}]}}\nspec: {{{spec} template: {{spec: {{containers: [{{}}]}}}}}}\n---\n"
         )
     };
+    let with_status = |status: &str| {
+        job("j", "", "parallelism: 3,").replace("\n---\n", &format!("\nstatus: {status}\n---\n"))
+    };
     let cron = |spec: &str| {
         format!(
             "apiVersion: batch/v1\nkind: CronJob\nmetadata: {{name: nightly}}\nspec: {{{spec} jobTemplate: {{spec: {{parallelism: 2, template: {{spec: {{containers: [{{}}]}}}}}}}}}}\n---\n"
@@ -367,6 +370,21 @@ claim default/data-db-2 slow
         ("a job", job("j", "", "parallelism: 3, completions: 2,"), made(&["j-0", "j-1"])),
         ("a job with a queue", job("j", "", "parallelism: 3,"), made(&["j-0", "j-1", "j-2"])),
         ("a suspended job", job("j", "", "suspend: true,"), String::new()),
+        (
+            "a job that has failed",
+            with_status("{conditions: [{type: Failed, status: 'True'}]}"),
+            String::new(),
+        ),
+        (
+            "a job that is done",
+            with_status("{conditions: [{type: Complete, status: 'True'}]}"),
+            String::new(),
+        ),
+        (
+            "a job that has begun",
+            with_status("{succeeded: 1, conditions: [{type: Suspended, status: 'False'}]}"),
+            made(&["j-0", "j-1", "j-2"]),
+        ),
         ("one run of a cron job", cron(""), made(&["nightly-0", "nightly-1"])),
         ("a suspended cron job", cron("suspend: true,"), String::new()),
         (

@@ -63,8 +63,8 @@ pub(crate) struct Input {
 
 #[derive(Debug, Args)]
 pub(crate) struct ClusterChoice {
-    /// Read the cluster that kubectl would ask, or the one that this runs in; files are read as well, as if they
-    /// had been applied to it. Nothing is written
+    /// Read the cluster that kubectl would ask, or the one that this runs in, and write nothing to it. Files are
+    /// added to what it holds, and take the place of what has the same name there
     #[arg(long)]
     pub(crate) cluster: bool,
 

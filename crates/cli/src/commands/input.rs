@@ -49,7 +49,9 @@ impl Judged {
 pub(crate) fn read(input: &Input, worth: DisruptionPolicy) -> Result<Option<Judged>, Failure> {
     let mut catalogs = catalogs(&input.catalog)?;
     let files = input.paths.iter().map(|path| source(path));
-    let listing = input.cluster.choice().as_ref().map(Listing::begin).transpose()?;
+    let choice = input.cluster.choice();
+    let reach = |_: &_| choice.as_ref().map(Listing::begin).transpose();
+    let listing = progress::during("Reaching the cluster", reach)?;
     let what = if listing.is_some() { "Reading the cluster" } else { "Reading manifests" };
     let assembled = progress::during(what, |counter| {
         let sources = files.chain(listing.into_iter().flatten());

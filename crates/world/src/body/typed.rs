@@ -105,7 +105,7 @@ impl Reader {
                 self.mind("duplicate", key);
             }
             let Some(slots) = slot.as_object_mut() else { return Ok(()) };
-            let slot = slots.entry(key.clone()).or_insert(Value::Null);
+            let slot = slots.entry(key).or_insert(Value::Null);
             let within = std::mem::replace(&mut self.within, message.short_name().to_owned());
             let depth = self.stack.len();
             self.stack.extend(way.into_iter().map(str::to_owned));

@@ -169,24 +169,17 @@ impl PartialEq<String> for Value {
     }
 }
 
-impl<T: ToValue> From<T> for Value
-where
-    T: NotTree,
-{
-    fn from(of: T) -> Self {
-        of.to_value()
-    }
+macro_rules! from {
+    ($($of:ty)*) => {$(
+        impl From<$of> for Value {
+            fn from(of: $of) -> Self {
+                of.to_value()
+            }
+        }
+    )*};
 }
 
-/// All but trees themselves.
-pub trait NotTree {}
-
-impl NotTree for &str {}
-impl NotTree for String {}
-impl NotTree for bool {}
-impl NotTree for i64 {}
-impl NotTree for u64 {}
-impl NotTree for Number {}
+from!(&str String bool i64 u64 Number);
 
 impl From<Map> for Value {
     fn from(fields: Map) -> Self {

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-use super::Value;
+use super::{Common, Value};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct List(Arc<Vec<Value>>);
@@ -21,13 +21,19 @@ impl List {
         }
     }
 
-    /// Shares with other items what is the same in both, at the same place. Whether all of it is.
-    pub(super) fn reuse(&mut self, known: &Self) -> bool {
-        let mut is_all_known = self.len() == known.len();
-        for (item, known) in self.iter_mut().zip(known.iter()) {
-            is_all_known &= item.reuse(known);
+    /// How much of it is the same in other items, at the same place.
+    pub(super) fn common(&self, known: &Self, own: Option<&Self>) -> Common {
+        let mut is_all = self.len() == known.len();
+        let mut shared: Option<Self> = None;
+        for (at, value) in self.0.iter().enumerate() {
+            let own = own.and_then(|own| own.get(at));
+            let common = known.get(at).map_or(Common::Nothing, |known| value.common(known, own));
+            is_all &= matches!(common, Common::All);
+            if let Some(instead) = value.shared(common, || known.get(at)) {
+                shared.get_or_insert_with(|| self.clone())[at] = instead;
+            }
         }
-        is_all_known
+        Common::of(is_all, shared.map(Value::Array))
     }
 }
 

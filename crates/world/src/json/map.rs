@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
-use super::{Text, Value};
+use super::{Common, Text, Value};
 
 /// Most have few fields, and those that have many are found by halves.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -21,6 +21,25 @@ impl Default for Map {
 impl Map {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Fields in any order. Of a name that comes twice, the last counts.
+    pub(super) fn of(mut fields: Vec<(Text, Value)>) -> Self {
+        if fields.is_empty() {
+            return Self::new();
+        }
+        let is_in_order = fields.is_sorted_by(|(one, _), (other, _)| one < other);
+        if !is_in_order {
+            fields.sort_by(|(one, _), (other, _)| one.cmp(other));
+            fields.dedup_by(|(later, value), (kept, known)| {
+                let is_same = later == kept;
+                if is_same {
+                    std::mem::swap(value, known);
+                }
+                is_same
+            });
+        }
+        Self(Arc::new(fields))
     }
 
     pub fn len(&self) -> usize {
@@ -68,7 +87,7 @@ impl Map {
         match self.place(name.as_ref()) {
             Ok(at) => self.fields_mut().get_mut(at).map(|(_, known)| std::mem::replace(known, value)),
             Err(at) => {
-                self.fields_mut().insert(at, (Text::known(name.as_ref()), value));
+                self.fields_mut().insert(at, (Text::name(name.as_ref()), value));
                 None
             }
         }
@@ -88,32 +107,28 @@ impl Map {
     }
 
     /// The field, which is there from then on.
-    pub fn entry(&mut self, name: impl AsRef<str>) -> Entry<'_> {
-        let place = self.place(name.as_ref());
-        Entry { map: self, place, name: Text::known(name.as_ref()) }
+    pub fn entry<'n>(&mut self, name: &'n (impl AsRef<str> + ?Sized)) -> Entry<'_, 'n> {
+        let name = name.as_ref();
+        Entry { place: self.place(name), map: self, name }
     }
 
     pub(super) fn is_one_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Shares with other fields what is the same in both. Whether all of it is.
-    pub(super) fn reuse(&mut self, known: &Self) -> bool {
-        let mut is_all_known = self.len() == known.len();
-        for at in 0..self.len() {
-            let (name, value) = &self.0[at];
-            let Some(known) = known.get(name) else {
-                is_all_known = false;
-                continue;
-            };
-            let may_share = matches!(value, Value::String(_) | Value::Array(_) | Value::Object(_));
-            is_all_known &= if may_share && !value.is_one_with(known) {
-                self.fields_mut()[at].1.reuse(known)
-            } else {
-                value == known
-            };
+    /// How much of it is the same in other fields.
+    pub(super) fn common(&self, known: &Self, own: Option<&Self>) -> Common {
+        let mut is_all = self.len() == known.len();
+        let mut shared: Option<Self> = None;
+        for (at, (name, value)) in self.0.iter().enumerate() {
+            let own = own.and_then(|own| own.get(name));
+            let common = known.get(name).map_or(Common::Nothing, |known| value.common(known, own));
+            is_all &= matches!(common, Common::All);
+            if let Some(instead) = value.shared(common, || known.get(name)) {
+                shared.get_or_insert_with(|| self.clone()).fields_mut()[at].1 = instead;
+            }
         }
-        is_all_known
+        Common::of(is_all, shared.map(Value::Object))
     }
 
     /// Gives back what room is left over.
@@ -149,19 +164,19 @@ impl Map {
 
 /// A place for a field.
 #[derive(Debug)]
-pub struct Entry<'a> {
+pub struct Entry<'a, 'n> {
     map: &'a mut Map,
     place: Result<usize, usize>,
-    name: Text,
+    name: &'n str,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> Entry<'a, '_> {
     pub fn or_insert_with(self, make: impl FnOnce() -> Value) -> &'a mut Value {
         let fields = self.map.fields_mut();
         let at = match self.place {
             Ok(at) => at,
             Err(at) => {
-                fields.insert(at, (self.name, make()));
+                fields.insert(at, (Text::name(self.name), make()));
                 at
             }
         };
@@ -183,23 +198,9 @@ impl fmt::Debug for Map {
     }
 }
 
-/// Of a name that comes twice, the last counts.
 impl<K: AsRef<str>> FromIterator<(K, Value)> for Map {
     fn from_iter<I: IntoIterator<Item = (K, Value)>>(fields: I) -> Self {
-        let mut fields: Vec<(Text, Value)> =
-            fields.into_iter().map(|(name, value)| (Text::known(name.as_ref()), value)).collect();
-        let is_in_order = fields.is_sorted_by(|(one, _), (other, _)| one < other);
-        if !is_in_order {
-            fields.sort_by(|(one, _), (other, _)| one.cmp(other));
-            fields.dedup_by(|(later, value), (kept, known)| {
-                let is_same = later == kept;
-                if is_same {
-                    std::mem::swap(value, known);
-                }
-                is_same
-            });
-        }
-        Self(Arc::new(fields))
+        Self::of(fields.into_iter().map(|(name, value)| (Text::name(name.as_ref()), value)).collect())
     }
 }
 

@@ -34,6 +34,24 @@ pub enum Value {
     Object(Map),
 }
 
+/// How much of a tree is the same in another.
+enum Common {
+    Nothing,
+    /// The tree, with parts of the other in the place of its own.
+    Part(Value),
+    All,
+}
+
+impl Common {
+    fn of(is_all: bool, shared: Option<Value>) -> Self {
+        match shared {
+            _ if is_all => Self::All,
+            Some(shared) => Self::Part(shared),
+            None => Self::Nothing,
+        }
+    }
+}
+
 /// What is said to be where nothing is.
 static NOTHING: Value = Value::Null;
 
@@ -165,18 +183,47 @@ impl Value {
 
     /// Shares with a tree that is known already what is the same in both. Whether all of it is.
     pub fn reuse(&mut self, known: &Self) -> bool {
+        self.reuse_beside(known, None)
+    }
+
+    /// The same, but what is shared with an own past stays shared with that.
+    pub fn reuse_beside(&mut self, known: &Self, own: Option<&Self>) -> bool {
+        let common = self.common(known, own);
+        let is_all = matches!(common, Common::All);
+        if let Some(shared) = self.shared(common, || Some(known)) {
+            *self = shared;
+        }
+        is_all
+    }
+
+    /// How much of it is the same in a tree that is known. Nothing is copied unless there is something to share.
+    fn common(&self, known: &Self, own: Option<&Self>) -> Common {
         if self.is_one_with(known) {
-            return true;
+            return Common::All;
         }
-        let is_all_known = match (&mut *self, known) {
-            (Self::Object(fields), Self::Object(known)) => fields.reuse(known),
-            (Self::Array(items), Self::Array(known)) => items.reuse(known),
-            (one, other) => one == other,
-        };
-        if is_all_known {
-            *self = known.clone();
+        match (self, known) {
+            _ if own.is_some_and(|own| own.is_one_with(self)) => Common::Nothing,
+            (Self::Object(fields), Self::Object(known)) => {
+                fields.common(known, own.and_then(Self::as_object))
+            }
+            (Self::Array(items), Self::Array(known)) => items.common(known, own.and_then(Self::as_list)),
+            (one, other) if one == other => Common::All,
+            _ => Common::Nothing,
         }
-        is_all_known
+    }
+
+    /// What takes its place so that what is common is kept once.
+    fn shared<'a>(&self, common: Common, known: impl FnOnce() -> Option<&'a Self>) -> Option<Self> {
+        let takes_room = matches!(self, Self::String(_) | Self::Array(_) | Self::Object(_));
+        match common {
+            Common::Nothing => None,
+            Common::Part(shared) => Some(shared),
+            Common::All => known().filter(|known| takes_room && !self.is_one_with(known)).cloned(),
+        }
+    }
+
+    fn as_list(&self) -> Option<&List> {
+        if let Self::Array(items) = self { Some(items) } else { None }
     }
 
     #[must_use = "what was there is gone otherwise"]

@@ -101,7 +101,7 @@ impl<'de> Visitor<'de> for Tree {
         while let Some(field) = from.next_entry_seed(Name, std::marker::PhantomData)? {
             fields.push(field);
         }
-        Ok(Value::Object(fields.into_iter().collect()))
+        Ok(Value::Object(Map::of(fields)))
     }
 }
 
@@ -124,7 +124,7 @@ impl Visitor<'_> for Name {
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Text, E> {
-        Ok(Text::known(text))
+        Ok(Text::name(text))
     }
 }
 
@@ -185,7 +185,7 @@ impl<'de> Deserializer<'de> for &'de Value {
     ) -> Result<V::Value, Error> {
         match self {
             Value::String(text) => visitor.visit_enum(text.as_str().into_deserializer()),
-            Value::Object(fields) => {
+            Value::Object(fields) if fields.len() == 1 => {
                 let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
                 visitor.visit_enum(MapAccessDeserializer::new(MapDeserializer::new(fields)))
             }
@@ -193,8 +193,13 @@ impl<'de> Deserializer<'de> for &'de Value {
         }
     }
 
+    /// What nobody asks for is not looked at.
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_unit()
+    }
+
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
+        unit unit_struct seq tuple tuple_struct map struct identifier
     }
 }

@@ -16,16 +16,22 @@ static KNOWN: LazyLock<Mutex<FxHashSet<ArcStr>>> = LazyLock::new(Mutex::default)
 const KNOWN_MAX: usize = 1 << 14;
 
 impl Text {
-    /// The same text each time, so that names cost no room of their own.
-    pub(super) fn known(text: &str) -> Self {
+    /// A name of a field: the same text each time, so that it costs no room of its own.
+    pub(super) fn name(text: &str) -> Self {
+        // Those of lists' items, in sets of fields, are made of values and come once.
+        if text.starts_with("k:") || text.starts_with("v:") { Self(text.into()) } else { Self::known(text) }
+    }
+
+    fn known(text: &str) -> Self {
         let mut all = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(text) {
             return Self(known.clone());
         }
         let new = ArcStr::from(text);
-        if all.len() < KNOWN_MAX {
-            all.insert(new.clone());
+        if all.len() >= KNOWN_MAX {
+            all.clear();
         }
+        all.insert(new.clone());
         Self(new)
     }
 

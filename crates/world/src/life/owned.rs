@@ -50,20 +50,82 @@ pub(crate) fn selector(owner: &Value) -> LabelSelector {
     LabelSelector::from_value(&owner["spec"]["selector"]).unwrap_or(LabelSelector::Nothing)
 }
 
+/// Who owns what.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bond {
+    /// Of the owners, as is their kind.
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) owners: &'static str,
+    /// The resource of what they own.
+    pub(crate) owned: &'static str,
+}
+
+/// The owners of a kind, as the controller that sees to them knows them.
+#[derive(Debug)]
+pub(crate) struct Owners {
+    bond: Bond,
+    orphans: Orphans,
+    pace: Pace,
+}
+
+impl Owners {
+    pub(crate) fn of(bond: Bond) -> Self {
+        Self { bond, orphans: Orphans::of(bond.owned), pace: Pace::default() }
+    }
+
+    /// Who sees to the object that changed, and who did.
+    pub(crate) fn of_changed(&self, change: &Change) -> Vec<Key> {
+        owners_of(change, self.bond.api_version, self.bond.kind, self.bond.owners)
+    }
+
+    /// The same of an object that owners take up if nobody sees to it: also who might do so now.
+    pub(crate) fn of_owned(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
+        let mut owners = self.of_changed(change);
+        if self.orphans.note(change) {
+            owners.extend(Orphans::wanted_by(change, self.bond.owners, view));
+        }
+        owners
+    }
+
+    /// An owner to be seen to now; or what there is to do instead.
+    pub(crate) fn look(&mut self, key: &Key, view: View<'_>) -> Result<Arc<Value>, Decision> {
+        let Some(owner) = view.get(key) else {
+            self.pace.forget(key);
+            return Err(Decision::none());
+        };
+        match self.pace.hold(key, &owner, view) {
+            Some(at) => Err(Decision::again(at)),
+            None => Ok(owner),
+        }
+    }
+
+    /// What the owner of these steps has: what it selects and owns or what nobody owns. It lets go of the rest.
+    /// `belongs` says what beyond the labels an orphan must have.
+    pub(crate) fn claim(&self, steps: &mut Steps<'_>, belongs: impl Fn(&Value) -> bool) -> Vec<Arc<Value>> {
+        self.orphans.claim(steps, belongs)
+    }
+
+    /// Whether there is something in a namespace that one might take up.
+    pub(crate) fn have_orphans_in(&self, namespace: &str) -> bool {
+        self.orphans.are_in(namespace)
+    }
+}
+
 /// The objects of a resource that nobody sees to: few, while those that somebody sees to are many.
 #[derive(Debug)]
-pub(crate) struct Orphans {
+struct Orphans {
     resource: &'static str,
     keys: BTreeSet<Key>,
 }
 
 impl Orphans {
-    pub(crate) fn of(resource: &'static str) -> Self {
+    fn of(resource: &'static str) -> Self {
         Self { resource, keys: BTreeSet::new() }
     }
 
     /// Takes note of a change; whether somebody might want the object now who did not before.
-    pub(crate) fn note(&mut self, change: &Change) -> bool {
+    fn note(&mut self, change: &Change) -> bool {
         if change.key.resource() != self.resource {
             return false;
         }
@@ -79,7 +141,7 @@ impl Orphans {
     }
 
     /// The owners among those of a resource that select the object that changed.
-    pub(crate) fn wanted_by(change: &Change, resource: &str, view: View<'_>) -> Vec<Key> {
+    fn wanted_by(change: &Change, resource: &str, view: View<'_>) -> Vec<Key> {
         let Some(orphan) = &change.after else { return Vec::new() };
         let labels = &orphan["metadata"]["labels"];
         view.list(resource, Some(change.key.namespace()))
@@ -89,7 +151,7 @@ impl Orphans {
     }
 
     /// Whether there are any in a namespace.
-    pub(crate) fn are_in(&self, namespace: &str) -> bool {
+    fn are_in(&self, namespace: &str) -> bool {
         let mut from = self.keys.range(Key::new(self.resource, namespace, "")..);
         from.next().is_some_and(|key| key.is_in(self.resource, Some(namespace)))
     }
@@ -106,9 +168,7 @@ impl Orphans {
             .collect()
     }
 
-    /// What an owner has of the resource: what it selects and owns or what nobody owns. It lets go of the rest.
-    /// `belongs` says what beyond the labels an orphan must have.
-    pub(crate) fn claim(&self, steps: &mut Steps<'_>, belongs: impl Fn(&Value) -> bool) -> Vec<Arc<Value>> {
+    fn claim(&self, steps: &mut Steps<'_>, belongs: impl Fn(&Value) -> bool) -> Vec<Arc<Value>> {
         let (owner, view) = (steps.owner.clone(), steps.view);
         let selector = selector(&owner);
         let (mut claimed, released): (Vec<_>, Vec<_>) = view
@@ -154,14 +214,14 @@ fn adopted_by(owner: &Value, object: &Value) -> Value {
 /// How often an owner is looked at. A look at one that has many takes long, and each of the many gives reason for one:
 /// so the more there are, the longer the next look waits for others to come together.
 #[derive(Debug, Default)]
-pub(crate) struct Pace(BTreeMap<Key, Timestamp>);
+struct Pace(BTreeMap<Key, Timestamp>);
 
 impl Pace {
     /// Who has fewer is looked at whenever there is reason to.
     const FEW: usize = 100;
 
     /// Until when to wait, if not now.
-    pub(crate) fn hold(&mut self, key: &Key, owner: &Value, view: View<'_>) -> Option<Timestamp> {
+    fn hold(&mut self, key: &Key, owner: &Value, view: View<'_>) -> Option<Timestamp> {
         let many = view.dependents(object::uid(owner)).count();
         if many < Self::FEW {
             self.0.remove(key);
@@ -176,7 +236,7 @@ impl Pace {
         None
     }
 
-    pub(crate) fn forget(&mut self, key: &Key) {
+    fn forget(&mut self, key: &Key) {
         self.0.remove(key);
     }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use census::{Census, Register};
 
-use super::owned::{BURST, MANAGER, Orphans, Pace, Steps, owners_of, status_of};
+use super::owned::{BURST, Bond, MANAGER, Owners, Steps, status_of};
 use super::pods::{self, number};
 use super::{Controller, Decision, View};
 use crate::json::Value;
@@ -18,17 +18,17 @@ use crate::store::{Change, Key};
 
 pub(crate) const RESOURCE: &str = "replicasets.apps";
 const COMPONENT: &str = "replicaset-controller";
+const BOND: Bond = Bond { api_version: "apps/v1", kind: "ReplicaSet", owners: RESOURCE, owned: "pods" };
 
 #[derive(Debug)]
 pub(crate) struct ReplicaSets {
-    orphans: Orphans,
+    owners: Owners,
     register: Register,
-    pace: Pace,
 }
 
 impl ReplicaSets {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods"), register: Register::default(), pace: Pace::default() }
+        Self { owners: Owners::of(BOND), register: Register::default() }
     }
 }
 
@@ -42,34 +42,26 @@ impl Controller for ReplicaSets {
             RESOURCE => vec![change.key.clone()],
             "pods" => {
                 self.register.forget(&change.key);
-                let mut keys = owners_of(change, "apps/v1", "ReplicaSet", RESOURCE);
-                if self.orphans.note(change) {
-                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
-                }
-                keys
+                self.owners.of_owned(change, view)
             }
             _ => Vec::new(),
         }
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(set) = view.get(key) else {
-            self.pace.forget(key);
-            return Decision::none();
+        let set = match self.owners.look(key, view) {
+            Ok(set) => set,
+            Err(instead) => return instead,
         };
-        if let Some(at) = self.pace.hold(key, &set, view) {
-            return Decision::again(at);
-        }
-        let settled = self
-            .register
-            .census(key, &set, view)
-            .filter(|census| census.active == wanted(&set) && !self.orphans.are_in(object::namespace(&set)));
+        let settled = self.register.census(key, &set, view).filter(|census| {
+            census.active == wanted(&set) && !self.owners.have_orphans_in(object::namespace(&set))
+        });
         if let Some(census) = settled {
             let acts = status_of(RESOURCE, &set, census.status(&set)).into_iter().collect();
             return Decision { acts, again: census.again, ..Decision::none() };
         }
         let mut steps = Steps::of(set.clone(), COMPONENT, view);
-        let pods = self.orphans.claim(&mut steps, |_| true);
+        let pods = self.owners.claim(&mut steps, |_| true);
         let plan = plan(&set, &pods, || pods::crowds(&relatives(&set, &pods, view)), view.now());
         for _ in 0..plan.create {
             steps.create_pod(pods::from_template(&set["spec"]["template"], &set));

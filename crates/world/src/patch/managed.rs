@@ -112,7 +112,7 @@ impl Managed {
 
     /// A list that asks for all entries to be dropped: an empty one, or one with an empty entry.
     pub(super) fn is_reset(object: &Value) -> bool {
-        match object["metadata"]["managedFields"].as_array().map(std::vec::Vec::as_slice) {
+        match object["metadata"]["managedFields"].as_array().map(Vec::as_slice) {
             Some([]) => true,
             Some([Value::Object(entry)]) => {
                 entry.values().all(|value| value.is_null() || *value == json!(""))

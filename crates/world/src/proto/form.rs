@@ -33,6 +33,7 @@ fn completed(message: &Message, fields: &Map, before: Option<&Map>) -> Option<Ma
             field.omits_empty && is_empty(&field.type_, value)
                 || field.omits_zero && (value.is_null() || *value == zero(&field.type_))
         };
+        // No message in line has a field of the name of an outer one, so what it changed is not asked for here.
         if let Some(value) = fields.get(&field.name) {
             let shaped = shaped(&field.type_, value, before.and_then(|before| before.get(&field.name)));
             if is_left_out(shaped.as_ref().unwrap_or(value)) {

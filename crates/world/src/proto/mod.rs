@@ -98,7 +98,7 @@ fn read_message(message: &Message, bytes: &[u8], fields: &mut Map, depth: usize)
             }
             return Err(wrong_form(wire, &field.name));
         }
-        let slot = fields.entry(field.name.clone()).or_insert(Value::Null);
+        let slot = fields.entry(&field.name).or_insert(Value::Null);
         read_value(&field.type_, wire, slot, depth).map_err(|wrong| wrong.said(field))?;
     }
     Ok(())

@@ -32,7 +32,7 @@ impl Sharing {
             }
             (Some(before), Some(last)) if !object["status"].is_one_with(&before["status"]) => {
                 if let Some(status) = object.get_mut("status") {
-                    status.reuse(&last["status"]);
+                    status.reuse_beside(&last["status"], Some(&before["status"]));
                 }
             }
             _ => {}
@@ -65,9 +65,13 @@ impl Sharing {
             let Some(fields) = object.pointer_mut(&path) else { continue };
             let is_known = last.is_some_and(|last| fields.reuse(last));
             fields.fit();
-            if !is_known && (last.is_some() || self.owned.len() < OWNED_MAX) {
-                self.owned.insert(writer, fields.clone());
+            if is_known {
+                continue;
             }
+            if self.owned.len() >= OWNED_MAX {
+                self.owned.clear();
+            }
+            self.owned.insert(writer, fields.clone());
         }
     }
 }

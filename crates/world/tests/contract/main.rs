@@ -161,6 +161,24 @@ async fn kubernetes_answers_as_it_did() {
     assert!(wrong.is_empty(), "Kubernetes (+) does not answer as it did (-):\n{wrong}");
 }
 
+/// Rules of a schema may cost only so much, which nobody but an API server reckons.
+#[tokio::test]
+async fn berths_own_definitions_are_taken() {
+    let Some(plane) = ControlPlane::api_for_test().unwrap().map(Plane) else { return };
+    let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
+    let both = [plane.client().await, Client::new(world.router(), "default")];
+    for (client, who) in both.iter().zip(["Kubernetes", "the world"]) {
+        for definition in berth_api::crds::all() {
+            let name = definition.metadata.name.clone().unwrap_or_default();
+            let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+                .header("content-type", "application/json")
+                .body(serde_json::to_vec(&definition).unwrap());
+            let made = client.request_text(request.unwrap()).await;
+            assert!(made.is_ok(), "{who} refuses {name}: {made:?}");
+        }
+    }
+}
+
 #[test]
 fn the_table_is_as_long_as_was_promised() {
     let all: Vec<Case> = files().iter().flat_map(|file| cases(file)).collect();

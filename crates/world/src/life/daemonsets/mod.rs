@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::history::{self, Book};
-use super::owned::{MANAGER, Orphans, Pace, Steps, key_of, owners_of};
+use super::owned::{Bond, MANAGER, Owners, Steps, key_of};
 use super::pods::{self, set_label};
 use super::{Controller, Decision, Severity, View};
 use crate::json::Value;
@@ -19,6 +19,7 @@ use plan::{Seen, plan};
 
 const RESOURCE: &str = "daemonsets.apps";
 const COMPONENT: &str = "daemonset-controller";
+const BOND: Bond = Bond { api_version: "apps/v1", kind: "DaemonSet", owners: RESOURCE, owned: "pods" };
 /// Both the revisions and the pods of one carry its hash there.
 const REVISION: &str = "controller-revision-hash";
 const GENERATION: &str = "pod-template-generation";
@@ -27,13 +28,12 @@ const BOOK: Book = Book { hash_label: REVISION };
 
 #[derive(Debug)]
 pub(crate) struct DaemonSets {
-    orphans: Orphans,
-    pace: Pace,
+    owners: Owners,
 }
 
 impl DaemonSets {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
+        Self { owners: Owners::of(BOND) }
     }
 }
 
@@ -45,14 +45,8 @@ impl Controller for DaemonSets {
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
         match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
-            history::RESOURCE => owners_of(change, "apps/v1", "DaemonSet", RESOURCE),
-            "pods" => {
-                let mut keys = owners_of(change, "apps/v1", "DaemonSet", RESOURCE);
-                if self.orphans.note(change) {
-                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
-                }
-                keys
-            }
+            history::RESOURCE => self.owners.of_changed(change),
+            "pods" => self.owners.of_owned(change, view),
             // A node's heartbeat says nothing of which pods it may have.
             "nodes" if is_other_node(change) => {
                 view.list(RESOURCE, None).map(|set| key_of(RESOURCE, &set)).collect()
@@ -62,15 +56,12 @@ impl Controller for DaemonSets {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(set) = view.get(key) else {
-            self.pace.forget(key);
-            return Decision::none();
+        let set = match self.owners.look(key, view) {
+            Ok(set) => set,
+            Err(instead) => return instead,
         };
-        if let Some(at) = self.pace.hold(key, &set, view) {
-            return Decision::again(at);
-        }
         let mut steps = Steps::of(set.clone(), COMPONENT, view);
-        let pods = self.orphans.claim(&mut steps, |_| true);
+        let pods = self.owners.claim(&mut steps, |_| true);
         let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
         let hash = pods::label(&history.latest, REVISION).to_owned();
         let template = pod_for(&set, "");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::owned::{MANAGER, Orphans, Steps, owners_of};
+use super::owned::{Bond, MANAGER, Owners, Steps, owners_of};
 use super::pods;
 use super::replicasets::RESOURCE as SETS;
 use super::{Controller, Decision, Severity, View};
@@ -22,15 +22,16 @@ use rollout::Step;
 
 const RESOURCE: &str = "deployments.apps";
 const COMPONENT: &str = "deployment-controller";
+const BOND: Bond = Bond { api_version: "apps/v1", kind: "Deployment", owners: RESOURCE, owned: SETS };
 
 #[derive(Debug)]
 pub(crate) struct Deployments {
-    orphans: Orphans,
+    owners: Owners,
 }
 
 impl Deployments {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of(SETS) }
+        Self { owners: Owners::of(BOND) }
     }
 }
 
@@ -42,13 +43,7 @@ impl Controller for Deployments {
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
         match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
-            SETS => {
-                let mut keys = owners_of(change, "apps/v1", "Deployment", RESOURCE);
-                if self.orphans.note(change) {
-                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
-                }
-                keys
-            }
+            SETS => self.owners.of_owned(change, view),
             // Who stops all before starting any waits for the last one to be gone.
             "pods" if change.after.is_none() => owners_of(change, "apps/v1", "ReplicaSet", SETS)
                 .iter()
@@ -63,9 +58,12 @@ impl Controller for Deployments {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(deployment) = view.get(key) else { return Decision::none() };
+        let deployment = match self.owners.look(key, view) {
+            Ok(deployment) => deployment,
+            Err(instead) => return instead,
+        };
         let mut steps = Steps::of(deployment.clone(), COMPONENT, view);
-        let sets = self.orphans.claim(&mut steps, |_| true);
+        let sets = self.owners.claim(&mut steps, |_| true);
         let plan = plan(
             &deployment,
             &sets,

@@ -5,9 +5,11 @@ mod plan;
 mod pod;
 mod progress;
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
-use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
+use super::owned::{Bond, MANAGER, Owners, Steps};
 use super::pods;
 use super::{Controller, Decision, View};
 use crate::api::{Act, Propagation};
@@ -19,16 +21,16 @@ use plan::plan;
 
 pub(crate) const RESOURCE: &str = "jobs.batch";
 const COMPONENT: &str = "job-controller";
+const BOND: Bond = Bond { api_version: "batch/v1", kind: "Job", owners: RESOURCE, owned: "pods" };
 
 #[derive(Debug)]
 pub(crate) struct Jobs {
-    orphans: Orphans,
-    pace: Pace,
+    owners: Owners,
 }
 
 impl Jobs {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
+        Self { owners: Owners::of(BOND) }
     }
 }
 
@@ -48,10 +50,7 @@ impl Controller for Jobs {
                 keys
             }
             "pods" => {
-                let mut keys = owners_of(change, "batch/v1", "Job", RESOURCE);
-                if self.orphans.note(change) {
-                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
-                }
+                let mut keys = self.owners.of_owned(change, view);
                 if change.after.as_ref().is_some_and(|pod| is_left_behind(pod, view)) {
                     keys.push(change.key.clone());
                 }
@@ -62,20 +61,15 @@ impl Controller for Jobs {
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(object) = view.get(key) else {
-            self.pace.forget(key);
-            return Decision::none();
-        };
         if key.resource() == "pods" {
-            if is_left_behind(&object, view) {
-                return Decision::act(Act::Update("pods", pod::untracked(&object)));
-            }
-            return Decision::none();
+            let left = view.get(key).filter(|pod| is_left_behind(pod, view));
+            let untrack = |pod: Arc<Value>| Decision::act(Act::Update("pods", pod::untracked(&pod)));
+            return left.map_or_else(Decision::none, untrack);
         }
-        let job = object;
-        if let Some(at) = self.pace.hold(key, &job, view) {
-            return Decision::again(at);
-        }
+        let job = match self.owners.look(key, view) {
+            Ok(job) => job,
+            Err(instead) => return instead,
+        };
         let mut steps = Steps::of(job.clone(), COMPONENT, view);
         if let Some(at) = end_of_life(&job) {
             if at > view.now() {
@@ -85,7 +79,7 @@ impl Controller for Jobs {
                 return steps.done();
             }
         }
-        let pods = self.orphans.claim(&mut steps, |_| true);
+        let pods = self.owners.claim(&mut steps, |_| true);
         let plan = plan(&job, &pods, view.now());
         for index in plan.create {
             steps.create_pod(pod::new(&job, index));

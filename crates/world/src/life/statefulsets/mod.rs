@@ -6,7 +6,7 @@ mod plan;
 use std::sync::Arc;
 
 use super::history::{self, Book, History};
-use super::owned::{MANAGER, Orphans, Pace, Steps, owners_of};
+use super::owned::{Bond, MANAGER, Owners, Steps};
 use super::pods::number;
 use super::{Controller, Decision, Severity, View};
 use crate::api::Act;
@@ -20,17 +20,17 @@ use plan::plan;
 const RESOURCE: &str = "statefulsets.apps";
 const CLAIMS: &str = "persistentvolumeclaims";
 const COMPONENT: &str = "statefulset-controller";
+const BOND: Bond = Bond { api_version: "apps/v1", kind: "StatefulSet", owners: RESOURCE, owned: "pods" };
 const BOOK: Book = Book { hash_label: "controller.kubernetes.io/hash" };
 
 #[derive(Debug)]
 pub(crate) struct StatefulSets {
-    orphans: Orphans,
-    pace: Pace,
+    owners: Owners,
 }
 
 impl StatefulSets {
     pub(crate) fn new() -> Self {
-        Self { orphans: Orphans::of("pods"), pace: Pace::default() }
+        Self { owners: Owners::of(BOND) }
     }
 }
 
@@ -42,28 +42,19 @@ impl Controller for StatefulSets {
     fn observe(&mut self, change: &Change, view: View<'_>) -> Vec<Key> {
         match change.key.resource() {
             RESOURCE => vec![change.key.clone()],
-            history::RESOURCE => owners_of(change, "apps/v1", "StatefulSet", RESOURCE),
-            "pods" => {
-                let mut keys = owners_of(change, "apps/v1", "StatefulSet", RESOURCE);
-                if self.orphans.note(change) {
-                    keys.extend(Orphans::wanted_by(change, RESOURCE, view));
-                }
-                keys
-            }
+            history::RESOURCE => self.owners.of_changed(change),
+            "pods" => self.owners.of_owned(change, view),
             _ => Vec::new(),
         }
     }
 
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision {
-        let Some(set) = view.get(key) else {
-            self.pace.forget(key);
-            return Decision::none();
+        let set = match self.owners.look(key, view) {
+            Ok(set) => set,
+            Err(instead) => return instead,
         };
-        if let Some(at) = self.pace.hold(key, &set, view) {
-            return Decision::again(at);
-        }
         let mut steps = Steps::of(set.clone(), COMPONENT, view);
-        let pods = self.orphans.claim(&mut steps, |pod| member::ordinal(&set, pod).is_some());
+        let pods = self.owners.claim(&mut steps, |pod| member::ordinal(&set, pod).is_some());
         let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
         let plan = plan(&set, &history, &pods, view.now());
         if !object::is_terminating(&set) {

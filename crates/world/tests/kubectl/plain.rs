@@ -41,6 +41,20 @@ static REPLACED: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
 
 static GAPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)(\S)( {2,}|\t)").unwrap());
 
+/// What kubectl lists from a map of Go's, in whatever order that gives: what stands before it, and between two of it.
+const UNORDERED: [(&str, &str); 2] = [("due to error: [cannot ", ", cannot "), ("Warning: ", "; ")];
+
+fn in_order(line: &str) -> String {
+    for (before, between) in UNORDERED {
+        let Some((head, rest)) = line.split_once(before) else { continue };
+        let (list, tail) = rest.split_once(']').map_or((rest, ""), |(list, _)| rest.split_at(list.len()));
+        let mut listed: Vec<&str> = list.split(between).collect();
+        listed.sort_unstable();
+        return [head, before, &listed.join(between), tail].concat();
+    }
+    line.to_owned()
+}
+
 pub(crate) fn plain(text: &str, namespace: &str) -> String {
     // The width of a column depends on what is in it.
     let text = GAPS.replace_all(text, |found: &Captures<'_>| format!("{}  ", &found[1]));
@@ -49,7 +63,7 @@ pub(crate) fn plain(text: &str, namespace: &str) -> String {
     for (pattern, by) in REPLACED.iter() {
         text = pattern.replace_all(&text, *by).into_owned();
     }
-    text
+    text.lines().map(in_order).flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
 /// The command lines after which two transcripts differ, and in what.

@@ -26,6 +26,7 @@ use crate::pools::gardener::ConstraintPoolObject;
 use crate::pools::karpenter::NodePoolObject;
 use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::Problem;
+use crate::resources::karpenter::NodeClassReference;
 use crate::workloads::{self, EXPANDED_PODS_MAX, Workload};
 
 /// Whose machines a pool buys, and so whose catalog it needs.
@@ -35,6 +36,17 @@ pub enum ClassKind {
     Ec2,
     Vpsie,
     Gardener,
+}
+
+impl ClassKind {
+    /// The kind of the classes that a pool of Karpenter's names.
+    pub fn of(class: &NodeClassReference) -> Option<Self> {
+        match (class.group.as_str(), class.kind.as_str()) {
+            ("karpenter.kwok.sh", "KWOKNodeClass") => Some(Self::Kwok),
+            ("karpenter.k8s.aws", "EC2NodeClass") => Some(Self::Ec2),
+            _ => None,
+        }
+    }
 }
 
 /// What manifests do not say.
@@ -222,22 +234,19 @@ impl Assembly<'_> {
     fn node_pool_types(&mut self, object: &NodePoolObject) -> Types {
         const FIELD: &str = "spec.template.spec.nodeClassRef";
         let class = &object.class;
-        let (kind, known) = match (class.group.as_str(), class.kind.as_str()) {
-            ("karpenter.kwok.sh", "KWOKNodeClass") => {
-                (ClassKind::Kwok, self.manifests.kwok_classes.iter().collect::<Vec<_>>())
-            }
-            ("karpenter.k8s.aws", "EC2NodeClass") => {
-                (ClassKind::Ec2, self.manifests.ec2_classes.keys().collect::<Vec<_>>())
-            }
-            (group, kind) => {
-                return Err(NoTypes::new(
-                    FIELD,
-                    format!(
-                        "{group}/{kind} is a class without a catalog; Berth knows \
-                         karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass"
-                    ),
-                ));
-            }
+        let Some(kind) = ClassKind::of(class) else {
+            let NodeClassReference { group, kind, .. } = class;
+            return Err(NoTypes::new(
+                FIELD,
+                format!(
+                    "{group}/{kind} is a class without a catalog; Berth knows \
+                     karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass"
+                ),
+            ));
+        };
+        let known: Vec<&Text> = match kind {
+            ClassKind::Ec2 => self.manifests.ec2_classes.keys().collect(),
+            _ => self.manifests.kwok_classes.iter().collect(),
         };
         // Without any class of the kind only the pools were given, and a class changes little.
         if !known.is_empty() && !known.iter().any(|name| ***name == *class.name) {

@@ -26,6 +26,13 @@ impl Interner {
         text
     }
 
+    /// Drops what only this knows.
+    pub(crate) fn forget_unused(&mut self) {
+        self.shapes.retain(|shape| Arc::strong_count(shape) > 1);
+        self.owners.retain(|owner| Arc::strong_count(owner) > 1);
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
+    }
+
     pub(crate) fn owner(&mut self, owner: Owner) -> Arc<Owner> {
         one_copy(&mut self.owners, owner)
     }

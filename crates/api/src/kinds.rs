@@ -88,6 +88,7 @@ kinds! {
 /// Where an API serves the objects of a kind that Berth reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collection {
+    pub(crate) kind: Kind,
     pub group: &'static str,
     pub version: &'static str,
     pub plural: &'static str,
@@ -96,7 +97,12 @@ pub struct Collection {
 /// Those of a cluster that are read for what runs in it. A CronJob is a plan for a run at its time, not a run.
 pub fn collections() -> impl Iterator<Item = Collection> {
     let all = Kind::ALL.iter().filter(|kind| **kind != Kind::CronJob);
-    all.map(|kind| Collection { group: kind.group(), version: kind.version(), plural: kind.plural() })
+    all.map(|kind| Collection {
+        kind: *kind,
+        group: kind.group(),
+        version: kind.version(),
+        plural: kind.plural(),
+    })
 }
 
 impl Collection {

@@ -3,9 +3,11 @@
 //! [`read`] takes files and streams and gives [`Manifests`]: every object by itself, checked.
 //! [`assemble`] puts them together with the catalogs into a snapshot, which is what the planner sees.
 
+pub mod claims;
 pub mod crds;
 pub mod duration;
 pub mod held;
+pub mod ledger;
 pub mod resources;
 
 mod ahead;
@@ -22,6 +24,8 @@ mod locate;
 mod manifests;
 mod nodes;
 mod objects;
+mod observed;
+mod piece;
 mod placement;
 mod pod_resources;
 mod pods;
@@ -39,5 +43,6 @@ pub use jiff::Timestamp;
 pub use kinds::{Collection, collections};
 pub use manifests::{Manifests, read};
 pub use objects::{Object, objects};
+pub use observed::Observed;
 pub use problem::Problem;
 pub use source::Source;

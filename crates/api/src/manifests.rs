@@ -13,27 +13,25 @@ use rustc_hash::FxBuildHasher;
 use serde::Deserialize;
 
 use crate::ahead::{Ahead, Outcome, Unread};
-use crate::budgets::{self, BudgetObject};
-use crate::buffers::{self, Buffer};
-use crate::builtin::{self, Metadata};
-use crate::convert::Converter;
+use crate::budgets::BudgetObject;
+use crate::buffers::Buffer;
+use crate::builtin;
 use crate::documents::{self, Body, Document, without_position};
 use crate::intern::Interner;
 use crate::kinds::{Kind, Meaning, meaning};
 use crate::locate::KeptTexts;
-use crate::nodes::{self, NodeObject};
+use crate::nodes::NodeObject;
+use crate::piece;
 use crate::pods::{self, PodObject, PodTemplate};
-use crate::policies::{self, Policies};
-use crate::pools::gardener::{self, ConstraintPoolObject};
-use crate::pools::karpenter::{self, ClaimObject, NodePoolObject};
-use crate::pools::kubelet::{self, Kubelet};
-use crate::pools::vpsie::{self, NodeGroupObject};
-use crate::problem::{At, Finding, Findings, Path, Problem};
-use crate::resources as custom;
+use crate::policies::Policies;
+use crate::pools::gardener::ConstraintPoolObject;
+use crate::pools::karpenter::{ClaimObject, NodePoolObject};
+use crate::pools::kubelet::Kubelet;
+use crate::pools::vpsie::NodeGroupObject;
+use crate::problem::{At, Finding, Path, Problem};
 use crate::source::{self, Source};
-use crate::storage;
 use crate::tree::Tree;
-use crate::workloads::{self, Workload, WorkloadKind};
+use crate::workloads::Workload;
 
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 
@@ -69,6 +67,13 @@ pub struct Manifests {
     pub(crate) group_removals_max: Option<u32>,
     pub(crate) constraint_pools: Vec<Kept<ConstraintPoolObject>>,
     pub(crate) unavailable: Vec<OfferingPattern>,
+}
+
+impl Manifests {
+    /// Nothing yet, of what a cluster is going to tell.
+    pub(crate) fn of_cluster() -> Self {
+        Self { sources: vec!["cluster".into()], ..Self::default() }
+    }
 }
 
 /// An object with its identity and where it stands.
@@ -154,8 +159,6 @@ struct Reader {
     interner: Interner,
     /// All objects but pods, which are compared when they are sorted.
     seen: HashSet<(Kind, Text, Text), FxBuildHasher>,
-    /// The object that is being read: it counts as seen once nothing is wrong with it.
-    reading: Option<(Kind, Text, Text)>,
 }
 
 /// Why an object was not taken.
@@ -167,13 +170,13 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    fn at(at: &At<'_>, message: impl Into<String>) -> Self {
+    pub(crate) fn at(at: &At<'_>, message: impl Into<String>) -> Self {
         Self::Wrong(vec![Finding { path: at.path(), message: message.into() }])
     }
 }
 
 impl<'a> Body<'a, 'a> {
-    fn read<T: Deserialize<'a>>(self) -> Result<T, Refused> {
+    pub(crate) fn read<T: Deserialize<'a>>(self) -> Result<T, Refused> {
         match self {
             Self::Json(text) => serde_json::from_str(text).map_err(Refused::Json),
             Self::Yaml(tree) => T::deserialize(tree).map_err(|error| {
@@ -306,217 +309,28 @@ impl Reader {
 
     /// Reads the object and keeps it, if nothing is wrong with it.
     fn store(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
-        self.reading = None;
-        self.store_builtin(body, origin)?;
-        self.seen.extend(self.reading.take());
-        Ok(())
-    }
-
-    fn store_builtin(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
-        match origin.kind {
-            Kind::Pod => {
-                let pod = read_pod(body, origin, &mut self.interner)?;
-                self.manifests.pods.push(pod);
-            }
-            Kind::Deployment => self.replicated(body, origin, WorkloadKind::Deployment)?,
-            Kind::ReplicaSet => self.replicated(body, origin, WorkloadKind::ReplicaSet)?,
-            Kind::StatefulSet => self.replicated(body, origin, WorkloadKind::StatefulSet)?,
-            Kind::Job => {
-                let wire: builtin::workload::Job<'_> = body.read()?;
-                let id = self.new_identity(origin.kind, &wire.metadata)?;
-                let job = self.convert(|to| workloads::read_job(&wire, id.clone(), to))?;
-                self.manifests.workloads.push(kept(origin, id, job));
-            }
-            Kind::CronJob => {
-                let wire: builtin::workload::Workload<'_, builtin::workload::CronJobSpec<'_>> =
-                    body.read()?;
-                let id = self.new_identity(origin.kind, &wire.metadata)?;
-                let job = self.convert(|to| workloads::read_cron_job(&wire, id.clone(), to))?;
-                self.manifests.workloads.push(kept(origin, id, job));
-            }
-            Kind::DaemonSet => {
-                let wire: ReplicatedWire<'_> = body.read()?;
-                let id = self.new_identity(origin.kind, &wire.metadata)?;
-                let spec = At::ROOT.key("spec");
-                let template =
-                    self.convert(|to| pods::read_template(&wire.spec.template, &spec.key("template"), to))?;
-                self.manifests.daemon_sets.push(kept(origin, id, template));
-            }
-            Kind::PodTemplate => {
-                let id = self.new_identity(origin.kind, &body.read::<Identified<'_>>()?.metadata)?;
-                let wire: builtin::pod::PodTemplate<'_> = body.read()?;
-                let template =
-                    self.convert(|to| pods::read_template(&wire.template, &At::ROOT.key("template"), to))?;
-                self.manifests.pod_templates.insert(id, template);
-            }
-            Kind::Node => {
-                let wire: builtin::node::Node<'_> = body.read()?;
-                let id = self.new_identity(origin.kind, &wire.metadata)?;
-                let node = self.convert(|to| nodes::read_node(&wire, id.1.clone(), to))?;
-                self.manifests.nodes.push(kept(origin, id, node));
-            }
-            Kind::Namespace => {
-                let wire: builtin::node::Namespace<'_> = body.read()?;
-                let (_, name) = self.new_identity(origin.kind, &wire.metadata)?;
-                let labels = self.convert(|to| to.labels(&wire.metadata.labels))?;
-                self.manifests.namespaces.insert(name, labels);
-            }
-            Kind::PersistentVolumeClaim => {
-                let wire: builtin::storage::Claim<'_> = body.read()?;
-                let id = self.new_identity(origin.kind, &wire.metadata)?;
-                let claim = self.convert(|to| storage::read_claim(&wire, to))?;
-                self.manifests.storage.claims.insert(id, claim);
-            }
-            Kind::StorageClass => {
-                let wire: builtin::storage::Class<'_> = body.read()?;
-                let (_, name) = self.new_identity(origin.kind, &wire.metadata)?;
-                let class = self.convert(|to| storage::read_class(&wire, to))?;
-                self.manifests.storage.classes.insert(name, class);
-            }
-            Kind::LimitRange => {
-                let wire: builtin::policy::LimitRange<'_> = body.read()?;
-                let id = self.new_identity(origin.kind, &wire.metadata)?;
-                let requests = self.convert(|to| policies::read_limit_range(&wire, to))?;
-                self.manifests.policies.limit_ranges.insert(id, requests);
-            }
-            Kind::PersistentVolume
-            | Kind::CsiNode
-            | Kind::PodDisruptionBudget
-            | Kind::PriorityClass
-            | Kind::RuntimeClass => self.store_named(body, origin)?,
-            _ => self.store_custom(body, origin)?,
+        if origin.kind == Kind::Pod {
+            // Those of one name are found when all are there.
+            self.manifests.pods.push(read_pod(body, origin, &mut self.interner)?);
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Built-in kinds of which only the name matters beside their spec.
-    fn store_named(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
-        let id = self.new_identity(origin.kind, &body.read::<Identified<'_>>()?.metadata)?;
-        match origin.kind {
-            Kind::PersistentVolume => {
-                let wire = body.read()?;
-                let volume = self.convert(|to| storage::read_volume(&wire, to))?;
-                self.manifests.storage.volumes.insert(id.1, volume);
-            }
-            Kind::CsiNode => {
-                let wire = body.read()?;
-                let limits = self.convert(|to| storage::read_csi_node(&wire, to))?;
-                self.manifests.volume_limits.insert(id.1, limits);
-            }
-            Kind::PriorityClass => {
-                let wire = body.read()?;
-                let class = self.convert(|to| policies::read_priority_class(&wire, &id.1, to))?;
-                self.manifests.policies.priority_classes.insert(id.1, class);
-            }
-            Kind::RuntimeClass => {
-                let wire = body.read()?;
-                let class = self.convert(|to| policies::read_runtime_class(&wire, to))?;
-                self.manifests.policies.runtime_classes.insert(id.1, class);
-            }
-            _ => {
-                let wire = body.read()?;
-                if let Some(budget) = self.convert(|to| budgets::read_budget(&wire, to))? {
-                    self.manifests.budgets.push(kept(origin, id, budget));
-                }
-            }
+        let id = piece::identity_in(body, origin.kind, &mut self.interner)?;
+        let key = (origin.kind, id.0.clone(), id.1.clone());
+        if self.seen.contains(&key) {
+            return Err(self.refusal_of_another(origin.kind));
         }
+        let piece = piece::read(body, origin.kind, &id, &mut self.interner)?;
+        self.manifests.add(piece, id, origin);
+        self.seen.insert(key);
         Ok(())
     }
 
-    fn store_custom(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
-        let id = self.new_identity(origin.kind, &body.read::<Identified<'_>>()?.metadata)?;
-        let name = id.1.clone();
-        match origin.kind {
-            Kind::NodePool => {
-                let wire: custom::karpenter::NodePool = body.read()?;
-                let pool = self.convert(|to| karpenter::read_node_pool(&wire, name, to))?;
-                self.manifests.node_pools.push(kept(origin, id, pool));
-            }
-            Kind::NodeClaim => {
-                let wire: custom::karpenter::NodeClaim = body.read()?;
-                let claim = self.convert(|to| karpenter::read_node_claim(&wire, name, to))?;
-                self.manifests.claims.push(kept(origin, id, claim));
-            }
-            Kind::NodeOverlay => {
-                let wire: custom::karpenter::NodeOverlay = body.read()?;
-                let overlay = self.convert(|to| karpenter::read_overlay(&wire, name, to))?;
-                self.manifests.overlays.push(kept(origin, id, overlay));
-            }
-            Kind::Ec2NodeClass => {
-                let wire: custom::nodeclass::EC2NodeClass = body.read()?;
-                let kubelet = self.convert(|to| kubelet::read_kubelet(&wire, to))?;
-                self.manifests.ec2_classes.insert(name, kubelet);
-            }
-            Kind::KwokNodeClass => {
-                let _spec: custom::nodeclass::KWOKNodeClassSpec = body.read::<OptionalSpec<_>>()?.spec;
-                self.manifests.kwok_classes.push(name);
-            }
-            Kind::CapacityBuffer => {
-                let wire: custom::buffer::CapacityBuffer = body.read()?;
-                if let Some(buffer) = self.convert(|to| buffers::read_buffer(&wire, id.clone(), to))? {
-                    self.manifests.buffers.push(kept(origin, id, buffer));
-                }
-            }
-            Kind::NodeGroup => {
-                let wire: custom::vpsie::NodeGroup = body.read()?;
-                let group = self.convert(|to| vpsie::read_node_group(&wire, name, to))?;
-                self.manifests.node_groups.push(kept(origin, id, group));
-            }
-            Kind::VpsieNode => {
-                let wire: custom::vpsie::VPSieNode = body.read()?;
-                if let Some(claim) = self.convert(|to| vpsie::read_vpsie_node(&wire, name, to))? {
-                    self.manifests.claims.push(kept(origin, id, claim));
-                }
-            }
-            Kind::AutoscalerConfig => {
-                let wire: custom::vpsie::AutoscalerConfig = body.read()?;
-                self.manifests.group_nodes_max = vpsie::nodes_max(&wire);
-                let settings = &wire.spec.global_settings;
-                self.manifests.group_removals_max = Some(settings.max_concurrent_scale_downs.get());
-            }
-            Kind::ScalingConstraint => {
-                let wire: custom::gardener::ScalingConstraint = body.read()?;
-                let pools = self.convert(|to| gardener::read_constraint(&wire, to))?;
-                let pools = pools.into_iter().map(|pool| kept(origin, id.clone(), pool));
-                self.manifests.constraint_pools.extend(pools);
-            }
-            _ => {
-                let wire: custom::gardener::ScalingFeedback = body.read()?;
-                let patterns = self.convert(|to| gardener::read_feedback(&wire, to))?;
-                self.manifests.unavailable.extend(patterns);
-            }
-        }
-        Ok(())
-    }
-
-    fn replicated(&mut self, body: Body<'_, '_>, origin: Origin, kind: WorkloadKind) -> Result<(), Refused> {
-        let wire: ReplicatedWire<'_> = body.read()?;
-        let id = self.new_identity(origin.kind, &wire.metadata)?;
-        let workload = self.convert(|to| workloads::read_replicated(kind, &wire, id.clone(), to))?;
-        self.manifests.workloads.push(kept(origin, id, workload));
-        Ok(())
-    }
-
-    fn convert<T>(&mut self, convert: impl FnOnce(&mut Converter<'_>) -> T) -> Result<T, Refused> {
-        convert_with(&mut self.interner, convert)
-    }
-
-    /// The identity of an object that must be the first of its kind and name.
-    fn new_identity(&mut self, kind: Kind, metadata: &Metadata<'_>) -> Result<(Text, Text), Refused> {
-        let id = identity(kind, metadata, &mut self.interner)?;
-        let key = (kind, id.0.clone(), id.1.clone());
-        if !self.seen.contains(&key) {
-            self.reading = Some(key);
-            return Ok(id);
-        }
+    fn refusal_of_another(&self, kind: Kind) -> Refused {
         if self.is_listed() {
-            return Err(Refused::Replaced);
+            return Refused::Replaced;
         }
         let at = At::ROOT.key("metadata");
-        Err(Refused::at(
-            &at.key("name"),
-            format!("there is another {} of this name; remove one", kind.name()),
-        ))
+        Refused::at(&at.key("name"), format!("there is another {} of this name; remove one", kind.name()))
     }
 }
 
@@ -527,46 +341,8 @@ pub(crate) fn read_pod(
     interner: &mut Interner,
 ) -> Result<PodObject, Refused> {
     let wire: builtin::pod::Pod<'_> = body.read()?;
-    let (namespace, name) = identity(origin.kind, &wire.metadata, interner)?;
-    let mut pod = convert_with(interner, |to| pods::read_pod(&wire, namespace, name, to))?;
+    let (namespace, name) = piece::identity(origin.kind, &wire.metadata, interner)?;
+    let mut pod = piece::convert_with(interner, |to| pods::read_pod(&wire, namespace, name, to))?;
     (pod.source, pod.line) = (origin.source, origin.line);
     Ok(pod)
-}
-
-fn convert_with<T>(
-    interner: &mut Interner,
-    convert: impl FnOnce(&mut Converter<'_>) -> T,
-) -> Result<T, Refused> {
-    let mut findings = Findings::default();
-    let value = convert(&mut Converter { findings: &mut findings, interner });
-    if findings.is_empty() { Ok(value) } else { Err(Refused::Wrong(findings.0)) }
-}
-
-fn identity(kind: Kind, metadata: &Metadata<'_>, interner: &mut Interner) -> Result<(Text, Text), Refused> {
-    let Some(name) = metadata.name.as_ref().filter(|name| !name.is_empty()) else {
-        let at = At::ROOT.key("metadata");
-        return Err(Refused::at(&at.key("name"), "is missing; a plan calls each object by its name"));
-    };
-    let namespace = metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
-    let namespace = if kind.is_namespaced() { namespace.unwrap_or(DEFAULT_NAMESPACE) } else { "" };
-    Ok((interner.text(namespace), Text::from(&**name)))
-}
-
-type ReplicatedWire<'a> = builtin::workload::Workload<'a, builtin::workload::ReplicatedSpec<'a>>;
-
-#[derive(Debug, Deserialize)]
-struct Identified<'a> {
-    #[serde(borrow)]
-    metadata: Metadata<'a>,
-}
-
-/// A class whose spec has nothing but defaults need not have one.
-#[derive(Debug, Deserialize)]
-struct OptionalSpec<T> {
-    #[serde(default)]
-    spec: T,
-}
-
-fn kept<T>(origin: Origin, (namespace, name): (Text, Text), object: T) -> Kept<T> {
-    Kept { origin, namespace, name, object }
 }

@@ -156,6 +156,14 @@ impl Default for PoolDisruption {
     }
 }
 
+impl PoolDisruption {
+    /// How many nodes of so many may be away at a time for a reason that can wait.
+    pub fn away_max(&self, reason: DisruptionReason, nodes: u32) -> u32 {
+        let covers = |budget: &&Budget| budget.reasons.is_empty() || budget.reasons.contains(&reason);
+        self.budgets.iter().filter(covers).map(|budget| budget.nodes.of(nodes)).min().unwrap_or(u32::MAX)
+    }
+}
+
 /// Which nodes are looked at to save money.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Consolidation {

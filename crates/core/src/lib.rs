@@ -6,6 +6,8 @@
 pub mod apply;
 pub mod catalog;
 pub mod check;
+pub mod claim;
+pub mod commitment;
 pub mod disrupt;
 pub mod disruption;
 pub mod explain;

@@ -269,15 +269,8 @@ fn pool_allowances(
         .iter()
         .enumerate()
         .map(|(index, pool)| PoolAllowance {
-            budgets: DisruptionReason::BUDGETED.map(|reason| {
-                let covering = pool
-                    .disruption
-                    .budgets
-                    .iter()
-                    .filter(|budget| budget.reasons.is_empty() || budget.reasons.contains(&reason));
-                let least = covering.map(|budget| budget.nodes.of(total[index])).min();
-                least.map_or(u32::MAX, |least| least.saturating_sub(away[index]))
-            }),
+            budgets: DisruptionReason::BUDGETED
+                .map(|reason| pool.disruption.away_max(reason, total[index]).saturating_sub(away[index])),
             taken: 0,
             staying: staying[index],
             nodes_min: pool.nodes_min,

@@ -1,9 +1,11 @@
 //! The way to a cluster: whose API it is, and who asks.
 
+use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use futures::AsyncBufRead;
 use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
@@ -41,9 +43,16 @@ pub enum Unreachable {
 }
 
 /// A cluster that answered.
-pub(crate) struct Cluster {
+#[derive(Clone)]
+pub struct Cluster {
     client: Client,
     server: String,
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").field("server", &self.server).finish_non_exhaustive()
+    }
 }
 
 /// A cluster that takes longer to be reached is not worth the wait.
@@ -54,8 +63,17 @@ const READ_SECS_MAX: u64 = 60;
 const INTRODUCTION_MAX: Duration = Duration::from_secs(20);
 
 impl Cluster {
+    /// One that is at hand, under a name for people.
+    pub fn through(client: Client, server: &str) -> Self {
+        Self { client, server: server.to_owned() }
+    }
+
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
     /// Finds the cluster and asks who it is.
-    pub(crate) async fn reach(choice: &Choice) -> Result<Self, Unreachable> {
+    pub async fn reach(choice: &Choice) -> Result<Self, Unreachable> {
         let mut config = config(choice).await?;
         config.connect_timeout = Some(Duration::from_secs(CONNECT_SECS_MAX));
         config.read_timeout = Some(Duration::from_secs(READ_SECS_MAX));
@@ -104,13 +122,17 @@ impl Cluster {
         &self,
         request: Result<Request<Vec<u8>>, E>,
     ) -> Result<String, Refused> {
-        let request = request.map_err(|error| Refused { code: None, message: error.to_string() })?;
-        self.client.request_text(request).await.map_err(|error| match error {
-            kube::Error::Api(status) => {
-                Refused { code: Some(status.code), message: shortened(status.message.trim()) }
-            }
-            other => Refused { code: None, message: shortened(&reason(&other)) },
-        })
+        let request = request.map_err(|error| Refused::unsaid(error.to_string()))?;
+        self.client.request_text(request).await.map_err(Refused::from)
+    }
+
+    /// What the API goes on saying, a line at a time.
+    pub(crate) async fn listen<E: std::error::Error>(
+        &self,
+        request: Result<Request<Vec<u8>>, E>,
+    ) -> Result<impl AsyncBufRead + use<E>, Refused> {
+        let request = request.map_err(|error| Refused::unsaid(error.to_string()))?;
+        self.client.request_stream(request).await.map_err(Refused::from)
     }
 }
 
@@ -124,10 +146,38 @@ fn shortened(text: &str) -> String {
 }
 
 /// What came instead of an answer: with a code from the API, without one from the way there.
-#[derive(Debug)]
-pub(crate) struct Refused {
-    pub(crate) code: Option<u16>,
-    pub(crate) message: String,
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    pub code: Option<u16>,
+    pub message: String,
+}
+
+impl Refused {
+    pub(crate) fn unsaid(message: String) -> Self {
+        Self { code: None, message }
+    }
+
+    /// It is not there.
+    pub(crate) fn is_absence(&self) -> bool {
+        self.code == Some(404)
+    }
+
+    /// It has changed, or is there already.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.code == Some(409)
+    }
+}
+
+impl From<kube::Error> for Refused {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                Self { code: Some(status.code), message: shortened(status.message.trim()) }
+            }
+            other => Self::unsaid(shortened(&reason(&other))),
+        }
+    }
 }
 
 async fn config(choice: &Choice) -> Result<Config, Unreachable> {

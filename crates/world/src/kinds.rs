@@ -222,4 +222,5 @@ const BUILT_IN: &[Row] = rows! {
     "scheduling.k8s.io" "v1" "PriorityClass" "priorityclasses" ["pc"], Cluster, &[];
     "storage.k8s.io" "v1" "CSINode" "csinodes" [], Cluster, &[];
     "storage.k8s.io" "v1" "StorageClass" "storageclasses" ["sc"], Cluster, &[];
+    "storage.k8s.io" "v1" "VolumeAttachment" "volumeattachments" [], Cluster, STATUS;
 };

@@ -64,7 +64,6 @@ pub(crate) struct RuntimeScheduling<'a> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct LimitRange<'a> {
     #[serde(borrow)]
-    pub(crate) metadata: Metadata<'a>,
     pub(crate) spec: LimitRangeSpec<'a>,
 }
 

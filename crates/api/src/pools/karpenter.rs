@@ -14,6 +14,7 @@ use super::{
     empty_pool, label_restriction, read_amounts, read_labels, read_limits, read_node_cost, read_requirement,
     read_taints,
 };
+use crate::claims;
 use crate::convert::Converter;
 use crate::disruption::{ClaimLife, read_claim_life};
 use crate::problem::At;
@@ -158,6 +159,12 @@ pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter
         {
             labels.insert(expression.key().clone(), value.clone());
         }
+    }
+    // What it is going to be, as far as that is decided.
+    if let Some((instance_type, zone, capacity_type)) = claims::offerings_of(object).into_iter().next() {
+        labels.insert(to.text(names::INSTANCE_TYPE), instance_type);
+        labels.insert(to.text(names::ZONE), zone);
+        labels.insert(to.text(names::CAPACITY_TYPE), to.text(capacity_type.name()));
     }
     for (key, value) in object.metadata.labels.iter().flatten() {
         labels.insert(to.text(names::normalized_key(key)), to.text(value));

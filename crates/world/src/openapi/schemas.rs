@@ -243,6 +243,7 @@ const BUILT_IN: &[BuiltIn] = built_in! {
     scheduling::PriorityClass,
     storage::CSINode,
     storage::StorageClass,
+    storage::VolumeAttachment,
 };
 
 #[cfg(test)]

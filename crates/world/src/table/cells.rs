@@ -42,6 +42,7 @@ pub(super) fn of(resource: &Resource, view: View<'_>) -> Vec<Value> {
         "Lease" => vec![json!(view.name()), json!(view.text("/spec/holderIdentity")), view.age()],
         "StorageClass" => objects::storage_class(view),
         "CSINode" => vec![json!(view.name()), json!(view.count("/spec/drivers")), view.age()],
+        "VolumeAttachment" => objects::volume_attachment(view),
         "PriorityClass" => objects::priority_class(view),
         "RuntimeClass" => vec![json!(view.name()), json!(view.text("/handler")), view.age()],
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {

@@ -44,6 +44,7 @@ pub(super) fn of(resource: &Resource) -> Option<&'static [Column]> {
         ("coordination.k8s.io", "Lease") => LEASE,
         ("storage.k8s.io", "StorageClass") => STORAGE_CLASS,
         ("storage.k8s.io", "CSINode") => CSI_NODE,
+        ("storage.k8s.io", "VolumeAttachment") => VOLUME_ATTACHMENT,
         ("scheduling.k8s.io", "PriorityClass") => PRIORITY_CLASS,
         ("node.k8s.io", "RuntimeClass") => RUNTIME_CLASS,
         ("discovery.k8s.io", "EndpointSlice") => ENDPOINT_SLICE,
@@ -521,6 +522,21 @@ const STORAGE_CLASS: &[Column] = &[
 
 const CSI_NODE: &[Column] =
     &[NAME, integer("Drivers", "Drivers indicates the number of CSI drivers registered on the node"), AGE];
+
+const VOLUME_ATTACHMENT: &[Column] = &[
+    NAME,
+    text(
+        "Attacher",
+        "attacher indicates the name of the volume driver that MUST handle this request. This is the name returned by GetPluginName().",
+    ),
+    text("PV", "persistentVolumeName represents the name of the persistent volume to attach."),
+    text("Node", "nodeName represents the node that the volume should be attached to."),
+    boolean(
+        "Attached",
+        "attached indicates the volume is successfully attached. This field must only be set by the entity completing the attach operation, i.e. the external-attacher.",
+    ),
+    AGE,
+];
 
 const PRIORITY_CLASS: &[Column] = &[
     NAME,

@@ -217,6 +217,17 @@ pub(super) fn persistent_volume_claim(view: View<'_>) -> Vec<Value> {
     ]
 }
 
+pub(super) fn volume_attachment(view: View<'_>) -> Vec<Value> {
+    vec![
+        json!(view.name()),
+        json!(view.text("/spec/attacher")),
+        json!(view.text("/spec/source/persistentVolumeName")),
+        json!(view.text("/spec/nodeName")),
+        json!(view.at("/status/attached").as_bool().unwrap_or(false)),
+        view.age(),
+    ]
+}
+
 fn volume_phase(view: View<'_>) -> &str {
     if view.is_terminating() { "Terminating" } else { view.text("/status/phase") }
 }

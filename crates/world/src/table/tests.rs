@@ -132,6 +132,12 @@ fn kinds_have_cells() {
             json!(["a", "me", "60m"]),
         ),
         ("storage.k8s.io", "csinodes", json!({"spec": {"drivers": [{}, {}]}}), json!(["a", 2, "60m"])),
+        (
+            "storage.k8s.io",
+            "volumeattachments",
+            json!({"spec": {"attacher": "csi", "nodeName": "n", "source": {"persistentVolumeName": "v"}}}),
+            json!(["a", "csi", "v", "n", false, "60m"]),
+        ),
         ("node.k8s.io", "runtimeclasses", json!({"handler": "h"}), json!(["a", "h", "60m"])),
         (
             "admissionregistration.k8s.io",

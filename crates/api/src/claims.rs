@@ -1,0 +1,161 @@
+//! Claims as Berth makes them: the object, and what it says beyond Karpenter's fields.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_core::catalog::{CapacityType, InstanceType, Offering};
+use berth_core::names::{self, Labels, Text};
+use berth_core::plan::{Alternative, Launch};
+use berth_core::pool::Pool;
+use berth_core::resources::{Resources, format_amount};
+use serde_json::{Map, Value, json};
+
+use crate::resources::karpenter::{NodeClaim, NodePool};
+
+/// What a claim may be bought as, the first first. Requirements alone would allow what the plan did not.
+pub const OFFERINGS: &str = "berth.dev/offerings";
+/// Keeps a claim, and its node, until the machine is gone.
+pub const FINALIZER: &str = "karpenter.sh/termination";
+pub const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
+pub const POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+/// How Berth's hashes are made: those of another version say nothing about drift.
+pub const HASH_VERSION: &str = "berth-v1";
+
+/// The claim for a launch of this pool.
+///
+/// Its labels are those that its node will have whichever of the offerings it becomes.
+pub fn new_claim(
+    name: &str,
+    (object, pool): (&NodePool, &Pool),
+    launch: &Launch,
+    offerings: &[Alternative],
+) -> Value {
+    let template = &object.spec.template;
+    let labels = lasting_labels(launch, pool);
+    let mut annotations: Map<String, Value> =
+        template.metadata.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
+    annotations.insert(POOL_HASH.to_owned(), json!(pool_hash(object)));
+    annotations.insert(POOL_HASH_VERSION.to_owned(), json!(HASH_VERSION));
+    annotations.insert(OFFERINGS.to_owned(), json!(written_offerings(offerings)));
+    if launch.min_values_relaxed {
+        annotations.insert("karpenter.sh/nodeclaim-min-values-relaxed".to_owned(), json!("true"));
+    }
+    let mut spec = json!({
+        "requirements": requirements(&labels, offerings),
+        "resources": { "requests": amounts(&launch.requests) },
+        "nodeClassRef": template.spec.node_class_ref,
+        "expireAfter": template.spec.expire_after,
+    });
+    for (field, taints) in
+        [("taints", &template.spec.taints), ("startupTaints", &template.spec.startup_taints)]
+    {
+        if !taints.is_empty() {
+            spec[field] = json!(taints);
+        }
+    }
+    if let Some(grace) = &template.spec.termination_grace_period {
+        spec["terminationGracePeriod"] = json!(grace);
+    }
+    json!({
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodeClaim",
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "annotations": annotations,
+            "finalizers": [FINALIZER],
+            "ownerReferences": [{
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "name": object.metadata.name,
+                "uid": object.metadata.uid, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": spec,
+    })
+}
+
+/// The labels that do not follow from what is bought.
+fn lasting_labels(launch: &Launch, pool: &Pool) -> Labels {
+    let of = |instance_type: &&Arc<InstanceType>| instance_type.name == launch.instance_type;
+    let bought = pool.types.iter().find(of).and_then(|instance_type| {
+        let (zone, capacity_type) = (&launch.zone, launch.capacity_type);
+        offering_in(instance_type, zone, capacity_type).map(|offering| bought_labels(instance_type, offering))
+    });
+    let bought = bought.unwrap_or_default();
+    let is_lasting = |(key, _): &(&Text, &Text)| !bought.contains_key(*key);
+    launch.labels.iter().filter(is_lasting).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// The offering of a type in a zone, as a capacity type; the cheapest of several.
+pub fn offering_in<'t>(
+    instance_type: &'t InstanceType,
+    zone: &str,
+    capacity_type: CapacityType,
+) -> Option<&'t Offering> {
+    let matching = |offering: &&Offering| *offering.zone == *zone && offering.capacity_type == capacity_type;
+    instance_type.offerings.iter().filter(matching).min_by_key(|offering| offering.price)
+}
+
+fn requirements(labels: &Labels, offerings: &[Alternative]) -> Vec<Value> {
+    let distinct =
+        |value: &dyn Fn(&Alternative) -> Text| -> BTreeSet<Text> { offerings.iter().map(value).collect() };
+    let of_offerings = [
+        (names::INSTANCE_TYPE, distinct(&|offering| offering.instance_type.clone())),
+        (names::ZONE, distinct(&|offering| offering.zone.clone())),
+        (names::CAPACITY_TYPE, distinct(&|offering| offering.capacity_type.name().into())),
+    ];
+    let of_labels = labels.iter().map(|(key, value)| (&**key, BTreeSet::from([value.clone()])));
+    let all = of_labels.chain(of_offerings.iter().map(|(key, values)| (*key, values.clone())));
+    all.map(|(key, values)| json!({ "key": key, "operator": "In", "values": values })).collect()
+}
+
+/// Quantities as Kubernetes writes them.
+pub fn amounts(resources: &Resources) -> Value {
+    resources
+        .iter()
+        .filter(|(_, amount)| *amount > 0)
+        .map(|(name, amount)| (name.to_string(), json!(format_amount(name, amount))))
+        .collect::<Map<String, Value>>()
+        .into()
+}
+
+/// The labels of a node that was bought as this.
+pub fn bought_labels(instance_type: &InstanceType, offering: &Offering) -> Labels {
+    let mut labels = instance_type.labels.clone();
+    labels.extend(offering.node_labels());
+    labels.insert(names::INSTANCE_TYPE.into(), instance_type.name.clone());
+    labels
+}
+
+fn written_offerings(offerings: &[Alternative]) -> String {
+    let written = |offering: &Alternative| {
+        format!("{}:{}:{}", offering.instance_type, offering.zone, offering.capacity_type)
+    };
+    offerings.iter().map(written).collect::<Vec<_>>().join(",")
+}
+
+/// What a claim may be bought as, in order: type, zone and capacity type.
+pub fn offerings_of(claim: &NodeClaim) -> Vec<(Text, Text, CapacityType)> {
+    let annotations = claim.metadata.annotations.as_ref();
+    let written = annotations.and_then(|all| all.get(OFFERINGS)).map_or("", String::as_str);
+    written.split(',').filter_map(read_offering).collect()
+}
+
+pub(crate) fn read_offering(text: &str) -> Option<(Text, Text, CapacityType)> {
+    let mut parts = text.rsplitn(3, ':');
+    let capacity_type = CapacityType::parse(parts.next()?)?;
+    let zone = parts.next()?;
+    Some((parts.next()?.into(), zone.into(), capacity_type))
+}
+
+/// A digest of all in a pool's template that its nodes have to have, requirements aside.
+pub fn pool_hash(pool: &NodePool) -> String {
+    let mut template = json!(pool.spec.template);
+    if let Some(spec) = template["spec"].as_object_mut() {
+        spec.remove("requirements");
+    }
+    // FNV-1a: the same on every machine and in every version, which a hasher of the library need not be.
+    let hash = template.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    hash.to_string()
+}

@@ -1,0 +1,168 @@
+//! Objects of a cluster as they come and go: each is read once, and kept until it changes or goes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_core::names::Text;
+
+use crate::documents::Body;
+use crate::intern::Interner;
+use crate::kinds::{Collection, Kind};
+use crate::manifests::{Manifests, Origin, Refused, object_name};
+use crate::piece::{self, Id, Piece};
+use crate::problem::{Finding, Path, Problem};
+use crate::tree::Tree;
+
+/// What a cluster holds, as far as it was told.
+#[derive(Debug, Default)]
+pub struct Observed {
+    interner: Interner,
+    pieces: BTreeMap<Kind, BTreeMap<Id, Piece>>,
+    /// Objects that cannot be read, and why.
+    refused: BTreeMap<(Kind, Id), Vec<Problem>>,
+    gone_since_tidied: usize,
+}
+
+/// Texts that nobody uses any more are forgotten after so many objects have gone.
+const GONE_MAX: usize = 10_000;
+
+impl Observed {
+    /// Takes an object, written as JSON, in the place of what was known under its name. One that cannot be read is
+    /// remembered as such.
+    pub fn put(&mut self, collection: &Collection, text: &str) {
+        let kind = collection.kind;
+        let id = match piece::identity_in(Body::Json(text), kind, &mut self.interner) {
+            Ok(id) => id,
+            Err(refused) => {
+                let nameless = (Text::default(), Text::default());
+                return self.refuse(kind, nameless, refused);
+            }
+        };
+        match self.read(text, kind, &id) {
+            Ok(piece) => {
+                self.refused.remove(&(kind, id.clone()));
+                self.pieces.entry(kind).or_default().insert(id, piece);
+            }
+            Err(refused) => self.refuse(kind, id, refused),
+        }
+    }
+
+    fn read(&mut self, text: &str, kind: Kind, id: &Id) -> Result<Piece, Refused> {
+        piece::read(Body::Json(text), kind, id, &mut self.interner).or_else(|refused| {
+            // The tree knows where it failed, and forgives what Kubernetes forgives.
+            let Ok(tree) = Tree::parse(text) else { return Err(refused) };
+            piece::read(Body::Yaml(&tree), kind, id, &mut self.interner)
+        })
+    }
+
+    fn refuse(&mut self, kind: Kind, id: Id, refused: Refused) {
+        if let Some(of_kind) = self.pieces.get_mut(&kind) {
+            of_kind.remove(&id);
+        }
+        let findings = match refused {
+            Refused::Wrong(findings) => findings,
+            Refused::Json(error) => vec![Finding { path: Path::default(), message: error.to_string() }],
+            Refused::Replaced => Vec::new(),
+        };
+        let problems = findings.into_iter().map(|Finding { path, message }| Problem {
+            source: Arc::from("cluster"),
+            line: None,
+            object: Some(object_name(kind.name(), &id.0, &id.1)),
+            field: Some(path.to_string()).filter(|field| !field.is_empty()),
+            message,
+        });
+        self.refused.insert((kind, id.clone()), problems.collect());
+    }
+
+    pub fn remove(&mut self, collection: &Collection, namespace: &str, name: &str) {
+        let id = (Text::from(namespace), Text::from(name));
+        if let Some(of_kind) = self.pieces.get_mut(&collection.kind) {
+            of_kind.remove(&id);
+        }
+        self.refused.remove(&(collection.kind, id));
+        self.gone_since_tidied += 1;
+        if self.gone_since_tidied > GONE_MAX {
+            self.gone_since_tidied = 0;
+            self.interner.forget_unused();
+        }
+    }
+
+    /// Keeps only those of a kind whose namespaces and names are given: what a complete list leaves out is gone.
+    pub fn retain(&mut self, collection: &Collection, listed: &BTreeSet<(Text, Text)>) {
+        let kind = collection.kind;
+        if let Some(of_kind) = self.pieces.get_mut(&kind) {
+            of_kind.retain(|id, _| listed.contains(id));
+        }
+        self.refused.retain(|(of, id), _| *of != kind || listed.contains(id));
+        self.interner.forget_unused();
+    }
+
+    pub fn count(&self, collection: &Collection) -> usize {
+        self.pieces.get(&collection.kind).map_or(0, BTreeMap::len)
+    }
+
+    /// All of it, to be put together.
+    pub fn manifests(&self) -> Manifests {
+        let mut manifests = Manifests::of_cluster();
+        for (kind, of_kind) in &self.pieces {
+            let origin = Origin { kind: *kind, source: 0, line: 0 };
+            for (id, piece) in of_kind {
+                manifests.add(piece.clone(), id.clone(), origin);
+            }
+        }
+        manifests.problems.extend(self.refused.values().flatten().cloned());
+        manifests.policies.settle();
+        manifests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::collections;
+
+    fn collection(plural: &str) -> Collection {
+        collections().find(|collection| collection.plural == plural).unwrap()
+    }
+
+    fn pod(name: &str, node: &str) -> String {
+        format!(
+            r#"{{"metadata": {{"name": "{name}", "namespace": "shop"}}, "spec": {{"nodeName": "{node}", "containers": [{{}}]}}}}"#
+        )
+    }
+
+    #[test]
+    fn objects_come_change_and_go() {
+        let (pods, pools) = (collection("pods"), collection("nodepools"));
+        let mut observed = Observed::default();
+        observed.put(&pods, &pod("a", "n"));
+        observed.put(&pods, &pod("b", "n"));
+        observed.put(&pods, &pod("a", "m"));
+        observed.put(&pools, r#"{"metadata": {"name": "p"}, "spec": {"template": 7}}"#);
+        let manifests = observed.manifests();
+        let seen: Vec<(&str, &str)> =
+            manifests.pods.iter().map(|pod| (&*pod.name, pod.node.as_deref().unwrap_or_default())).collect();
+        assert_eq!(seen, [("a", "m"), ("b", "n")]);
+        assert_eq!(manifests.problems.len(), 1, "{:?}", manifests.problems);
+        assert_eq!(manifests.problems[0].object.as_deref(), Some("NodePool/p"));
+        observed.remove(&pods, "shop", "b");
+        observed.remove(&pools, "", "p");
+        let manifests = observed.manifests();
+        assert_eq!((manifests.pods.len(), manifests.problems.len()), (1, 0));
+        observed.retain(&pods, &BTreeSet::new());
+        assert_eq!(observed.count(&pods), 0);
+    }
+
+    #[test]
+    fn what_was_right_and_is_wrong_is_not_what_it_was() {
+        let pods = collection("pods");
+        let mut observed = Observed::default();
+        observed.put(&pods, &pod("a", "n"));
+        observed
+            .put(&pods, r#"{"metadata": {"name": "a", "namespace": "shop"}, "spec": {"containers": []}}"#);
+        let manifests = observed.manifests();
+        assert_eq!((manifests.pods.len(), manifests.problems.len()), (0, 1));
+        observed.put(&pods, &pod("a", "n"));
+        assert!(observed.manifests().problems.is_empty());
+    }
+}

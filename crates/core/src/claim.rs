@@ -1,0 +1,436 @@
+//! A claim's life: what to do next, given what is seen of it.
+//!
+//! Nothing is remembered between two looks but what stands in the objects themselves. So whoever looks next, after a
+//! crash or as another leader, goes on where it was left; and whatever is done twice is the same as done once.
+
+use std::fmt;
+
+/// A claim that takes longer to be launched is given up.
+pub const LAUNCH_SECS_MAX: u64 = 300;
+/// As is a machine that does not join.
+pub const REGISTRATION_SECS_MAX: u64 = 900;
+/// A cloud may not tell of a machine at once: before this age nothing follows from its silence.
+pub const UNTOLD_SECS_MAX: u64 = 300;
+
+/// All that is seen of a claim.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sight {
+    /// Since it was made.
+    pub age_secs: u64,
+    /// Whether its pool's ledger has it. A claim that it has not is over some limit.
+    pub is_committed: bool,
+    /// Since its machine is known.
+    pub launched_secs: Option<u64>,
+    pub is_registered: bool,
+    pub is_initialized: bool,
+    pub node: NodeSight,
+    pub machine: MachineSight,
+    /// The cloud takes its machine away by itself.
+    pub is_interrupted: bool,
+    /// It is being deleted, for as long as this.
+    pub deleting_secs: Option<u64>,
+    /// After so long a drain ends whatever is left.
+    pub termination_grace_secs: Option<u64>,
+    pub is_drained: bool,
+}
+
+/// What is seen of the claim's node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NodeSight {
+    /// Nodes are not all seen, or not lately.
+    #[default]
+    Unseen,
+    Absent,
+    Present(NodeState),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeState {
+    pub is_ready: bool,
+    /// Taints that go away while a node comes up are still there.
+    pub has_passing_taints: bool,
+    /// It reports all resources that the claim promises.
+    pub has_resources: bool,
+    pub is_deleting: bool,
+    /// It takes no pods, because it is to go.
+    pub is_closed: bool,
+    /// Volumes of pods that have left are still attached.
+    pub has_volumes: bool,
+}
+
+/// What the cloud says of the claim's machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MachineSight {
+    /// It was not asked, or did not tell all.
+    #[default]
+    Unseen,
+    /// It is in none of two complete lists, one after the other.
+    Absent,
+    Present,
+}
+
+/// The next thing to do. Each may be done twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    Wait(Waiting),
+    /// Ask the cloud for its machine, with the claim's uid as the token.
+    Launch,
+    /// Make the node the claim's: labels, taints, finalizer; and take away the mark of a stranger.
+    Register,
+    Initialize,
+    /// Delete the claim: all else follows from that.
+    Delete(Ending),
+    /// Let no more pods come to the node.
+    Close,
+    /// Look at the node's pods and evict those whose turn it is.
+    Drain,
+    /// End the machine, and again until the cloud says that it is gone.
+    EndMachine,
+}
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Waiting {
+    /// For the machine to join.
+    Join,
+    /// For the node to be ready.
+    Ready,
+    /// For taints of the start to go.
+    PassingTaints,
+    /// For resources that the node does not report yet.
+    Resources,
+    /// For volumes to be detached.
+    Volumes,
+    /// For nothing: it is up.
+    Nothing,
+    /// For a view of what there is.
+    Sight,
+}
+
+/// Why a claim ends without anybody having decided on a disruption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Ending {
+    NotCommitted,
+    LaunchTimeout,
+    RegistrationTimeout,
+    /// No offering of it can be had.
+    InsufficientCapacity,
+    MachineGone,
+    NodeGone,
+    NodeDeleted,
+    Interrupted,
+}
+
+impl Ending {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NotCommitted => "NotCommitted",
+            Self::LaunchTimeout => "LaunchTimeout",
+            Self::RegistrationTimeout => "RegistrationTimeout",
+            Self::InsufficientCapacity => "InsufficientCapacityError",
+            Self::MachineGone => "MachineGone",
+            Self::NodeGone => "NodeGone",
+            Self::NodeDeleted => "NodeDeleted",
+            Self::Interrupted => "Interrupted",
+        }
+    }
+
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::NotCommitted => {
+                "its pool's ledger does not have it, so it would be beyond the pool's limits"
+            }
+            Self::LaunchTimeout => "its machine could not be launched in time",
+            Self::RegistrationTimeout => "its machine did not join in time",
+            Self::InsufficientCapacity => "no offering that would do can be had now",
+            Self::MachineGone => "its machine is gone",
+            Self::NodeGone => "its node is gone",
+            Self::NodeDeleted => "its node is being deleted",
+            Self::Interrupted => "the cloud takes its machine away",
+        }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What comes next.
+pub fn step(sight: &Sight) -> Step {
+    match sight.deleting_secs {
+        Some(deleting_secs) => leave(sight, deleting_secs),
+        None => live(sight),
+    }
+}
+
+fn live(sight: &Sight) -> Step {
+    let Some(launched_secs) = sight.launched_secs else {
+        return if !sight.is_committed {
+            Step::Delete(Ending::NotCommitted)
+        } else if sight.age_secs > LAUNCH_SECS_MAX {
+            Step::Delete(Ending::LaunchTimeout)
+        } else {
+            Step::Launch
+        };
+    };
+    if sight.is_interrupted {
+        return Step::Delete(Ending::Interrupted);
+    }
+    if sight.machine == MachineSight::Absent && launched_secs > UNTOLD_SECS_MAX {
+        return Step::Delete(Ending::MachineGone);
+    }
+    match sight.node {
+        NodeSight::Unseen => Step::Wait(Waiting::Sight),
+        NodeSight::Absent if sight.is_registered => Step::Delete(Ending::NodeGone),
+        NodeSight::Absent if launched_secs > REGISTRATION_SECS_MAX => {
+            Step::Delete(Ending::RegistrationTimeout)
+        }
+        NodeSight::Absent => Step::Wait(Waiting::Join),
+        NodeSight::Present(node) if node.is_deleting => Step::Delete(Ending::NodeDeleted),
+        NodeSight::Present(_) if !sight.is_registered => Step::Register,
+        NodeSight::Present(_) if sight.is_initialized => Step::Wait(Waiting::Nothing),
+        NodeSight::Present(node) => match node {
+            NodeState { is_ready: false, .. } => Step::Wait(Waiting::Ready),
+            NodeState { has_passing_taints: true, .. } => Step::Wait(Waiting::PassingTaints),
+            NodeState { has_resources: false, .. } => Step::Wait(Waiting::Resources),
+            _ => Step::Initialize,
+        },
+    }
+}
+
+fn leave(sight: &Sight, deleting_secs: u64) -> Step {
+    let is_overdue = sight.termination_grace_secs.is_some_and(|grace| deleting_secs >= grace);
+    match sight.node {
+        NodeSight::Unseen => Step::Wait(Waiting::Sight),
+        NodeSight::Present(node) if !node.is_closed => Step::Close,
+        // What is on a machine that is gone cannot be drained, nor be harmed.
+        NodeSight::Present(_) if sight.machine == MachineSight::Absent => Step::EndMachine,
+        NodeSight::Present(_) if !sight.is_drained && !is_overdue => Step::Drain,
+        NodeSight::Present(node) if node.has_volumes && !is_overdue => Step::Wait(Waiting::Volumes),
+        NodeSight::Present(_) | NodeSight::Absent => Step::EndMachine,
+    }
+}
+
+/// A pod of a node that is drained.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tenant {
+    /// Of one of the system's own priorities.
+    pub is_critical: bool,
+    pub is_daemon: bool,
+    /// It is the kubelet's own, has ended, or tolerates being there: nobody waits for it.
+    pub may_stay: bool,
+    pub is_protected: bool,
+    /// Since when it should have ended, if it was told to.
+    pub overdue_secs: Option<i64>,
+    /// How long it may take to end.
+    pub grace_secs: u64,
+}
+
+/// A pod that should have ended so long ago will not do so while its node is there.
+const STUCK_SECS: i64 = 60;
+
+/// What is to be done with the pods, by their indices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drain {
+    Done,
+    /// Those are asked to go, those are made to go because there is no more time for them; others are waited for.
+    Going {
+        evict: Vec<usize>,
+        delete: Vec<usize>,
+    },
+}
+
+/// Pods go in four tiers, each when those before it have gone: others before critical ones, and in both daemons last.
+/// `left_secs` is what is left until the claim's deadline, if it has one.
+pub fn drain(pods: &[Tenant], left_secs: Option<u64>) -> Drain {
+    let is_stuck = |pod: &Tenant| pod.overdue_secs.is_some_and(|secs| secs > STUCK_SECS);
+    let waited_for = || pods.iter().enumerate().filter(|(_, pod)| !pod.may_stay && !is_stuck(pod));
+    let tier = |pod: &Tenant| (pod.is_critical, pod.is_daemon);
+    let Some(first) = waited_for().map(|(_, pod)| tier(pod)).min() else { return Drain::Done };
+    let is_late = |pod: &Tenant| left_secs.is_some_and(|left| left <= pod.grace_secs);
+    let told = |pod: &Tenant| pod.overdue_secs.is_some();
+    let indices = |wanted: &dyn Fn(&Tenant) -> bool| {
+        waited_for().filter(|(_, pod)| !told(pod) && wanted(pod)).map(|(index, _)| index).collect()
+    };
+    Drain::Going {
+        evict: indices(&|pod| tier(pod) == first && !pod.is_protected && !is_late(pod)),
+        delete: indices(&is_late),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn up() -> Sight {
+        let node = NodeState { is_ready: true, has_resources: true, ..NodeState::default() };
+        Sight {
+            age_secs: 100,
+            is_committed: true,
+            launched_secs: Some(90),
+            is_registered: true,
+            is_initialized: true,
+            node: NodeSight::Present(node),
+            machine: MachineSight::Present,
+            ..Sight::default()
+        }
+    }
+
+    fn node(change: impl FnOnce(&mut NodeState)) -> NodeSight {
+        let mut node = NodeState { is_ready: true, has_resources: true, ..NodeState::default() };
+        change(&mut node);
+        NodeSight::Present(node)
+    }
+
+    #[test]
+    fn a_life() {
+        let born = || Sight {
+            age_secs: 1,
+            launched_secs: None,
+            is_registered: false,
+            is_initialized: false,
+            node: NodeSight::Absent,
+            machine: MachineSight::Unseen,
+            ..up()
+        };
+        let launched = || Sight { launched_secs: Some(1), ..born() };
+        let registered = || Sight { is_registered: true, node: node(|_| {}), ..launched() };
+        let cases = [
+            ("new", born(), Step::Launch),
+            (
+                "not in the ledger",
+                Sight { is_committed: false, ..born() },
+                Step::Delete(Ending::NotCommitted),
+            ),
+            ("too slow", Sight { age_secs: 301, ..born() }, Step::Delete(Ending::LaunchTimeout)),
+            ("on its way", launched(), Step::Wait(Waiting::Join)),
+            (
+                "the ledger no longer matters",
+                Sight { is_committed: false, ..launched() },
+                Step::Wait(Waiting::Join),
+            ),
+            ("untold yet", Sight { machine: MachineSight::Absent, ..launched() }, Step::Wait(Waiting::Join)),
+            (
+                "gone before it came",
+                Sight { machine: MachineSight::Absent, launched_secs: Some(301), ..launched() },
+                Step::Delete(Ending::MachineGone),
+            ),
+            (
+                "never joins",
+                Sight { launched_secs: Some(901), ..launched() },
+                Step::Delete(Ending::RegistrationTimeout),
+            ),
+            (
+                "nobody looks",
+                Sight { launched_secs: Some(901), node: NodeSight::Unseen, ..launched() },
+                Step::Wait(Waiting::Sight),
+            ),
+            ("joined", Sight { node: node(|n| n.is_ready = false), ..launched() }, Step::Register),
+            (
+                "not ready",
+                Sight { node: node(|n| n.is_ready = false), ..registered() },
+                Step::Wait(Waiting::Ready),
+            ),
+            (
+                "tainted",
+                Sight { node: node(|n| n.has_passing_taints = true), ..registered() },
+                Step::Wait(Waiting::PassingTaints),
+            ),
+            (
+                "without its devices",
+                Sight { node: node(|n| n.has_resources = false), ..registered() },
+                Step::Wait(Waiting::Resources),
+            ),
+            ("ready", registered(), Step::Initialize),
+            ("up", up(), Step::Wait(Waiting::Nothing)),
+            (
+                "up and not ready",
+                Sight { node: node(|n| n.is_ready = false), ..up() },
+                Step::Wait(Waiting::Nothing),
+            ),
+            ("interrupted", Sight { is_interrupted: true, ..up() }, Step::Delete(Ending::Interrupted)),
+            ("without a node", Sight { node: NodeSight::Absent, ..up() }, Step::Delete(Ending::NodeGone)),
+            (
+                "somebody deletes the node",
+                Sight { node: node(|n| n.is_deleting = true), ..up() },
+                Step::Delete(Ending::NodeDeleted),
+            ),
+        ];
+        for (what, sight, expected) in cases {
+            assert_eq!(step(&sight), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn an_end() {
+        let ending = || Sight { deleting_secs: Some(10), ..up() };
+        let closed = || Sight { node: node(|n| n.is_closed = true), ..ending() };
+        let hung = |n: &mut NodeState| (n.is_closed, n.has_volumes) = (true, true);
+        let cases = [
+            ("first it takes no more pods", ending(), Step::Close),
+            ("then they go", closed(), Step::Drain),
+            ("they may take their time", Sight { deleting_secs: Some(99_999), ..closed() }, Step::Drain),
+            (
+                "unless it is limited",
+                Sight { deleting_secs: Some(60), termination_grace_secs: Some(60), ..closed() },
+                Step::EndMachine,
+            ),
+            (
+                "then their volumes",
+                Sight { is_drained: true, node: node(hung), ..closed() },
+                Step::Wait(Waiting::Volumes),
+            ),
+            (
+                "within the limit",
+                Sight { is_drained: true, node: node(hung), termination_grace_secs: Some(5), ..closed() },
+                Step::EndMachine,
+            ),
+            ("then the machine", Sight { is_drained: true, ..closed() }, Step::EndMachine),
+            ("nothing to drain", Sight { machine: MachineSight::Absent, ..closed() }, Step::EndMachine),
+            ("no node at all", Sight { node: NodeSight::Absent, ..ending() }, Step::EndMachine),
+            ("nobody looks", Sight { node: NodeSight::Unseen, ..ending() }, Step::Wait(Waiting::Sight)),
+            (
+                "never launched",
+                Sight { launched_secs: None, node: NodeSight::Absent, ..ending() },
+                Step::EndMachine,
+            ),
+        ];
+        for (what, sight, expected) in cases {
+            assert_eq!(step(&sight), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn pods_go_in_tiers() {
+        let pod = Tenant { grace_secs: 30, ..Tenant::default() };
+        let daemon = Tenant { is_daemon: true, ..pod };
+        let critical = Tenant { is_critical: true, ..pod };
+        let critical_daemon = Tenant { is_critical: true, ..daemon };
+        let going = Tenant { overdue_secs: Some(-5), ..pod };
+        let stuck = Tenant { overdue_secs: Some(61), ..pod };
+        let protected = Tenant { is_protected: true, ..pod };
+        let stays = Tenant { may_stay: true, ..pod };
+        let going_on = |evict: &[usize], delete: &[usize]| Drain::Going {
+            evict: evict.to_vec(),
+            delete: delete.to_vec(),
+        };
+        let cases: [(&str, &[Tenant], Option<u64>, Drain); 11] = [
+            ("empty", &[], None, Drain::Done),
+            ("the first tier", &[critical_daemon, critical, daemon, pod, pod], None, going_on(&[3, 4], &[])),
+            ("the second", &[critical_daemon, critical, daemon], None, going_on(&[2], &[])),
+            ("the third", &[critical_daemon, critical], None, going_on(&[1], &[])),
+            ("the last", &[critical_daemon], None, going_on(&[0], &[])),
+            ("those that go hold up the next tier", &[going, daemon], None, going_on(&[], &[])),
+            ("those that hang do not", &[stuck, daemon], None, going_on(&[1], &[])),
+            ("those that may stay do not", &[stays], None, Drain::Done),
+            ("the protected hold up all", &[protected, daemon], None, going_on(&[], &[])),
+            ("until their time is up", &[protected, daemon], Some(30), going_on(&[], &[0, 1])),
+            ("not before", &[protected, pod], Some(31), going_on(&[1], &[])),
+        ];
+        for (what, pods, left, expected) in cases {
+            assert_eq!(drain(pods, left), expected, "{what}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a plan buys: committed in the pools' ledgers first, and only then made as claims.
+
+use std::collections::BTreeMap;
+
+use berth_api::claims;
+use berth_api::ledger;
+use berth_api::resources::karpenter::{NodeClaim, NodePool};
+use berth_core::commitment::{Commitments, Living, Objection};
+use berth_core::names::{self, Text};
+use berth_core::plan::{Alternative, Launch};
+use berth_core::pool::Pool;
+use berth_core::resources::Resources;
+use berth_core::snapshot::Snapshot;
+use serde_json::json;
+
+use crate::cluster::Refused;
+use crate::desk::{CLAIMS, POOLS};
+use crate::objects::List;
+use crate::office::Office;
+
+/// So many claims are committed to at once: what was committed and not made is little.
+const CLAIMS_AT_ONCE_MAX: usize = 50;
+
+/// Why a pool's ledger was not written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotCommitted {
+    #[error("{0}")]
+    Cluster(#[from] Refused),
+    #[error("{0}")]
+    Unreadable(#[from] ledger::Unreadable),
+    #[error("another leads, since epoch {epoch}")]
+    Superseded { epoch: u64 },
+    #[error("{0}")]
+    Limit(berth_core::reason::Refusal),
+}
+
+impl From<Objection> for NotCommitted {
+    fn from(objection: Objection) -> Self {
+        match objection {
+            Objection::Superseded { epoch } => Self::Superseded { epoch },
+            Objection::Limit(refusal) => Self::Limit(refusal),
+        }
+    }
+}
+
+/// A pool as it is now, with its ledger and its claims.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) object: NodePool,
+    pub(crate) record: Commitments,
+    pub(crate) living: Living,
+}
+
+/// What a launch became.
+#[derive(Clone, Debug)]
+pub(crate) struct Bought {
+    /// Its index among the plan's launches.
+    pub(crate) launch: usize,
+    pub(crate) claim: Text,
+}
+
+impl Office {
+    /// Reads a pool and its claims, as they are and not as they were last seen.
+    pub(crate) async fn account(&self, pool: &str) -> Result<Account, NotCommitted> {
+        let object: NodePool = self.desk.get(&format!("{POOLS}/{pool}")).await?;
+        let selector = format!("{CLAIMS}?labelSelector={}%3D{pool}", names::NODEPOOL.replace('/', "%2F"));
+        let claims: List<NodeClaim> = self.desk.get(&selector).await?;
+        let annotations = object.metadata.annotations.as_ref();
+        let record = ledger::parse(annotations.and_then(|all| all.get(ledger::LEDGER)).map(String::as_str))?;
+        let living = claims.items.iter().filter_map(|claim| {
+            let name = claim.metadata.name.as_deref()?;
+            Some((Text::from(name), capacity_of(claim)))
+        });
+        let living = living.collect();
+        Ok(Account { object, record, living })
+    }
+
+    /// Writes a pool's ledger, if nobody has since it was read.
+    pub(crate) async fn commit(&self, account: &Account, next: &Commitments) -> Result<(), NotCommitted> {
+        if account.record == *next {
+            return Ok(());
+        }
+        let metadata = &account.object.metadata;
+        let change = json!({ "metadata": {
+            "uid": metadata.uid, "resourceVersion": metadata.resource_version,
+            "annotations": { ledger::LEDGER: ledger::written(next) },
+        } });
+        let path = format!("{POOLS}/{}", metadata.name.as_deref().unwrap_or_default());
+        self.desk.patch(&path, &change).await?;
+        Ok(())
+    }
+
+    /// Commits to these launches of the plan, and makes their claims. What is over a limit by now is left to the next
+    /// plan, as is what was too much at once.
+    pub(crate) async fn buy(
+        &self,
+        snapshot: &Snapshot,
+        launches: &[Launch],
+        wanted: &[usize],
+        epoch: u64,
+    ) -> Result<Vec<Bought>, NotCommitted> {
+        let mut by_pool: BTreeMap<&Text, Vec<usize>> = BTreeMap::new();
+        for index in wanted {
+            if let Some(launch) = launches.get(*index) {
+                by_pool.entry(&launch.pool).or_default().push(*index);
+            }
+        }
+        let mut bought = Vec::new();
+        for (name, mut indices) in by_pool {
+            indices.truncate(CLAIMS_AT_ONCE_MAX);
+            let Some(pool) = snapshot.pools.iter().find(|pool| pool.name == *name) else { continue };
+            let account = self.account(name).await?;
+            let plans: Vec<(usize, &Launch, Vec<Alternative>)> = indices
+                .iter()
+                .filter_map(|index| launches.get(*index).map(|launch| (*index, launch)))
+                .map(|(index, launch)| (index, launch, offerings_within(launch, pool)))
+                .collect();
+            let capacities: Vec<Resources> =
+                plans.iter().map(|(_, _, offerings)| most_of(offerings, pool)).collect();
+            let now_secs = self.now().as_second();
+            let (next, names) = account.record.with_claims(
+                name,
+                &capacities,
+                &account.living,
+                &pool.limits,
+                (epoch, now_secs),
+            )?;
+            self.commit(&account, &next).await?;
+            for ((launch_index, launch, offerings), claim) in plans.iter().zip(names) {
+                let object = claims::new_claim(&claim, (&account.object, pool), launch, offerings);
+                match self.desk.create(CLAIMS, &object).await {
+                    Ok(_) => {}
+                    // Whoever else made it committed to it too.
+                    Err(refused) if refused.is_conflict() => {}
+                    Err(refused) => return Err(refused.into()),
+                }
+                bought.push(Bought { launch: *launch_index, claim });
+            }
+        }
+        Ok(bought)
+    }
+
+    /// Takes claims that are gone, and departures that are undone, out of a pool's ledger.
+    pub(crate) async fn release(
+        &self,
+        pool: &str,
+        gone: &std::collections::BTreeSet<Text>,
+        staying: &std::collections::BTreeSet<Text>,
+        epoch: u64,
+    ) -> Result<(), NotCommitted> {
+        let account = match self.account(pool).await {
+            Err(NotCommitted::Cluster(refused)) if refused.is_absence() => return Ok(()),
+            account => account?,
+        };
+        // One that is there again, or still, is not gone.
+        let gone = gone.iter().filter(|name| !account.living.contains_key(*name)).cloned().collect();
+        let next = account.record.without(&gone, staying, epoch)?;
+        self.commit(&account, &next).await
+    }
+}
+
+/// What a claim has, or will have at most.
+fn capacity_of(claim: &NodeClaim) -> Resources {
+    let mut resources = Resources::new();
+    let status = claim.status.as_ref();
+    for (name, amount) in status.iter().flat_map(|status| &status.capacity) {
+        resources.set(name, Resources::amount_of(name, amount.get()));
+    }
+    resources
+}
+
+/// The offering that the plan chose, and those others that are no larger in anything that the pool limits: two claims
+/// could not both become larger within a limit that only one of them fits.
+fn offerings_within(launch: &Launch, pool: &Pool) -> Vec<Alternative> {
+    let chosen = Alternative {
+        instance_type: launch.instance_type.clone(),
+        zone: launch.zone.clone(),
+        capacity_type: launch.capacity_type,
+        price_per_hour: launch.price,
+    };
+    let size = |name: &Text| pool.types.iter().find(|known| known.name == *name).map(|known| &known.capacity);
+    let most = size(&launch.instance_type);
+    let fits = |other: &&Alternative| match (size(&other.instance_type), most) {
+        (Some(other), Some(most)) => {
+            pool.limits.resources.iter().all(|(resource, _)| other.get(resource) <= most.get(resource))
+        }
+        _ => false,
+    };
+    let others = launch.alternatives.iter().filter(fits).cloned();
+    [chosen].into_iter().chain(others).collect()
+}
+
+/// The most that any of the offerings has of what the pool limits.
+fn most_of(offerings: &[Alternative], pool: &Pool) -> Resources {
+    let mut most = Resources::new();
+    for offering in offerings {
+        if let Some(known) = pool.types.iter().find(|known| known.name == offering.instance_type) {
+            let limited = known.capacity.iter().filter(|(name, _)| pool.limits.resources.names(name));
+            let limited: Vec<(&str, i64)> = limited.map(|(name, amount)| (&**name, amount)).collect();
+            Resources::max(&mut most, &Resources::of(&limited));
+        }
+    }
+    most
+}

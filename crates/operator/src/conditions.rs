@@ -1,0 +1,88 @@
+//! Conditions of an object's status, as they are after a change.
+
+use berth_api::Timestamp;
+use berth_api::resources::shared::{Condition, ConditionStatus};
+use serde_json::{Value, json};
+
+/// The conditions of a claim that together make it ready.
+const READY_SET: [&str; 3] = ["Launched", "Registered", "Initialized"];
+
+pub(crate) struct Conditions {
+    all: Vec<Condition>,
+    now: Timestamp,
+    has_changed: bool,
+}
+
+impl Conditions {
+    pub(crate) fn of(existing: &[Condition], now: Timestamp) -> Self {
+        Self { all: existing.to_vec(), now, has_changed: false }
+    }
+
+    /// A condition as it is now. Its time stays unless its status changes.
+    pub(crate) fn set(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: &str) {
+        let known = self.all.iter().position(|condition| condition.type_ == kind);
+        let before = known.and_then(|index| self.all.get(index));
+        let same_status = before.is_some_and(|condition| condition.status == status);
+        let is_same = same_status
+            && before.is_some_and(|condition| {
+                condition.reason.as_deref() == Some(reason) && condition.message.as_deref() == Some(message)
+            });
+        if is_same {
+            return;
+        }
+        let since =
+            before.filter(|_| same_status).and_then(|condition| condition.last_transition_time.clone());
+        let condition = Condition {
+            type_: kind.to_owned(),
+            status,
+            reason: Some(reason.to_owned()),
+            message: Some(message.to_owned()),
+            last_transition_time: Some(since.unwrap_or_else(|| whole(self.now))),
+            observed_generation: None,
+        };
+        self.has_changed = true;
+        match known {
+            Some(index) => self.all[index] = condition,
+            None => self.all.push(condition),
+        }
+    }
+
+    pub(crate) fn hold(&mut self, kind: &str) {
+        self.set(kind, ConditionStatus::True, kind, "");
+    }
+
+    pub(crate) fn remove(&mut self, kind: &str) {
+        let count = self.all.len();
+        self.all.retain(|condition| condition.type_ != kind);
+        self.has_changed |= self.all.len() != count;
+    }
+
+    /// A claim is ready once it is up.
+    pub(crate) fn settle_readiness(&mut self) {
+        let holds = |kind: &&str| {
+            let is = |c: &Condition| c.type_ == **kind && c.status == ConditionStatus::True;
+            self.all.iter().any(is)
+        };
+        match READY_SET.iter().find(|kind| !holds(kind)) {
+            None => self.set("Ready", ConditionStatus::True, "Ready", ""),
+            Some(missing) => {
+                let message = format!("{missing} does not hold yet");
+                self.set("Ready", ConditionStatus::Unknown, "NotYet", &message);
+            }
+        }
+    }
+
+    pub(crate) fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
+    pub(crate) fn written(&self) -> Value {
+        json!(self.all)
+    }
+}
+
+/// Kubernetes writes times to the second.
+fn whole(now: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+    let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
+    k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(second)
+}

@@ -1,0 +1,104 @@
+//! What Berth writes: each request by itself, in its time, and harmless if it comes late or twice.
+
+use std::time::Duration;
+
+use http::{Method, Request};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::cluster::{Cluster, Refused};
+
+/// An API that takes longer is not waited for: what it did will be seen.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// Where objects are.
+pub(crate) const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
+pub(crate) const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+pub(crate) const NODES: &str = "/api/v1/nodes";
+
+#[derive(Clone, Debug)]
+pub(crate) struct Desk {
+    cluster: Cluster,
+    /// By which name its changes are known.
+    manager: &'static str,
+}
+
+impl Desk {
+    pub(crate) fn new(cluster: Cluster) -> Self {
+        Self { cluster, manager: "berth" }
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refused> {
+        let text = self.send(Method::GET, path, None, "").await?;
+        serde_json::from_str(&text).map_err(|error| Refused::unsaid(format!("{path}: {error}")))
+    }
+
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<String, Refused> {
+        let path = format!("{path}?fieldManager={}", self.manager);
+        self.send(Method::POST, &path, Some(object), "application/json").await
+    }
+
+    /// Changes what is named; with a resourceVersion in it, only if nobody else has since then.
+    pub(crate) async fn patch(&self, path: &str, change: &Value) -> Result<String, Refused> {
+        let path = format!("{path}?fieldManager={}", self.manager);
+        self.send(Method::PATCH, &path, Some(change), "application/merge-patch+json").await
+    }
+
+    /// Deletes this very object. One that is not there is deleted.
+    pub(crate) async fn delete(&self, path: &str, uid: &str) -> Result<(), Refused> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid },
+        });
+        forgiving_absence(self.send(Method::DELETE, path, Some(&options), "application/json").await)
+    }
+
+    /// Deletes this very pod, which has so many seconds to end.
+    pub(crate) async fn delete_pod(
+        &self,
+        (namespace, name, uid): (&str, &str, &str),
+        grace_secs: u64,
+    ) -> Result<(), Refused> {
+        let options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace_secs,
+            "preconditions": { "uid": uid },
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        forgiving_absence(self.send(Method::DELETE, &path, Some(&options), "application/json").await)
+    }
+
+    /// Asks whether this very pod may go, and if so lets it go.
+    pub(crate) async fn evict(&self, (namespace, name, uid): (&str, &str, &str)) -> Result<(), Refused> {
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": { "namespace": namespace, "name": name },
+            "deleteOptions": { "preconditions": { "uid": uid } },
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
+        forgiving_absence(self.send(Method::POST, &path, Some(&eviction), "application/json").await)
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        content_type: &str,
+    ) -> Result<String, Refused> {
+        let mut request = Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header("content-type", content_type);
+        }
+        let request = request.body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default());
+        timeout(ANSWER_MAX, self.cluster.ask(request))
+            .await
+            .unwrap_or_else(|_| Err(Refused::unsaid(format!("no answer came in {} s", ANSWER_MAX.as_secs()))))
+    }
+}
+
+fn forgiving_absence(answer: Result<String, Refused>) -> Result<(), Refused> {
+    match answer {
+        Err(refused) if refused.is_absence() => Ok(()),
+        answer => answer.map(drop),
+    }
+}

@@ -1,0 +1,150 @@
+//! What Berth decided and did, for people: the newest decisions, and events on the objects that they are about.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use berth_api::Timestamp;
+use berth_core::units::Price;
+use serde::Serialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::desk::Desk;
+
+/// The same about the same object is not said again for so long.
+const SAID_AGAIN: Duration = Duration::from_secs(600);
+/// So many decisions are remembered.
+const DECISIONS_MAX: usize = 100;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum DecisionKind {
+    Launch,
+    Delete,
+    Replace,
+    Undo,
+    Interruption,
+    Refusal,
+    Failure,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Decision {
+    pub id: u64,
+    pub at: String,
+    pub kind: DecisionKind,
+    pub reason: String,
+    pub message: String,
+    pub objects: Vec<String>,
+    pub saves_per_hour: Option<Price>,
+}
+
+/// An object that something is said about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct About {
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+/// Clones are the same journal.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Journal {
+    pages: Arc<Mutex<Pages>>,
+}
+
+#[derive(Debug, Default)]
+struct Pages {
+    decisions: VecDeque<Decision>,
+    last_id: u64,
+    said: BTreeMap<(About, String, String), Instant>,
+}
+
+impl Journal {
+    fn pages(&self) -> MutexGuard<'_, Pages> {
+        self.pages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn decided(
+        &self,
+        at: Timestamp,
+        kind: DecisionKind,
+        (reason, message): (&str, String),
+        objects: Vec<String>,
+        saves_per_hour: Option<Price>,
+    ) {
+        let mut pages = self.pages();
+        pages.last_id += 1;
+        let decision = Decision {
+            id: pages.last_id,
+            at: format!("{at:.0}"),
+            kind,
+            reason: reason.to_owned(),
+            message,
+            objects,
+            saves_per_hour,
+        };
+        pages.decisions.push_front(decision);
+        pages.decisions.truncate(DECISIONS_MAX);
+    }
+
+    /// The newest first.
+    pub(crate) fn decisions(&self) -> Vec<Decision> {
+        self.pages().decisions.iter().cloned().collect()
+    }
+
+    fn is_news(&self, about: &About, reason: &str, message: &str) -> bool {
+        let mut pages = self.pages();
+        pages.said.retain(|_, at| at.elapsed() < SAID_AGAIN);
+        let what = (about.clone(), reason.to_owned(), message.to_owned());
+        pages.said.insert(what, Instant::now()).is_none()
+    }
+
+    /// Says something about an object, unless it was said just now. Nobody waits for it to be heard.
+    pub(crate) async fn say(
+        &self,
+        desk: &Desk,
+        (about, at): (&About, Timestamp),
+        (severity, reason, message): (Severity, &str, &str),
+    ) {
+        if !self.is_news(about, reason, message) {
+            return;
+        }
+        let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
+        let number = self.pages().last_id;
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {
+                "namespace": namespace,
+                "name": format!("{}.{:x}.{number:x}", about.name, at.as_nanosecond()),
+            },
+            "involvedObject": {
+                "apiVersion": about.api_version, "kind": about.kind, "namespace": about.namespace,
+                "name": about.name, "uid": about.uid,
+            },
+            "type": severity.name(), "reason": reason, "message": message,
+            "source": { "component": "berth" }, "reportingComponent": "berth", "reportingInstance": "berth",
+            "firstTimestamp": format!("{at:.0}"), "lastTimestamp": format!("{at:.0}"), "count": 1,
+        });
+        // An event that is lost is no loss.
+        let _ = desk.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await;
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Severity {
+    Normal,
+    Warning,
+}
+
+impl Severity {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Normal => "Normal",
+            Self::Warning => "Warning",
+        }
+    }
+}

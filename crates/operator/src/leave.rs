@@ -1,0 +1,246 @@
+//! Nodes that are taken away to save money or to be replaced: step by step, and back if reality has changed.
+//!
+//! What is under way stands in the pools' ledgers. A node is first committed to go and closed to pods, then looked at
+//! again; only when all that was bought for it is up, and its pods still have a place, is its claim deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_api::resources::karpenter::NodeClaim;
+use berth_api::resources::shared::{ConditionStatus, is_true};
+use berth_core::commitment::Departure;
+use berth_core::disruption::DisruptionReason;
+use berth_core::names::Text;
+use berth_core::plan::{DisruptionStep, Host, Plan};
+use berth_core::provision;
+use berth_core::safety;
+use berth_core::snapshot::{Policy, Snapshot};
+use serde_json::json;
+
+use crate::buy::NotCommitted;
+use crate::conditions::Conditions;
+use crate::journal::{DecisionKind, Severity};
+use crate::life::Failure;
+use crate::objects::NodeObject;
+use crate::office::Office;
+use crate::sight::{NodesByMachine, conditions_of, node_of, pool_of};
+use crate::tenants;
+
+/// What is bought for a departure has to be up after so long.
+const REPLACED_SECS_MAX: i64 = 1200;
+
+/// A node that is committed to go.
+#[derive(Clone, Debug)]
+pub(crate) struct Leaver {
+    pub(crate) pool: Text,
+    pub(crate) claim: Arc<NodeClaim>,
+    pub(crate) node: Option<Arc<NodeObject>>,
+    pub(crate) departure: Departure,
+}
+
+/// What is to become of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Close,
+    Wait,
+    Go,
+    /// It stays after all.
+    Undo(String),
+}
+
+/// What is known when leavers are judged.
+pub(crate) struct Outlook<'a> {
+    pub(crate) claims: &'a BTreeMap<Text, Arc<NodeClaim>>,
+    pub(crate) now_secs: i64,
+    /// Names of nodes whose pods have a place on nodes that are there or coming.
+    pub(crate) cleared: &'a BTreeMap<Text, Result<(), String>>,
+}
+
+/// The claims that the ledgers say are leaving, and that are not deleted yet.
+pub(crate) fn leavers(
+    leaving: &BTreeMap<Text, (Text, Departure)>,
+    claims: &BTreeMap<Text, Arc<NodeClaim>>,
+    nodes: &NodesByMachine,
+) -> Vec<Leaver> {
+    let known = leaving.iter().filter_map(|(name, (pool, departure))| {
+        let claim = claims.get(name)?;
+        let node = node_of(claim, nodes).cloned();
+        let is_here = claim.metadata.deletion_timestamp.is_none();
+        is_here.then(|| Leaver {
+            pool: pool.clone(),
+            claim: claim.clone(),
+            node,
+            departure: departure.clone(),
+        })
+    });
+    known.collect()
+}
+
+pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
+    let Some(node) = &leaver.node else { return Verdict::Wait };
+    if !node.is_closed() {
+        return Verdict::Close;
+    }
+    let replacements = &leaver.departure.replacements;
+    let lost = replacements.iter().find(|name| {
+        outlook.claims.get(*name).is_none_or(|claim| claim.metadata.deletion_timestamp.is_some())
+    });
+    if let Some(lost) = lost {
+        return Verdict::Undo(format!("{lost}, which was bought for it, is gone"));
+    }
+    let is_up = |name: &Text| {
+        outlook.claims.get(name).is_some_and(|claim| is_true(conditions_of(claim), "Initialized"))
+    };
+    if !replacements.iter().all(is_up) {
+        return if outlook.now_secs.saturating_sub(leaver.departure.since_secs) > REPLACED_SECS_MAX {
+            Verdict::Undo("what was bought for it did not come up in time".to_owned())
+        } else {
+            Verdict::Wait
+        };
+    }
+    match outlook.cleared.get(&*node.metadata.name) {
+        Some(Ok(())) => Verdict::Go,
+        Some(Err(why)) => Verdict::Undo(why.clone()),
+        None => Verdict::Wait,
+    }
+}
+
+/// For each node that is closed: whether the pods on it have a place elsewhere, as things are now.
+pub(crate) fn cleared(
+    snapshot: &Snapshot,
+    policy: &Policy,
+    nodes: &BTreeSet<Text>,
+) -> BTreeMap<Text, Result<(), String>> {
+    if nodes.is_empty() {
+        return BTreeMap::new();
+    }
+    let plan = provision::plan(snapshot, policy);
+    let mut homeless: BTreeMap<&Text, String> = BTreeMap::new();
+    for unplaced in &plan.unplaced {
+        let pod = &snapshot.pods[unplaced.pod];
+        if let Some(node) = &pod.node {
+            homeless.insert(node, format!("{}/{} has no place elsewhere any more", pod.namespace, pod.name));
+        }
+    }
+    for bind in &plan.binds {
+        let pod = &snapshot.pods[bind.pod];
+        if let (Some(node), Host::Launch(_)) = (&pod.node, bind.host) {
+            let why = format!("{}/{} would need yet another node", pod.namespace, pod.name);
+            homeless.entry(node).or_insert(why);
+        }
+    }
+    let judged = nodes.iter().map(|node| (node.clone(), homeless.remove(node).map_or(Ok(()), Err)));
+    judged.collect()
+}
+
+impl Office {
+    /// Commits to a step of the plan whose replacements have been bought, and closes its nodes.
+    pub(crate) async fn depart(
+        &self,
+        (snapshot, step): (&Snapshot, &DisruptionStep),
+        claims: &BTreeMap<Text, Arc<NodeClaim>>,
+        replacements: &[Text],
+        epoch: u64,
+    ) -> Result<Vec<String>, NotCommitted> {
+        let by_node: BTreeMap<&str, &Arc<NodeClaim>> = claims
+            .values()
+            .filter_map(|claim| Some((claim.status.as_ref()?.node_name.as_str(), claim)))
+            .collect();
+        let now_secs = self.now().as_second();
+        let departure =
+            Departure { reason: step.reason, replacements: replacements.to_vec(), since_secs: now_secs };
+        let mut by_pool: BTreeMap<&str, BTreeMap<Text, Departure>> = BTreeMap::new();
+        let mut names = Vec::new();
+        for node in step.nodes.iter().filter_map(|index| snapshot.nodes.get(*index)) {
+            let Some(claim) = by_node.get(&*node.name) else { continue };
+            let (Some(pool), Some(name)) = (pool_of(claim), claim.metadata.name.as_deref()) else { continue };
+            by_pool.entry(pool).or_default().insert(name.into(), departure.clone());
+            names.push(name.to_owned());
+        }
+        for (pool, departures) in by_pool {
+            let account = self.account(pool).await?;
+            let allowed = allowed(snapshot, pool, step.reason);
+            let next =
+                account.record.with_departures(&departures, allowed, &account.living, (epoch, now_secs))?;
+            self.commit(&account, &next).await?;
+        }
+        Ok(names)
+    }
+
+    /// Moves a leaver on as judged. Whether it stays, so that it is no longer leaving.
+    pub(crate) async fn move_on(&self, leaver: &Leaver, verdict: &Verdict) -> Result<bool, Failure> {
+        let Leaver { claim, node: Some(node), departure, .. } = leaver else { return Ok(false) };
+        let reason = departure.reason.name();
+        match verdict {
+            Verdict::Wait => {}
+            Verdict::Close => {
+                self.close(node).await?;
+                let mut conditions = Conditions::of(conditions_of(claim), self.now());
+                conditions.set("DisruptionReason", ConditionStatus::True, reason, "");
+                self.write_conditions(claim, &conditions, json!({})).await?;
+            }
+            Verdict::Go => {
+                // The truth, after the taint: what came to the node before it counts.
+                let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
+                let now = self.now();
+                let protected = pods.iter().find(|pod| tenants::is_protected(pod, now));
+                if let Some(pod) = protected.filter(|_| !safety::is_forced(departure.reason)) {
+                    let why =
+                        format!("{}/{} must not be disrupted", pod.metadata.namespace, pod.metadata.name);
+                    self.stay(leaver, node, &why).await?;
+                    return Ok(true);
+                }
+                let message = format!("the node is taken away: {reason}");
+                self.say(claim, Severity::Normal, "DisruptionTerminating", &message).await;
+                self.delete_claim(claim).await?;
+            }
+            Verdict::Undo(why) => {
+                self.stay(leaver, node, why).await?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    async fn stay(&self, leaver: &Leaver, node: &NodeObject, why: &str) -> Result<(), Failure> {
+        self.open(node).await?;
+        let claim = &leaver.claim;
+        let mut conditions = Conditions::of(conditions_of(claim), self.now());
+        conditions.remove("DisruptionReason");
+        self.write_conditions(claim, &conditions, json!({})).await?;
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let message = format!("{name} stays: {why}");
+        self.say(claim, Severity::Normal, "DisruptionUndone", &message).await;
+        let reason = leaver.departure.reason.name();
+        self.journal.decided(self.now(), DecisionKind::Undo, (reason, message), vec![name], None);
+        Ok(())
+    }
+
+    /// Tells of a step that begins.
+    pub(crate) fn departing(&self, step: &DisruptionStep, claims: Vec<String>) {
+        let (kind, verb) = match step.replacements.len() {
+            0 => (DecisionKind::Delete, "taken away".to_owned()),
+            count => (DecisionKind::Replace, format!("replaced by {count}")),
+        };
+        let message = format!("{} {verb}, {} pods move", claims.join(", "), step.pods_moved);
+        let saves = Some(step.saves);
+        self.journal.decided(self.now(), kind, (step.reason.name(), message), claims, saves);
+    }
+}
+
+/// How many of a pool's nodes may go at a time.
+fn allowed(snapshot: &Snapshot, pool: &str, reason: DisruptionReason) -> u32 {
+    if !DisruptionReason::BUDGETED.contains(&reason) {
+        return u32::MAX;
+    }
+    let nodes = snapshot.nodes.iter().filter(|node| node.pool.as_deref() == Some(pool)).count();
+    let pool = snapshot.pools.iter().find(|known| *known.name == *pool);
+    pool.map_or(0, |pool| pool.disruption.away_max(reason, u32::try_from(nodes).unwrap_or(u32::MAX)))
+}
+
+/// Launches that are not for a disruption alone.
+pub(crate) fn unconditional(plan: &Plan) -> Vec<usize> {
+    let conditional: BTreeSet<usize> =
+        plan.disruptions.iter().flat_map(|step| &step.replacements).copied().collect();
+    (0..plan.launches.len()).filter(|index| !conditional.contains(index)).collect()
+}

@@ -1,0 +1,431 @@
+//! The steps of a claim's life, performed. What comes next is decided by [`berth_core::claim`].
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use berth_api::claims::{self, FINALIZER};
+use berth_api::resources::karpenter::NodeClaim;
+use berth_api::resources::shared::ConditionStatus;
+use berth_cloud::machine::{Machine, MachineId, Order, Token};
+use berth_cloud::provider::{Launched, Refusal};
+use berth_core::catalog::Catalog;
+use berth_core::claim::{Drain, Ending, Step, drain};
+use berth_core::names::{self, Labels, Text};
+use berth_core::plan::Alternative;
+use berth_core::pod;
+use berth_core::units::Price;
+use serde_json::{Map, Value, json};
+
+use crate::cluster::Refused;
+use crate::conditions::Conditions;
+use crate::desk::{CLAIMS, NODES};
+use crate::journal::{DecisionKind, Severity};
+use crate::objects::{List, NodeObject, OwnerReference, Taint};
+use crate::office::{CLUSTER_TAG, Office};
+use crate::sight::{conditions_of, machine_of, pool_of};
+use crate::tenants;
+
+/// A claim and what is to be done with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) claim: Arc<NodeClaim>,
+    pub(crate) node: Option<Arc<NodeObject>>,
+    pub(crate) step: Step,
+}
+
+/// What became of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// As far as it goes now.
+    Done,
+    /// It should be looked at again soon.
+    Unfinished,
+    /// The claim is no more, nor its machine.
+    Gone(Text),
+}
+
+/// Something that did not work. The next look tries again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Cluster(#[from] Refused),
+    #[error("{0}")]
+    Cloud(#[from] Refusal),
+    #[error("there is no cloud for {0}")]
+    NoCloud(String),
+}
+
+type Performed = Result<Outcome, Failure>;
+
+impl Office {
+    pub(crate) async fn perform(&self, task: &Task) -> Performed {
+        let Task { claim, node, step } = task;
+        match step {
+            Step::Wait(_) => Ok(Outcome::Done),
+            Step::Launch => self.launch(claim).await,
+            Step::Register => self.with_node(node, |node| self.register(claim, node)).await,
+            Step::Initialize => self.with_node(node, |node| self.initialize(claim, node)).await,
+            Step::Delete(ending) => self.end(claim, *ending).await,
+            Step::Close => self.with_node(node, |node| self.close(node)).await,
+            Step::Drain => self.with_node(node, |node| self.drain(claim, node)).await,
+            Step::EndMachine => self.end_machine(claim, node.as_deref()).await,
+        }
+    }
+
+    async fn with_node<'n, F: Future<Output = Performed>>(
+        &self,
+        node: &'n Option<Arc<NodeObject>>,
+        perform: impl FnOnce(&'n NodeObject) -> F,
+    ) -> Performed {
+        match node {
+            Some(node) => perform(node).await,
+            None => Ok(Outcome::Done),
+        }
+    }
+
+    async fn launch(&self, claim: &NodeClaim) -> Performed {
+        let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
+        let catalog = cloud.catalog().await?;
+        let Some(order) = self.order(claim, &catalog) else { return Ok(Outcome::Done) };
+        match cloud.launch(&order).await {
+            Ok(Launched::Machine { machine, passed_over }) => {
+                if let Some(machines) = self.machines().get_mut(&kind) {
+                    machines.lacked(&passed_over);
+                    machines.had(&machine);
+                }
+                self.note_launch(claim, &machine, &catalog).await
+            }
+            Ok(Launched::Underway) => Ok(Outcome::Unfinished),
+            Err(Refusal::Unavailable(lacking)) => {
+                if let Some(machines) = self.machines().get_mut(&kind) {
+                    machines.lacked(&lacking);
+                }
+                let words = Refusal::Unavailable(lacking).to_string();
+                self.say(claim, Severity::Warning, Ending::InsufficientCapacity.name(), &words).await;
+                self.end(claim, Ending::InsufficientCapacity).await
+            }
+            Err(refusal) => {
+                let mut conditions = Conditions::of(conditions_of(claim), self.now());
+                conditions.set("Launched", ConditionStatus::Unknown, "LaunchFailed", &refusal.to_string());
+                conditions.settle_readiness();
+                self.write_conditions(claim, &conditions, json!({})).await?;
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's.
+    fn order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {
+        let price = |instance_type: &str, zone: &str, capacity_type| {
+            let known = catalog.types.iter().find(|known| *known.name == *instance_type)?;
+            Some(claims::offering_in(known, zone, capacity_type)?.price)
+        };
+        let offerings: Vec<Alternative> = claims::offerings_of(claim)
+            .into_iter()
+            .map(|(instance_type, zone, capacity_type)| Alternative {
+                price_per_hour: price(&instance_type, &zone, capacity_type).unwrap_or(Price::ZERO),
+                instance_type,
+                zone,
+                capacity_type,
+            })
+            .collect();
+        let labels = claim.metadata.labels.iter().flatten();
+        let labels: Labels =
+            labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
+        let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints).map(pod::Taint::from);
+        let stranger = pod::Taint::new(names::TAINT_UNREGISTERED, "", pod::TaintEffect::NoExecute);
+        Some(Order {
+            token: Token::parse(claim.metadata.uid.as_deref()?)?,
+            name: claim.metadata.name.as_deref()?.into(),
+            pool: pool_of(claim).unwrap_or_default().into(),
+            offerings: Some(offerings).filter(|offerings| !offerings.is_empty())?,
+            labels: Arc::new(labels),
+            taints: taints.chain([stranger]).collect(),
+            tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id.as_str().into())]),
+        })
+    }
+
+    /// Labels first: a claim that is launched has all that it was launched as.
+    async fn note_launch(&self, claim: &NodeClaim, machine: &Machine, catalog: &Catalog) -> Performed {
+        let known = catalog.types.iter().find(|known| known.name == machine.instance_type);
+        let offering =
+            known.and_then(|known| claims::offering_in(known, &machine.zone, machine.capacity_type));
+        let labels = match (known, offering) {
+            (Some(known), Some(offering)) => claims::bought_labels(known, offering),
+            _ => Labels::from([
+                (names::INSTANCE_TYPE.into(), machine.instance_type.clone()),
+                (names::ZONE.into(), machine.zone.clone()),
+                (names::CAPACITY_TYPE.into(), machine.capacity_type.name().into()),
+            ]),
+        };
+        let path = path_of(claim);
+        let text = self.desk.patch(&path, &json!({ "metadata": { "labels": labels } })).await?;
+        let claim: NodeClaim =
+            serde_json::from_str(&text).map_err(|error| Refused::unsaid(format!("{path}: {error}")))?;
+        let mut conditions = Conditions::of(conditions_of(&claim), self.now());
+        conditions.hold("Launched");
+        conditions.settle_readiness();
+        let resources = known.map_or_else(
+            || json!({}),
+            |known| {
+                json!({
+                    "capacity": claims::amounts(&known.capacity),
+                    "allocatable": claims::amounts(&known.allocatable()),
+                })
+            },
+        );
+        let mut status = resources;
+        status["providerID"] = json!(&*machine.provider_id);
+        self.write_conditions(&claim, &conditions, status).await
+    }
+
+    async fn register(&self, claim: &NodeClaim, node: &NodeObject) -> Performed {
+        let labels = claim.metadata.labels.iter().flatten();
+        let mut labels: Map<String, Value> = labels.map(|(key, value)| (key.clone(), json!(value))).collect();
+        labels.insert(names::REGISTERED.to_owned(), json!("true"));
+        let mut taints: Vec<Taint> =
+            node.spec.taints.iter().filter(|taint| taint.key != names::TAINT_UNREGISTERED).cloned().collect();
+        if !node.metadata.labels.contains_key("karpenter.sh/do-not-sync-taints") {
+            for wanted in claim.spec.taints.iter().chain(&claim.spec.startup_taints).map(pod::Taint::from) {
+                let effect = wanted.effect.name();
+                if !taints.iter().any(|taint| taint.is(&wanted.key, effect)) {
+                    taints.push(Taint { value: wanted.value.to_string(), ..Taint::new(&wanted.key, effect) });
+                }
+            }
+        }
+        let mut finalizers = node.metadata.finalizers.clone();
+        if !finalizers.iter().any(|name| name == FINALIZER) {
+            finalizers.push(FINALIZER.to_owned());
+        }
+        let mut owners = node.metadata.owner_references.clone();
+        let owner = OwnerReference {
+            api_version: "karpenter.sh/v1".to_owned(),
+            kind: "NodeClaim".to_owned(),
+            name: claim.metadata.name.clone().unwrap_or_default(),
+            uid: claim.metadata.uid.clone().unwrap_or_default(),
+            controller: None,
+            block_owner_deletion: Some(true),
+        };
+        if !owners.iter().any(|known| known.uid == owner.uid) {
+            owners.push(owner);
+        }
+        let change = json!({
+            "metadata": {
+                "resourceVersion": node.metadata.resource_version, "labels": labels,
+                "finalizers": finalizers, "ownerReferences": owners,
+            },
+            "spec": { "taints": taints },
+        });
+        self.desk.patch(&node_path(node), &change).await?;
+        let mut conditions = Conditions::of(conditions_of(claim), self.now());
+        conditions.hold("Registered");
+        conditions.settle_readiness();
+        self.write_conditions(claim, &conditions, json!({ "nodeName": node.metadata.name })).await
+    }
+
+    async fn initialize(&self, claim: &NodeClaim, node: &NodeObject) -> Performed {
+        let change = json!({ "metadata": {
+            "resourceVersion": node.metadata.resource_version, "labels": { names::INITIALIZED: "true" },
+        } });
+        self.desk.patch(&node_path(node), &change).await?;
+        let mut conditions = Conditions::of(conditions_of(claim), self.now());
+        conditions.hold("Initialized");
+        conditions.settle_readiness();
+        let status = json!({
+            "capacity": node.status.capacity, "allocatable": node.status.allocatable,
+        });
+        self.write_conditions(claim, &conditions, status).await
+    }
+
+    /// Deletes a claim; its finalizer keeps it until its machine is gone.
+    pub(crate) async fn end(&self, claim: &NodeClaim, ending: Ending) -> Performed {
+        self.say(claim, Severity::Warning, ending.name(), ending.meaning()).await;
+        self.delete_claim(claim).await?;
+        let kind = match ending {
+            Ending::Interrupted => DecisionKind::Interruption,
+            _ => DecisionKind::Failure,
+        };
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let message = format!("{name}: {}", ending.meaning());
+        self.journal.decided(self.now(), kind, (ending.name(), message), vec![name], None);
+        Ok(Outcome::Unfinished)
+    }
+
+    pub(crate) async fn delete_claim(&self, claim: &NodeClaim) -> Result<(), Failure> {
+        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        Ok(self.desk.delete(&path_of(claim), uid).await?)
+    }
+
+    /// Lets no more pods come.
+    pub(crate) async fn close(&self, node: &NodeObject) -> Performed {
+        let mut taints = node.spec.taints.clone();
+        taints.push(Taint::new(names::TAINT_DISRUPTED, "NoSchedule"));
+        let change = json!({
+            "metadata": { "resourceVersion": node.metadata.resource_version },
+            "spec": { "taints": taints },
+        });
+        self.desk.patch(&node_path(node), &change).await?;
+        Ok(Outcome::Unfinished)
+    }
+
+    /// Lets pods come again.
+    pub(crate) async fn open(&self, node: &NodeObject) -> Result<(), Failure> {
+        let taints: Vec<&Taint> =
+            node.spec.taints.iter().filter(|taint| taint.key != names::TAINT_DISRUPTED).collect();
+        let change = json!({
+            "metadata": { "resourceVersion": node.metadata.resource_version },
+            "spec": { "taints": taints },
+        });
+        self.desk.patch(&node_path(node), &change).await?;
+        Ok(())
+    }
+
+    /// The pods that are on the node now, whatever was seen before.
+    async fn drain(&self, claim: &NodeClaim, node: &NodeObject) -> Performed {
+        let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
+        let now = self.now();
+        let left_secs = claim.spec.termination_grace_period.map(|grace| {
+            let since = claim.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
+            grace.as_std().as_secs().saturating_sub(crate::sight::secs_between(since, now))
+        });
+        let judged: Vec<_> = pods.iter().map(|pod| tenants::judged(pod, now)).collect();
+        let (evict, delete) = match drain(&judged, left_secs) {
+            Drain::Done => {
+                let mut conditions = Conditions::of(conditions_of(claim), now);
+                conditions.hold("Drained");
+                self.write_conditions(claim, &conditions, json!({})).await?;
+                return Ok(Outcome::Unfinished);
+            }
+            Drain::Going { evict, delete } => (evict, delete),
+        };
+        for pod in evict.iter().filter_map(|index| pods.get(*index)) {
+            let metadata = &pod.metadata;
+            match self.desk.evict((&metadata.namespace, &metadata.name, &metadata.uid)).await {
+                Ok(()) => {}
+                // A budget, or an API that has no time: both pass. A pod of another uid is another pod.
+                Err(refused) if matches!(refused.code, Some(429 | 409)) => {
+                    let message = format!("{}/{} stays: {refused}", metadata.namespace, metadata.name);
+                    self.say(claim, Severity::Warning, "FailedDraining", &message).await;
+                }
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+        for pod in delete.iter().filter_map(|index| pods.get(*index)) {
+            let metadata = &pod.metadata;
+            let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
+            self.desk.delete_pod(id, left_secs.unwrap_or(0)).await?;
+        }
+        Ok(Outcome::Unfinished)
+    }
+
+    /// Ends the machine; and when the cloud has none any more, lets node and claim go.
+    async fn end_machine(&self, claim: &NodeClaim, node: Option<&NodeObject>) -> Performed {
+        if let Some(id) = self.machine_to_end(claim).await? {
+            let (_, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
+            match cloud.terminate(&id).await {
+                Ok(()) => {
+                    let mut conditions = Conditions::of(conditions_of(claim), self.now());
+                    conditions.hold("InstanceTerminating");
+                    self.write_conditions(claim, &conditions, json!({})).await?;
+                    return Ok(Outcome::Unfinished);
+                }
+                Err(Refusal::NotFound(_)) => {}
+                Err(refusal) => return Err(refusal.into()),
+            }
+        }
+        if let Some(node) = node {
+            self.let_node_go(node).await?;
+        }
+        let finalizers = claim.metadata.finalizers.iter().flatten().filter(|name| *name != FINALIZER);
+        let change = json!({ "metadata": {
+            "uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version,
+            "finalizers": finalizers.collect::<Vec<_>>(),
+        } });
+        match self.desk.patch(&path_of(claim), &change).await {
+            Err(refused) if !refused.is_absence() => Err(refused.into()),
+            _ => Ok(Outcome::Gone(claim.metadata.name.as_deref().unwrap_or_default().into())),
+        }
+    }
+
+    /// The claim's machine. Where a launch may have been lost, the same launch says which it was.
+    async fn machine_to_end(&self, claim: &NodeClaim) -> Result<Option<MachineId>, Failure> {
+        if let Some(id) = machine_of(claim) {
+            return Ok(Some(id));
+        }
+        let Some((_, cloud)) = self.cloud_of(claim) else { return Ok(None) };
+        let Some(order) = self.order(claim, &*cloud.catalog().await?) else { return Ok(None) };
+        match cloud.launch(&order).await {
+            Ok(Launched::Machine { machine, .. }) => Ok(Some(machine.id)),
+            Ok(Launched::Underway) => Err(Refusal::Unknown("the launch is underway".to_owned()).into()),
+            Err(Refusal::Unavailable(_) | Refusal::Invalid(_)) => Ok(None),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    async fn let_node_go(&self, node: &NodeObject) -> Result<(), Failure> {
+        let path = node_path(node);
+        self.desk.delete(&path, &node.metadata.uid).await?;
+        let finalizers: Vec<&String> =
+            node.metadata.finalizers.iter().filter(|name| *name != FINALIZER).collect();
+        let change = json!({ "metadata": { "uid": node.metadata.uid, "finalizers": finalizers } });
+        match self.desk.patch(&path, &change).await {
+            Err(refused) if !refused.is_absence() => Err(refused.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes conditions and what else is new in the status, if anything is.
+    pub(crate) async fn write_conditions(
+        &self,
+        claim: &NodeClaim,
+        conditions: &Conditions,
+        mut status: Value,
+    ) -> Performed {
+        if !conditions.has_changed() {
+            return Ok(Outcome::Done);
+        }
+        status["conditions"] = conditions.written();
+        let change = json!({
+            "metadata": { "resourceVersion": claim.metadata.resource_version },
+            "status": status,
+        });
+        self.desk.patch(&format!("{}/status", path_of(claim)), &change).await?;
+        Ok(Outcome::Unfinished)
+    }
+}
+
+pub(crate) fn path_of(claim: &NodeClaim) -> String {
+    format!("{CLAIMS}/{}", claim.metadata.name.as_deref().unwrap_or_default())
+}
+
+pub(crate) fn node_path(node: &NodeObject) -> String {
+    format!("{NODES}/{}", node.metadata.name)
+}
+
+fn no_cloud(claim: &NodeClaim) -> Failure {
+    let class = &claim.spec.node_class_ref;
+    Failure::NoCloud(format!("{}/{}", class.group, class.kind))
+}
+
+/// Nodes that have volumes attached; or nobody knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Holding {
+    nodes: BTreeSet<String>,
+    is_unknown: bool,
+}
+
+impl Holding {
+    pub(crate) fn has(&self, node: &str) -> bool {
+        self.is_unknown || self.nodes.contains(node)
+    }
+}
+
+pub(crate) async fn nodes_with_volumes(office: &Office) -> Holding {
+    let answer = office.desk.get("/apis/storage.k8s.io/v1/volumeattachments").await;
+    let list: List<crate::objects::VolumeAttachment> = match answer {
+        Ok(list) => list,
+        Err(_) => return Holding { is_unknown: true, ..Holding::default() },
+    };
+    let nodes = list.items.into_iter().map(|attachment| attachment.spec.node_name).collect();
+    Holding { nodes, is_unknown: false }
+}

@@ -1,0 +1,105 @@
+//! What the cloud says of its machines, list after list, and which offerings it does not have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use berth_cloud::machine::{Machine, MachineId, MachineState};
+use berth_cloud::provider::{Listing, Unavailable};
+use berth_core::catalog::OfferingPattern;
+use berth_core::claim::MachineSight;
+use tokio::time::Instant;
+
+/// How long an offering is not asked for again once it could not be had; twice as long each time.
+const UNAVAILABLE_MIN: Duration = Duration::from_secs(180);
+const UNAVAILABLE_MAX: Duration = Duration::from_secs(1800);
+/// A list without any of so many known machines is not believed.
+const VANISHED_MAX: usize = 1;
+
+#[derive(Debug, Default)]
+pub(crate) struct Machines {
+    /// The last complete lists, the newest last; two at most.
+    lists: Vec<BTreeMap<MachineId, Machine>>,
+    /// What is wrong with what the cloud told last.
+    pub(crate) trouble: Option<String>,
+    unavailable: BTreeMap<OfferingPattern, Absence>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Absence {
+    until: Instant,
+    times: u32,
+}
+
+impl Machines {
+    /// Takes a list. One that is not complete proves nothing, and so does one that says that all is gone.
+    pub(crate) fn listed(&mut self, listing: Listing) {
+        if let Some(refusal) = listing.stopped_by {
+            self.trouble = Some(format!("the cloud's list broke off: {refusal}"));
+            return;
+        }
+        let alive: BTreeMap<MachineId, Machine> =
+            listing.machines.into_iter().filter(|(_, machine)| machine.state != MachineState::Gone).collect();
+        let known = self.lists.last().map_or(0, BTreeMap::len);
+        if alive.is_empty() && known > VANISHED_MAX {
+            self.trouble =
+                Some(format!("the cloud tells of none of {known} machines, which is not believed"));
+            return;
+        }
+        self.trouble = None;
+        self.lists.push(alive);
+        if self.lists.len() > 2 {
+            self.lists.remove(0);
+        }
+    }
+
+    pub(crate) fn sight(&self, id: &MachineId) -> MachineSight {
+        match &self.lists[..] {
+            [.., last] if last.contains_key(id) => MachineSight::Present,
+            [before, last] if !before.contains_key(id) && !last.contains_key(id) => MachineSight::Absent,
+            _ => MachineSight::Unseen,
+        }
+    }
+
+    /// Machines that both of the last two lists have.
+    pub(crate) fn lasting(&self) -> impl Iterator<Item = &Machine> {
+        let both = match &self.lists[..] {
+            [before, last] => Some((before, last)),
+            _ => None,
+        };
+        both.into_iter()
+            .flat_map(|(before, last)| last.values().filter(|machine| before.contains_key(&machine.id)))
+    }
+
+    /// Offerings could not be had.
+    pub(crate) fn lacked(&mut self, offerings: &[Unavailable]) {
+        let now = Instant::now();
+        for Unavailable { offerings, .. } in offerings {
+            let times = self.unavailable.get(offerings).map_or(0, |absence| absence.times);
+            let wait = UNAVAILABLE_MIN.saturating_mul(1 << times.min(8)).min(UNAVAILABLE_MAX);
+            let absence = Absence { until: now + wait, times: times.saturating_add(1) };
+            self.unavailable.insert(offerings.clone(), absence);
+        }
+    }
+
+    /// An offering could be had.
+    pub(crate) fn had(&mut self, machine: &Machine) {
+        let bought = OfferingPattern {
+            instance_type: Some(machine.instance_type.clone()),
+            zone: Some(machine.zone.clone()),
+            capacity_type: Some(machine.capacity_type),
+        };
+        self.unavailable.remove(&bought);
+    }
+
+    /// What is not to be asked for now.
+    pub(crate) fn unavailable(&self) -> Vec<OfferingPattern> {
+        let now = Instant::now();
+        let is_current = |absence: &Absence| absence.until > now;
+        let current = self.unavailable.iter().filter(|(_, absence)| is_current(absence));
+        current.map(|(pattern, _)| pattern.clone()).collect()
+    }
+
+    pub(crate) fn ids(&self) -> BTreeSet<MachineId> {
+        self.lists.last().map(|list| list.keys().cloned().collect()).unwrap_or_default()
+    }
+}

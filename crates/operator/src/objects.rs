@@ -1,0 +1,149 @@
+//! Objects of Kubernetes, reduced to what acting on them needs.
+
+use std::collections::BTreeMap;
+
+use berth_api::Timestamp;
+use berth_core::names;
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Metadata {
+    pub(crate) name: String,
+    pub(crate) namespace: String,
+    pub(crate) uid: String,
+    pub(crate) resource_version: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
+    pub(crate) finalizers: Vec<String>,
+    pub(crate) deletion_timestamp: Option<Timestamp>,
+    pub(crate) deletion_grace_period_seconds: Option<i64>,
+    pub(crate) owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct OwnerReference {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) controller: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) block_owner_deletion: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Taint {
+    pub(crate) key: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) value: String,
+    pub(crate) effect: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) time_added: Option<String>,
+}
+
+impl Taint {
+    pub(crate) fn new(key: &str, effect: &str) -> Self {
+        Self { key: key.to_owned(), effect: effect.to_owned(), ..Self::default() }
+    }
+
+    pub(crate) fn is(&self, key: &str, effect: &str) -> bool {
+        self.key == key && self.effect == effect
+    }
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Condition {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) status: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeObject {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: NodeSpec,
+    pub(crate) status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeSpec {
+    #[serde(rename = "providerID")]
+    pub(crate) provider_id: String,
+    pub(crate) taints: Vec<Taint>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NodeStatus {
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) capacity: BTreeMap<String, String>,
+    pub(crate) allocatable: BTreeMap<String, String>,
+}
+
+impl NodeObject {
+    pub(crate) fn is_ready(&self) -> bool {
+        self.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.spec.taints.iter().any(|taint| taint.is(names::TAINT_DISRUPTED, "NoSchedule"))
+    }
+}
+
+/// A pod of a node that is to be emptied.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodObject {
+    pub(crate) metadata: Metadata,
+    pub(crate) spec: PodSpec,
+    pub(crate) status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    pub(crate) node_name: String,
+    pub(crate) priority_class_name: String,
+    pub(crate) tolerations: Vec<Toleration>,
+    pub(crate) termination_grace_period_seconds: Option<u64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Toleration {
+    pub(crate) key: String,
+    pub(crate) operator: String,
+    pub(crate) effect: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    pub(crate) phase: String,
+    pub(crate) start_time: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct List<T> {
+    #[serde(default = "Vec::new")]
+    pub(crate) items: Vec<T>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VolumeAttachment {
+    pub(crate) spec: VolumeAttachmentSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeAttachmentSpec {
+    pub(crate) node_name: String,
+}

@@ -1,0 +1,87 @@
+//! What all that acts needs: whom to ask, whom to tell, and what time it is.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use berth_api::resources::karpenter::NodeClaim;
+use berth_api::{ClassKind, Timestamp};
+use berth_cloud::Cloud;
+
+use crate::desk::Desk;
+use crate::journal::{About, Journal, Severity};
+use crate::machines::Machines;
+
+/// The tag that says whose a machine is, where several clusters share an account.
+pub const CLUSTER_TAG: &str = "berth.dev/cluster";
+
+/// What time it is. Where time is virtual, it is not the machine's.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Timestamp + Send + Sync>);
+
+impl Clock {
+    pub fn new(now: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
+        Self(Arc::new(now))
+    }
+
+    pub fn system() -> Self {
+        Self::new(Timestamp::now)
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+/// The clouds that pools can buy from, by the kind of their classes.
+pub type Clouds = BTreeMap<ClassKind, Arc<dyn Cloud>>;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Office {
+    pub(crate) desk: Desk,
+    pub(crate) clouds: Clouds,
+    pub(crate) clock: Clock,
+    pub(crate) journal: Journal,
+    /// Who this cluster is, to its clouds.
+    pub(crate) cluster_id: String,
+    machines: Arc<Mutex<BTreeMap<ClassKind, Machines>>>,
+}
+
+impl Office {
+    pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock, cluster_id: String) -> Self {
+        Self { desk, clouds, clock, journal: Journal::default(), cluster_id, machines: Arc::default() }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub(crate) fn machines(&self) -> MutexGuard<'_, BTreeMap<ClassKind, Machines>> {
+        self.machines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The cloud of a claim, if there is one for its class.
+    pub(crate) fn cloud_of(&self, claim: &NodeClaim) -> Option<(ClassKind, Arc<dyn Cloud>)> {
+        let kind = ClassKind::of(&claim.spec.node_class_ref)?;
+        Some((kind, self.clouds.get(&kind)?.clone()))
+    }
+
+    /// Says something about a claim.
+    pub(crate) async fn say(&self, claim: &NodeClaim, severity: Severity, reason: &str, message: &str) {
+        let metadata = &claim.metadata;
+        let about = About {
+            api_version: "karpenter.sh/v1",
+            kind: "NodeClaim",
+            namespace: String::new(),
+            name: metadata.name.clone().unwrap_or_default(),
+            uid: metadata.uid.clone().unwrap_or_default(),
+        };
+        self.journal.say(&self.desk, (&about, self.now()), (severity, reason, message)).await;
+    }
+}

@@ -1,0 +1,186 @@
+//! A world with a cloud and an operator on it, in virtual time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::{ClassKind, Timestamp};
+use berth_cloud::{CatalogOptions, Cloud};
+use berth_operator::{Clock, Cluster, Operator, Settings};
+use berth_world::World;
+use berth_world::cloud::weather::Weather;
+use berth_world::cloud::{Account, SimulatedCloud};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+pub(crate) const BEGAN: &str = "2026-03-01T09:00:00Z";
+
+/// Everything that goes on.
+pub(crate) struct Scene {
+    pub(crate) world: World,
+    pub(crate) cloud: SimulatedCloud,
+    pub(crate) client: Client,
+}
+
+impl Scene {
+    pub(crate) async fn new(seed: u64, weather: Weather) -> Self {
+        let now: Timestamp = BEGAN.parse().expect("a time");
+        let world = World::new(seed, now);
+        let catalog = berth_cloud::load("kwok", &CatalogOptions::default()).expect("it is built in");
+        let cloud = SimulatedCloud::new(Account::new(Arc::new(catalog), weather, seed, now));
+        let client = Client::new(world.client("test"), "default");
+        let scene = Self { world, cloud, client };
+        let crds = berth_api::crds::yaml().expect("they can be written");
+        let source = berth_api::Source::Text { name: "crds".to_owned(), text: crds };
+        let (objects, problems) = berth_api::objects(&[source]);
+        assert!(problems.is_empty(), "{problems:?}");
+        for object in objects {
+            scene.apply(object.value).await;
+        }
+        scene
+    }
+
+    pub(crate) async fn apply(&self, object: Value) {
+        let applied = self.world.apply("test", &object).await;
+        applied.unwrap_or_else(|failure| panic!("{object}: {failure}"));
+    }
+
+    /// An operator, as one client of the world.
+    pub(crate) fn operator(&self, name: &str, epoch: u64) -> Operator {
+        let cluster = Cluster::through(Client::new(self.world.client(name), "default"), "the world");
+        let cloud: Arc<dyn Cloud> = Arc::new(self.cloud.clone());
+        let (world, client) = (self.world.clone(), name.to_owned());
+        let clock = Clock::new(move || world.clock_of(&client));
+        let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
+        Operator::new(cluster, clouds, clock, Settings::default(), epoch)
+    }
+
+    /// Lets the world and an operator work for so long.
+    pub(crate) async fn play(&self, script: impl Future<Output = ()>) {
+        tokio::select! {
+            biased;
+            () = self.world.kubelets().live_on(&self.cloud) => {}
+            () = self.world.live() => {}
+            () = self.operator("berth", 1).run() => {}
+            () = script => {}
+        }
+    }
+
+    pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
+        let request = http::Request::get(path).body(Vec::new()).expect("a request");
+        let list: Value = self.client.request(request).await.expect("a list");
+        list["items"].as_array().cloned().unwrap_or_default()
+    }
+
+    pub(crate) async fn claims(&self) -> Vec<Value> {
+        self.list("/apis/karpenter.sh/v1/nodeclaims").await
+    }
+
+    pub(crate) async fn nodes(&self) -> Vec<Value> {
+        self.list("/api/v1/nodes").await
+    }
+
+    pub(crate) async fn pods(&self) -> Vec<Value> {
+        self.list("/api/v1/namespaces/default/pods").await
+    }
+
+    pub(crate) async fn running(&self) -> usize {
+        self.pods().await.iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+    }
+
+    /// How many machines there are.
+    pub(crate) fn machines(&self) -> usize {
+        self.cloud.inspect(|account| account.records().iter().filter(|record| record.is_alive()).count())
+    }
+
+    /// Waits until it holds, a second at a time.
+    pub(crate) async fn until(&self, secs_max: u64, what: &str, holds: impl AsyncFn() -> bool) {
+        for _ in 0..secs_max {
+            if holds().await {
+                return;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        panic!("{what}: not after {secs_max} s\n{}", self.told().await);
+    }
+
+    /// What there is, in a few lines.
+    async fn told(&self) -> String {
+        let mut lines = Vec::new();
+        for claim in self.claims().await {
+            let conditions = claim["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let conditions: Vec<String> = conditions
+                .iter()
+                .map(|c| format!("{}={}({})", text(&c["type"]), text(&c["status"]), text(&c["reason"])))
+                .collect();
+            let deleting = text(&claim["metadata"]["deletionTimestamp"]);
+            lines.push(format!(
+                "claim {} {deleting} {}",
+                text(&claim["metadata"]["name"]),
+                conditions.join(" ")
+            ));
+        }
+        for node in self.nodes().await {
+            lines.push(format!("node {} {}", text(&node["metadata"]["name"]), node["spec"]["taints"]));
+        }
+        for pod in self.pods().await {
+            let (name, node) = (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]));
+            lines.push(format!("pod {name} on {node} {}", text(&pod["status"]["phase"])));
+        }
+        for event in self.list("/api/v1/events").await {
+            if event["source"]["component"] == "berth" {
+                let about = text(&event["involvedObject"]["name"]);
+                lines.push(format!("event {about} {} {}", text(&event["reason"]), text(&event["message"])));
+            }
+        }
+        lines.join("\n")
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+pub(crate) fn class() -> Value {
+    json!({
+        "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
+        "metadata": { "name": "default" }, "spec": {},
+    })
+}
+
+pub(crate) fn pool(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut pool = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": { "name": name },
+        "spec": {
+            "template": { "spec": {
+                "nodeClassRef": { "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default" },
+                "requirements": [
+                    { "key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"] },
+                    { "key": "kubernetes.io/os", "operator": "In", "values": ["linux"] },
+                ],
+            } },
+            "disruption": { "consolidateAfter": "0s" },
+        },
+    });
+    change(&mut pool);
+    pool
+}
+
+pub(crate) fn deployment(name: &str, replicas: u32, cpu: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": { "name": name, "namespace": "default" },
+        "spec": {
+            "replicas": replicas,
+            "selector": { "matchLabels": { "app": name } },
+            "template": {
+                "metadata": { "labels": { "app": name } },
+                "spec": { "containers": [
+                    { "name": "main", "image": "x", "resources": { "requests": { "cpu": cpu, "memory": "128Mi" } } },
+                ] },
+            },
+        },
+    })
+}

@@ -8,6 +8,8 @@ use berth_core::names::Text;
 use berth_core::resources::Resources;
 use serde::{Deserialize, Serialize};
 
+use crate::resources::karpenter::NodePool;
+
 /// The annotation of a pool that is its ledger.
 pub const LEDGER: &str = "berth.dev/ledger";
 
@@ -47,8 +49,14 @@ struct WrittenDeparture {
 )]
 pub struct Unreadable(String);
 
+/// The record of a pool.
+pub fn of(pool: &NodePool) -> Result<Commitments, Unreadable> {
+    let annotations = pool.metadata.annotations.as_ref();
+    parse(annotations.and_then(|all| all.get(LEDGER)).map(String::as_str))
+}
+
 /// The record of a pool with this annotation; a pool without one has committed itself to nothing.
-pub fn parse(annotation: Option<&str>) -> Result<Commitments, Unreadable> {
+fn parse(annotation: Option<&str>) -> Result<Commitments, Unreadable> {
     let Some(text) = annotation else { return Ok(Commitments::default()) };
     let written: Written = serde_json::from_str(text).map_err(|error| Unreadable(error.to_string()))?;
     if written.version != VERSION {

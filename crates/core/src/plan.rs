@@ -144,7 +144,20 @@ pub struct PoolRefusal {
     pub refusal: Refusal,
 }
 
+impl Launch {
+    /// What is bought, for people.
+    pub fn words(&self) -> String {
+        let Self { instance_type, zone, capacity_type, price, .. } = self;
+        format!("{instance_type} in {zone} as {capacity_type}, ${price} an hour")
+    }
+}
+
 impl Plan {
+    /// Whether there is anything to buy or to take away.
+    pub fn changes_something(&self) -> bool {
+        !self.launches.is_empty() || !self.disruptions.is_empty()
+    }
+
     /// How far above the lower bound the cost is at most, in hundredths of a percent of the cost.
     pub fn gap_basis_points(&self) -> u32 {
         let cost = i128::from(self.cost_after.micro_usd());

@@ -10,16 +10,19 @@ use berth_core::names::{self, Text};
 use berth_core::plan::{Alternative, Launch};
 use berth_core::pool::Pool;
 use berth_core::resources::Resources;
-use berth_core::snapshot::Snapshot;
+use futures::{StreamExt, stream};
 use serde_json::json;
 
 use crate::cluster::Refused;
 use crate::desk::{CLAIMS, POOLS};
-use crate::objects::List;
 use crate::office::Office;
+use crate::planning::Round;
 
 /// So many claims are committed to at once: what was committed and not made is little.
 const CLAIMS_AT_ONCE_MAX: usize = 50;
+
+/// So many requests are under way at a time.
+pub(crate) const WRITES_AT_ONCE: usize = 16;
 
 /// Why a pool's ledger was not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +31,8 @@ pub(crate) enum NotCommitted {
     Cluster(#[from] Refused),
     #[error("{0}")]
     Unreadable(#[from] ledger::Unreadable),
+    #[error("{claim} is there and was not seen when the plan was made")]
+    Behind { claim: Text },
     #[error("another leads, since epoch {epoch}")]
     Superseded { epoch: u64 },
     #[error("{0}")]
@@ -64,10 +69,9 @@ impl Office {
     pub(crate) async fn account(&self, pool: &str) -> Result<Account, NotCommitted> {
         let object: NodePool = self.desk.get(&format!("{POOLS}/{pool}")).await?;
         let selector = format!("{CLAIMS}?labelSelector={}%3D{pool}", names::NODEPOOL.replace('/', "%2F"));
-        let claims: List<NodeClaim> = self.desk.get(&selector).await?;
-        let annotations = object.metadata.annotations.as_ref();
-        let record = ledger::parse(annotations.and_then(|all| all.get(ledger::LEDGER)).map(String::as_str))?;
-        let living = claims.items.iter().filter_map(|claim| {
+        let claims: Vec<NodeClaim> = self.desk.list(&selector).await?;
+        let record = ledger::of(&object)?;
+        let living = claims.iter().filter_map(|claim| {
             let name = claim.metadata.name.as_deref()?;
             Some((Text::from(name), capacity_of(claim)))
         });
@@ -94,7 +98,7 @@ impl Office {
     /// plan, as is what was too much at once.
     pub(crate) async fn buy(
         &self,
-        snapshot: &Snapshot,
+        round: &Round,
         launches: &[Launch],
         wanted: &[usize],
         epoch: u64,
@@ -108,8 +112,11 @@ impl Office {
         let mut bought = Vec::new();
         for (name, mut indices) in by_pool {
             indices.truncate(CLAIMS_AT_ONCE_MAX);
-            let Some(pool) = snapshot.pools.iter().find(|pool| pool.name == *name) else { continue };
+            let Some(pool) = round.snapshot.pools.iter().find(|pool| pool.name == *name) else { continue };
             let account = self.account(name).await?;
+            if let Some(unseen) = account.living.keys().find(|claim| !round.claims.contains_key(*claim)) {
+                return Err(NotCommitted::Behind { claim: unseen.clone() });
+            }
             let plans: Vec<(usize, &Launch, Vec<Alternative>)> = indices
                 .iter()
                 .filter_map(|index| launches.get(*index).map(|launch| (*index, launch)))
@@ -126,15 +133,23 @@ impl Office {
                 (epoch, now_secs),
             )?;
             self.commit(&account, &next).await?;
-            for ((launch_index, launch, offerings), claim) in plans.iter().zip(names) {
-                let object = claims::new_claim(&claim, (&account.object, pool), launch, offerings);
-                match self.desk.create(CLAIMS, &object).await {
-                    Ok(_) => {}
+            let objects = plans.iter().zip(&names).map(|((_, launch, offerings), claim)| {
+                claims::new_claim(claim, (&account.object, pool), launch, offerings)
+            });
+            let mut made = stream::iter(objects)
+                .map(async |object| self.desk.create(CLAIMS, &object).await)
+                .buffered(WRITES_AT_ONCE);
+            let mut pairs = plans.iter().zip(&names);
+            while let Some(answer) = made.next().await {
+                match answer {
                     // Whoever else made it committed to it too.
-                    Err(refused) if refused.is_conflict() => {}
-                    Err(refused) => return Err(refused.into()),
+                    Err(refused) if !refused.is_conflict() => return Err(refused.into()),
+                    _ => bought.extend(
+                        pairs
+                            .next()
+                            .map(|((launch, ..), claim)| Bought { launch: *launch, claim: claim.clone() }),
+                    ),
                 }
-                bought.push(Bought { launch: *launch_index, claim });
             }
         }
         Ok(bought)

@@ -1,5 +1,7 @@
 //! What Berth writes: each request by itself, in its time, and harmless if it comes late or twice.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::cluster::{Cluster, Refused};
+use crate::objects::{List, Versioned};
 
 /// An API that takes longer is not waited for: what it did will be seen.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -16,22 +19,40 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 pub(crate) const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
 pub(crate) const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 pub(crate) const NODES: &str = "/api/v1/nodes";
+pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Desk {
     cluster: Cluster,
+    /// The newest version of anything that was read by name or written: no list may be older.
+    newest: Arc<AtomicU64>,
     /// By which name its changes are known.
     manager: &'static str,
 }
 
 impl Desk {
     pub(crate) fn new(cluster: Cluster) -> Self {
-        Self { cluster, manager: "berth" }
+        Self { cluster, newest: Arc::default(), manager: "berth" }
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refused> {
         let text = self.send(Method::GET, path, None, "").await?;
         serde_json::from_str(&text).map_err(|error| Refused::unsaid(format!("{path}: {error}")))
+    }
+
+    /// All objects of a list. One that is older than what was read or written before is not believed: whoever
+    /// gave it does not know of our own deeds.
+    pub(crate) async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Refused> {
+        let newest = self.newest.load(Ordering::Relaxed);
+        let text = self.ask(Method::GET, path, None, "").await?;
+        let list: List<T> =
+            serde_json::from_str(&text).map_err(|error| Refused::unsaid(format!("{path}: {error}")))?;
+        match list.metadata.resource_version.parse::<u64>() {
+            Ok(version) if version < newest => Err(Refused::unsaid(format!(
+                "{path}: the list is of version {version}, and {newest} was seen"
+            ))),
+            _ => Ok(list.items),
+        }
     }
 
     pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<String, Refused> {
@@ -78,7 +99,24 @@ impl Desk {
         forgiving_absence(self.send(Method::POST, &path, Some(&eviction), "application/json").await)
     }
 
+    /// Asks, and remembers how new the answer is.
     async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+        content_type: &str,
+    ) -> Result<String, Refused> {
+        let text = self.ask(method, path, body, content_type).await?;
+        if let Ok(Versioned { metadata }) = serde_json::from_str::<Versioned>(&text)
+            && let Ok(version) = metadata.resource_version.parse::<u64>()
+        {
+            self.newest.fetch_max(version, Ordering::Relaxed);
+        }
+        Ok(text)
+    }
+
+    async fn ask(
         &self,
         method: Method,
         path: &str,

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::desk::Desk;
 
-/// The same about the same object is not said again for so long.
-const SAID_AGAIN: Duration = Duration::from_secs(600);
+/// The same about the same object is not said again for so long: API servers keep events for an hour.
+const SAID_AGAIN: Duration = Duration::from_secs(3000);
 /// So many decisions are remembered.
 const DECISIONS_MAX: usize = 100;
 
@@ -103,15 +103,15 @@ impl Journal {
         pages.said.insert(what, Instant::now()).is_none()
     }
 
-    /// Says something about an object, unless it was said just now. Nobody waits for it to be heard.
+    /// Says something about an object, unless it was said lately. Whether it was news; if it is not heard, it is lost.
     pub(crate) async fn say(
         &self,
         desk: &Desk,
         (about, at): (&About, Timestamp),
         (severity, reason, message): (Severity, &str, &str),
-    ) {
+    ) -> bool {
         if !self.is_news(about, reason, message) {
-            return;
+            return false;
         }
         let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
         let number = self.pages().last_id;
@@ -131,6 +131,7 @@ impl Journal {
         });
         // An event that is lost is no loss.
         let _ = desk.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await;
+        true
     }
 }
 

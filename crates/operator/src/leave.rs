@@ -23,6 +23,7 @@ use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
 use crate::objects::NodeObject;
 use crate::office::Office;
+use crate::planning::Round;
 use crate::sight::{NodesByMachine, conditions_of, node_of, pool_of};
 use crate::tenants;
 
@@ -48,9 +49,21 @@ pub(crate) enum Verdict {
     Undo(String),
 }
 
+/// What became of those that leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moves {
+    Nothing,
+    /// They are on their way.
+    On,
+    /// At least one stays after all.
+    Back,
+}
+
 /// What is known when leavers are judged.
 pub(crate) struct Outlook<'a> {
     pub(crate) claims: &'a BTreeMap<Text, Arc<NodeClaim>>,
+    /// All claims that may exist, also those that are not seen yet.
+    pub(crate) committed: &'a BTreeSet<Text>,
     pub(crate) now_secs: i64,
     /// Names of nodes whose pods have a place on nodes that are there or coming.
     pub(crate) cleared: &'a BTreeMap<Text, Result<(), String>>,
@@ -76,32 +89,41 @@ pub(crate) fn leavers(
     known.collect()
 }
 
+/// The names of the nodes of leavers that take no pods any more.
+pub(crate) fn closed(leavers: &[Leaver]) -> BTreeSet<Text> {
+    let nodes = leavers.iter().filter_map(|leaver| leaver.node.as_ref());
+    nodes.filter(|node| node.is_closed()).map(|node| Text::from(node.metadata.name.as_str())).collect()
+}
+
 pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     let Some(node) = &leaver.node else { return Verdict::Wait };
     if !node.is_closed() {
         return Verdict::Close;
     }
     let replacements = &leaver.departure.replacements;
-    let lost = replacements.iter().find(|name| {
-        outlook.claims.get(*name).is_none_or(|claim| claim.metadata.deletion_timestamp.is_some())
-    });
-    if let Some(lost) = lost {
+    let is_lost = |name: &&Text| match outlook.claims.get(*name) {
+        Some(claim) => claim.metadata.deletion_timestamp.is_some(),
+        None => !outlook.committed.contains(*name),
+    };
+    if let Some(lost) = replacements.iter().find(is_lost) {
         return Verdict::Undo(format!("{lost}, which was bought for it, is gone"));
+    }
+    if !replacements.iter().all(|name| outlook.claims.contains_key(name)) {
+        return Verdict::Wait;
+    }
+    if let Some(Err(why)) = outlook.cleared.get(&*node.metadata.name) {
+        return Verdict::Undo(why.clone());
     }
     let is_up = |name: &Text| {
         outlook.claims.get(name).is_some_and(|claim| is_true(conditions_of(claim), "Initialized"))
     };
-    if !replacements.iter().all(is_up) {
-        return if outlook.now_secs.saturating_sub(leaver.departure.since_secs) > REPLACED_SECS_MAX {
-            Verdict::Undo("what was bought for it did not come up in time".to_owned())
-        } else {
-            Verdict::Wait
-        };
+    if replacements.iter().all(is_up) {
+        return Verdict::Go;
     }
-    match outlook.cleared.get(&*node.metadata.name) {
-        Some(Ok(())) => Verdict::Go,
-        Some(Err(why)) => Verdict::Undo(why.clone()),
-        None => Verdict::Wait,
+    if outlook.now_secs.saturating_sub(leaver.departure.since_secs) > REPLACED_SECS_MAX {
+        Verdict::Undo("what was bought for it did not come up in time".to_owned())
+    } else {
+        Verdict::Wait
     }
 }
 
@@ -137,12 +159,14 @@ impl Office {
     /// Commits to a step of the plan whose replacements have been bought, and closes its nodes.
     pub(crate) async fn depart(
         &self,
-        (snapshot, step): (&Snapshot, &DisruptionStep),
-        claims: &BTreeMap<Text, Arc<NodeClaim>>,
+        round: &Round,
+        step: &DisruptionStep,
         replacements: &[Text],
         epoch: u64,
     ) -> Result<Vec<String>, NotCommitted> {
-        let by_node: BTreeMap<&str, &Arc<NodeClaim>> = claims
+        let snapshot = &round.snapshot;
+        let by_node: BTreeMap<&str, &Arc<NodeClaim>> = round
+            .claims
             .values()
             .filter_map(|claim| Some((claim.status.as_ref()?.node_name.as_str(), claim)))
             .collect();
@@ -212,7 +236,7 @@ impl Office {
         let message = format!("{name} stays: {why}");
         self.say(claim, Severity::Normal, "DisruptionUndone", &message).await;
         let reason = leaver.departure.reason.name();
-        self.journal.decided(self.now(), DecisionKind::Undo, (reason, message), vec![name], None);
+        self.decided(DecisionKind::Undo, (reason, message), vec![name], None);
         Ok(())
     }
 
@@ -224,7 +248,7 @@ impl Office {
         };
         let message = format!("{} {verb}, {} pods move", claims.join(", "), step.pods_moved);
         let saves = Some(step.saves);
-        self.journal.decided(self.now(), kind, (step.reason.name(), message), claims, saves);
+        self.decided(kind, (step.reason.name(), message), claims, saves);
     }
 }
 

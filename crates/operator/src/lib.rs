@@ -2,27 +2,33 @@
 //!
 //! [`Listing`] is all that Berth reads there, once, as manifests. [`Operator`] goes on seeing, and acts.
 
+mod asking;
 mod buy;
 mod cluster;
 mod conditions;
 mod desk;
+mod follow;
+mod hints;
 mod journal;
 mod leave;
 mod life;
 mod listing;
+mod lives;
 mod machines;
 mod objects;
 mod office;
 mod operator;
+mod planning;
+mod report;
 mod served;
 mod sight;
 mod tenants;
-mod watch;
 mod watched;
 
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
 pub use listing::Listing;
 pub use office::{CLUSTER_TAG, Clock, Clouds};
-pub use operator::{Operator, Settings};
+pub use operator::{Lead, Mode, Operator, Settings, alone};
+pub use report::{CostPoint, Course, Report};
 pub use watched::BlindSpot;

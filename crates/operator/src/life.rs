@@ -18,9 +18,9 @@ use serde_json::{Map, Value, json};
 
 use crate::cluster::Refused;
 use crate::conditions::Conditions;
-use crate::desk::{CLAIMS, NODES};
+use crate::desk::{ATTACHMENTS, CLAIMS, NODES};
 use crate::journal::{DecisionKind, Severity};
-use crate::objects::{List, NodeObject, OwnerReference, Taint};
+use crate::objects::{NodeObject, OwnerReference, Taint, VolumeAttachment};
 use crate::office::{CLUSTER_TAG, Office};
 use crate::sight::{conditions_of, machine_of, pool_of};
 use crate::tenants;
@@ -247,7 +247,7 @@ impl Office {
         };
         let name = claim.metadata.name.clone().unwrap_or_default();
         let message = format!("{name}: {}", ending.meaning());
-        self.journal.decided(self.now(), kind, (ending.name(), message), vec![name], None);
+        self.decided(kind, (ending.name(), message), vec![name], None);
         Ok(Outcome::Unfinished)
     }
 
@@ -421,11 +421,12 @@ impl Holding {
 }
 
 pub(crate) async fn nodes_with_volumes(office: &Office) -> Holding {
-    let answer = office.desk.get("/apis/storage.k8s.io/v1/volumeattachments").await;
-    let list: List<crate::objects::VolumeAttachment> = match answer {
-        Ok(list) => list,
-        Err(_) => return Holding { is_unknown: true, ..Holding::default() },
-    };
-    let nodes = list.items.into_iter().map(|attachment| attachment.spec.node_name).collect();
-    Holding { nodes, is_unknown: false }
+    let answer: Result<Vec<VolumeAttachment>, _> = office.desk.list(ATTACHMENTS).await;
+    match answer {
+        Ok(list) => Holding {
+            nodes: list.into_iter().map(|attachment| attachment.spec.node_name).collect(),
+            is_unknown: false,
+        },
+        Err(_) => Holding { is_unknown: true, ..Holding::default() },
+    }
 }

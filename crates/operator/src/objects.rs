@@ -132,8 +132,22 @@ pub(crate) struct PodStatus {
 
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct List<T> {
+    #[serde(default)]
+    pub(crate) metadata: Version,
     #[serde(default = "Vec::new")]
     pub(crate) items: Vec<T>,
+}
+
+/// Anything that has a version.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Versioned {
+    pub(crate) metadata: Version,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Version {
+    pub(crate) resource_version: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use berth_api::resources::karpenter::NodeClaim;
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::Cloud;
+use berth_core::units::Price;
 
 use crate::desk::Desk;
-use crate::journal::{About, Journal, Severity};
+use crate::journal::{About, DecisionKind, Journal, Severity};
 use crate::machines::Machines;
 
 /// The tag that says whose a machine is, where several clusters share an account.
@@ -70,6 +71,17 @@ impl Office {
     pub(crate) fn cloud_of(&self, claim: &NodeClaim) -> Option<(ClassKind, Arc<dyn Cloud>)> {
         let kind = ClassKind::of(&claim.spec.node_class_ref)?;
         Some((kind, self.clouds.get(&kind)?.clone()))
+    }
+
+    /// Notes what was decided.
+    pub(crate) fn decided(
+        &self,
+        kind: DecisionKind,
+        (reason, message): (&str, String),
+        objects: Vec<String>,
+        saves_per_hour: Option<Price>,
+    ) {
+        self.journal.decided(self.now(), kind, (reason, message), objects, saves_per_hour);
     }
 
     /// Says something about a claim.

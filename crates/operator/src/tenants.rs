@@ -7,15 +7,13 @@ use berth_core::names;
 
 use crate::cluster::Refused;
 use crate::desk::Desk;
-use crate::objects::{List, PodObject};
+use crate::objects::PodObject;
 use crate::sight::secs_between;
 
 const GRACE_SECS: u64 = 30;
 
 pub(crate) async fn on_node(desk: &Desk, node: &str) -> Result<Vec<PodObject>, Refused> {
-    let list: List<PodObject> =
-        desk.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await?;
-    Ok(list.items)
+    desk.list(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await
 }
 
 pub(crate) fn judged(pod: &PodObject, now: Timestamp) -> Tenant {

@@ -53,7 +53,7 @@ impl Scene {
         let (world, client) = (self.world.clone(), name.to_owned());
         let clock = Clock::new(move || world.clock_of(&client));
         let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
-        Operator::new(cluster, clouds, clock, Settings::default(), epoch)
+        Operator::new(cluster, clouds, clock, Settings::default(), berth_operator::alone(epoch))
     }
 
     /// Lets the world and an operator work for so long.

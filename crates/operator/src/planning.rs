@@ -1,0 +1,241 @@
+//! Plans: made, checked, committed to and begun.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::resources::karpenter::{NodeClaim, NodePool};
+use berth_api::{Problem, ledger};
+use berth_core::catalog::OfferingPattern;
+use berth_core::commitment::Departure;
+use berth_core::names::Text;
+use berth_core::node::NodeState;
+use berth_core::plan::{DisruptionStep, Plan};
+use berth_core::snapshot::{Policy, Snapshot};
+use berth_core::{check, disrupt, provision};
+use tokio::time::Instant;
+
+use crate::buy::NotCommitted;
+use crate::journal::DecisionKind;
+use crate::leave::{self, Moves, Outlook};
+use crate::operator::{Mode, Operator};
+use crate::sight::NodesByMachine;
+use crate::watched::BlindSpot;
+
+/// How often it is asked whether nodes could go.
+const DISRUPT_EVERY: Duration = Duration::from_secs(10);
+/// How often, if nothing has changed.
+const DISRUPT_AGAIN: Duration = Duration::from_secs(60);
+
+/// What one look saw.
+#[derive(Debug)]
+pub(crate) struct Round {
+    pub(crate) claims: BTreeMap<Text, Arc<NodeClaim>>,
+    pub(crate) pools: BTreeMap<Text, Arc<NodePool>>,
+    pub(crate) nodes: NodesByMachine,
+    /// What all ledgers say is leaving, with its pool.
+    pub(crate) leaving: BTreeMap<Text, (Text, Departure)>,
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// Everything was seen, and lately.
+    pub(crate) sees_all: bool,
+    pub(crate) blind_spots: Vec<BlindSpot>,
+    pub(crate) problems: Vec<Problem>,
+    pub(crate) unavailable: Vec<OfferingPattern>,
+    /// The number of changes that led to it.
+    pub(crate) changes: u64,
+    /// In whose name something may be done; `None` if nothing may.
+    pub(crate) epoch: Option<u64>,
+}
+
+/// What planning came to.
+#[derive(Debug, Default)]
+pub(crate) struct Planned {
+    /// The plan for pods that wait, if any does.
+    pub(crate) waiting: Option<Arc<Plan>>,
+    /// Something is under way.
+    pub(crate) is_busy: bool,
+}
+
+impl Operator {
+    pub(crate) async fn plan_and_begin(&mut self, round: &Round) -> Planned {
+        let policy = self.policy(round);
+        let mut moves = Moves::Nothing;
+        if let Some(epoch) = round.epoch {
+            moves = self.move_leavers(round, &policy, epoch).await;
+            self.end_orphans(round).await;
+        }
+        let waiting = round.has_homeless().then(|| Arc::new(provision::plan(&round.snapshot, &policy)));
+        let removals = self.removals(round, &policy);
+        let buys = waiting.as_deref().filter(|plan| !plan.launches.is_empty());
+        let chosen = buys.or(removals.as_ref().filter(|plan| plan.changes_something()));
+        match (round.epoch, chosen) {
+            // What is seen still has nodes closed that are open again: nothing is bought for their pods.
+            _ if moves == Moves::Back => {}
+            (Some(epoch), Some(plan)) => self.carry_out(round, &policy, plan, epoch).await,
+            (None, Some(plan)) if self.settings.mode == Mode::Shadow => self.foretell(round, plan),
+            _ => {}
+        }
+        if let (Some(plan), Some(_)) = (&waiting, round.epoch) {
+            self.office.tell_pods(round, plan).await;
+        }
+        Planned { is_busy: moves != Moves::Nothing, waiting }
+    }
+
+    /// The plan that also takes nodes away, if it is time for one and all is seen that it depends on.
+    fn removals(&mut self, round: &Round, policy: &Policy) -> Option<Plan> {
+        let is_due = self.asked.disruptions.is_none_or(|(last, changes)| {
+            let every = if changes == round.changes { DISRUPT_AGAIN } else { DISRUPT_EVERY };
+            last.elapsed() >= every
+        });
+        if !round.sees_all || !is_due {
+            return None;
+        }
+        self.asked.disruptions = Some((Instant::now(), round.changes));
+        let plan = disrupt::plan(&round.snapshot, policy);
+        self.course.add(self.office.now(), &plan);
+        Some(plan)
+    }
+
+    /// Moves on what is committed to go.
+    async fn move_leavers(&self, round: &Round, policy: &Policy, epoch: u64) -> Moves {
+        let leavers = leave::leavers(&round.leaving, &round.claims, &round.nodes);
+        if leavers.is_empty() {
+            return Moves::Nothing;
+        }
+        if !round.sees_all {
+            return Moves::On;
+        }
+        let closed = leave::closed(&leavers);
+        let cleared = leave::cleared(&round.snapshot, policy, &closed);
+        let committed = round.committed();
+        let outlook = Outlook {
+            claims: &round.claims,
+            committed: &committed,
+            now_secs: self.office.now().as_second(),
+            cleared: &cleared,
+        };
+        let mut moves = Moves::On;
+        for leaver in &leavers {
+            let verdict = leave::judge(leaver, &outlook);
+            let stays = self.office.move_on(leaver, &verdict).await;
+            if let (Ok(true), Some(name)) = (stays, &leaver.claim.metadata.name) {
+                moves = Moves::Back;
+                let staying = BTreeSet::from([Text::from(name.as_str())]);
+                // What is not released now is judged anew, and stays again.
+                let _ = self.office.release(&leaver.pool, &BTreeSet::new(), &staying, epoch).await;
+            }
+        }
+        moves
+    }
+
+    /// Buys what the plan buys, and commits to what it takes away. A plan that breaks a rule is not carried out.
+    async fn carry_out(&self, round: &Round, policy: &Policy, plan: &Plan, epoch: u64) {
+        let violations = check::check(&round.snapshot, policy, plan);
+        if let Some(violation) = violations.first() {
+            let message = format!("a plan was made that breaks a rule, and was not carried out: {violation}");
+            self.office.decided(DecisionKind::Failure, ("PlanInvalid", message), Vec::new(), None);
+            return;
+        }
+        if let Err(why) = self.buy_all(round, plan, epoch).await {
+            self.refused(&why);
+            return;
+        }
+        // Steps that follow from one another wait for the next look, which sees what this one has begun.
+        for step in plan.disruptions.iter().filter(|_| round.sees_all) {
+            if let Err(why) = self.begin(round, plan, step, epoch).await {
+                self.refused(&why);
+                return;
+            }
+        }
+    }
+
+    async fn buy_all(&self, round: &Round, plan: &Plan, epoch: u64) -> Result<(), NotCommitted> {
+        let wanted = leave::unconditional(plan);
+        let bought = self.office.buy(round, &plan.launches, &wanted, epoch).await?;
+        for bought in bought {
+            let Some(launch) = plan.launches.get(bought.launch) else { continue };
+            let message = format!("{} is bought: {}", bought.claim, launch.words());
+            let objects = vec![bought.claim.to_string()];
+            self.office.decided(DecisionKind::Launch, ("Provisioned", message), objects, None);
+        }
+        Ok(())
+    }
+
+    async fn begin(
+        &self,
+        round: &Round,
+        plan: &Plan,
+        step: &DisruptionStep,
+        epoch: u64,
+    ) -> Result<(), NotCommitted> {
+        let bought = self.office.buy(round, &plan.launches, &step.replacements, epoch).await?;
+        if bought.len() < step.replacements.len() {
+            return Ok(());
+        }
+        let replacements: Vec<Text> = bought.into_iter().map(|bought| bought.claim).collect();
+        let names = self.office.depart(round, step, &replacements, epoch).await?;
+        self.office.departing(step, names);
+        Ok(())
+    }
+
+    fn refused(&self, why: &NotCommitted) {
+        let message = format!("nothing was committed: {why}");
+        self.office.decided(DecisionKind::Refusal, ("NotCommitted", message), Vec::new(), None);
+    }
+
+    /// Says what would be done, unless that was said last.
+    fn foretell(&mut self, round: &Round, plan: &Plan) {
+        if self.foretold.as_ref() == Some(plan) {
+            return;
+        }
+        for launch in &plan.launches {
+            let message = format!("would buy {}", launch.words());
+            let objects = vec![launch.pool.to_string()];
+            self.office.decided(DecisionKind::Launch, ("Provisioned", message), objects, None);
+        }
+        for step in &plan.disruptions {
+            let names = step.nodes.iter().filter_map(|node| round.snapshot.nodes.get(*node));
+            self.office.departing(step, names.map(|node| node.name.to_string()).collect());
+        }
+        self.foretold = Some(plan.clone());
+    }
+}
+
+impl Round {
+    /// Whether pods wait, or run on nodes that are going.
+    fn has_homeless(&self) -> bool {
+        self.snapshot.pods.iter().any(|pod| pod.node.is_none() && !pod.deleting && pod.is_active())
+            || self.snapshot.nodes.iter().any(|node| node.state == NodeState::Deleting)
+            || self.snapshot.pools.iter().any(|pool| pool.nodes_min > 0 || pool.replicas.is_some())
+    }
+
+    pub(crate) fn leaving_of<'p>(
+        pools: impl Iterator<Item = &'p NodePool>,
+    ) -> BTreeMap<Text, (Text, Departure)> {
+        let mut leaving = BTreeMap::new();
+        for pool in pools {
+            // A ledger that cannot be read lets nobody leave.
+            let Ok(record) = ledger::of(pool) else { continue };
+            let name = Text::from(pool.metadata.name.as_deref().unwrap_or_default());
+            let departures = record.leaving.into_iter();
+            leaving.extend(departures.map(|(claim, departure)| (claim, (name.clone(), departure))));
+        }
+        leaving
+    }
+
+    /// Whether there is a node of this name that a claim has become.
+    pub(crate) fn is_registered(&self, node: &str) -> bool {
+        let is_it = |claim: &Arc<NodeClaim>| {
+            claim.status.as_ref().is_some_and(|status| {
+                status.node_name == node && self.nodes.contains_key(&status.provider_id)
+            })
+        };
+        self.claims.values().any(is_it)
+    }
+
+    /// All claims that may exist, by their ledgers.
+    fn committed(&self) -> BTreeSet<Text> {
+        let records = self.pools.values().filter_map(|pool| ledger::of(pool).ok());
+        records.flat_map(|record| record.claims.into_keys()).collect()
+    }
+}

@@ -1,0 +1,88 @@
+//! What each look at the cluster comes to, for whoever shows it or counts it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use berth_api::resources::karpenter::{NodeClaim, NodePool};
+use berth_api::{Problem, Timestamp};
+use berth_core::disruption::DisruptionReason;
+use berth_core::names::Text;
+use berth_core::plan::Plan;
+use berth_core::snapshot::Snapshot;
+use berth_core::units::Price;
+
+use crate::journal::Decision;
+use crate::operator::Mode;
+use crate::watched::BlindSpot;
+
+/// The cluster as it was seen, and what was made of it.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    pub at: Timestamp,
+    /// By which name people know the cluster.
+    pub cluster: String,
+    pub mode: Mode,
+    pub is_leader: bool,
+    pub snapshot: Arc<Snapshot>,
+    pub claims: BTreeMap<Text, Arc<NodeClaim>>,
+    pub pools: BTreeMap<Text, Arc<NodePool>>,
+    /// Claims that are to go, and why.
+    pub leaving: BTreeMap<Text, DisruptionReason>,
+    /// The plan for the pods of `snapshot` that wait, if any does.
+    pub waiting: Option<Arc<Plan>>,
+    pub course: Course,
+    /// What is not all seen, or not lately. While there is any of it nothing is taken away.
+    pub blind_spots: Vec<BlindSpot>,
+    /// Objects that cannot be read, and why.
+    pub problems: Vec<Problem>,
+    /// The newest first.
+    pub decisions: Vec<Decision>,
+}
+
+/// What the cluster cost over time, and what it could have cost at least.
+#[derive(Clone, Debug, Default)]
+pub struct Course {
+    points: VecDeque<CostPoint>,
+    /// What would have been saved so far, had all that was planned been done.
+    pub could_have_saved: Price,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CostPoint {
+    pub at: Timestamp,
+    pub cost: Price,
+    /// No plan for the pods that there were costs less.
+    pub lower_bound: Price,
+}
+
+impl Course {
+    /// More points than a picture has pixels help nobody.
+    const POINTS_MAX: usize = 512;
+
+    pub(crate) fn add(&mut self, at: Timestamp, plan: &Plan) {
+        if let Some(last) = self.points.back() {
+            let secs = i128::from(at.duration_since(last.at).as_secs().max(0));
+            let saving = i128::from(plan.cost_before.minus(plan.cost_after).micro_usd().max(0));
+            let saved = i64::try_from(saving * secs / 3600).unwrap_or(i64::MAX);
+            self.could_have_saved = self.could_have_saved.plus(Price::from_micro_usd(saved));
+        }
+        self.points.push_back(CostPoint { at, cost: plan.cost_before, lower_bound: plan.lower_bound });
+        if self.points.len() > Self::POINTS_MAX {
+            // The older half is told with half as many words.
+            let half = Self::POINTS_MAX / 2;
+            let mut index = 0;
+            self.points.retain(|_| {
+                index += 1;
+                index > half || index % 2 == 1
+            });
+        }
+    }
+
+    pub fn points(&self) -> impl Iterator<Item = &CostPoint> {
+        self.points.iter()
+    }
+
+    pub fn last(&self) -> Option<&CostPoint> {
+        self.points.back()
+    }
+}

@@ -31,9 +31,9 @@ const RESTART: Duration = Duration::from_secs(2);
 /// After so long everything has come to rest: a machine is waited for, a drain, and two lists of everything.
 const CONVERGED_SECS_MAX: u64 = 3600;
 /// For so long nothing is written once all is at rest.
-const REST: Duration = Duration::from_secs(600);
+const REST: Duration = Duration::from_secs(120);
 /// What was said or noticed late is written by then.
-const CALM: Duration = Duration::from_secs(130);
+const CALM: Duration = Duration::from_secs(65);
 
 /// What became of a run.
 #[derive(Clone, Debug)]

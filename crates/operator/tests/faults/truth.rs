@@ -136,7 +136,6 @@ pub(crate) struct Pool {
     pub(crate) away_max: u64,
     pub(crate) replicas: Option<u64>,
     pub(crate) ledger: Commitments,
-    pub(crate) is_deleting: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -190,7 +189,7 @@ impl Truth {
         self.catch_up();
         let mut state = self.locked();
         let now = state.now;
-        state.past.calls.push_back(now);
+        within_a_second(&mut state.past.calls, now);
         match call {
             Call::Launch => state.counts.launches += 1,
             Call::Terminate => state.counts.terminations += 1,
@@ -261,15 +260,7 @@ impl State {
             return None;
         }
         self.counts.writes += 1;
-        let now = self.now;
-        self.past.writes.push_back(now);
-        let is_old = |at: &Timestamp| now.duration_since(*at).as_millis() >= 1000;
-        while self.past.writes.front().is_some_and(is_old) {
-            self.past.writes.pop_front();
-        }
-        while self.past.calls.front().is_some_and(is_old) {
-            self.past.calls.pop_front();
-        }
+        within_a_second(&mut self.past.writes, self.now);
         let found = invariants::before_write(self, asked);
         if asked.is_done() && asked.verb == "delete" && asked.resource == "nodeclaims.karpenter.sh"
             && let Some(claim) = self.claims.get(&asked.name)
@@ -418,6 +409,14 @@ impl Machine {
     }
 }
 
+/// Adds a time, and forgets those that are over a second old.
+fn within_a_second(times: &mut VecDeque<Timestamp>, now: Timestamp) {
+    times.push_back(now);
+    while times.front().is_some_and(|at| now.duration_since(*at).as_millis() >= 1000) {
+        times.pop_front();
+    }
+}
+
 fn is_operator(asked: &Asked) -> bool {
     asked.client.starts_with(OPERATORS)
 }
@@ -517,7 +516,6 @@ impl Pool {
             away_max: away.min().unwrap_or(u64::MAX),
             replicas: whole(&spec["replicas"]),
             ledger: ledger.and_then(|pool| ledger::of(&pool).ok()).unwrap_or_default(),
-            is_deleting: !object["metadata"]["deletionTimestamp"].is_null(),
         }
     }
 }

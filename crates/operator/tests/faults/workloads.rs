@@ -148,7 +148,7 @@ async fn reclaimed(stage: &Stage) -> Result<(), Broken> {
 async fn drifted(stage: &Stage) -> Result<(), Broken> {
     stage.apply(pool("default", &["4"], 1, |_| {})).await;
     stage.apply(deployment("web", 9, "1")).await;
-    stage.apply(budget("web", 7)).await;
+    stage.apply(budget("web", 6)).await;
     stage.until("9 pods run", at_rest(9)).await?;
     let old: Vec<String> = stage.truth.look(|state| state.claims.keys().cloned().collect());
     for claim in &old {

@@ -83,14 +83,14 @@ impl Operator {
 
     /// The plan that also takes nodes away, if it is time for one and all is seen that it depends on.
     fn removals(&mut self, round: &Round, policy: &Policy) -> Option<Plan> {
-        let is_due = self.asked.disruptions.is_none_or(|(last, changes)| {
+        let is_due = self.asked.is_none_or(|(last, changes)| {
             let every = if changes == round.changes { DISRUPT_AGAIN } else { DISRUPT_EVERY };
             last.elapsed() >= every
         });
         if !round.sees_all || !is_due {
             return None;
         }
-        self.asked.disruptions = Some((Instant::now(), round.changes));
+        self.asked = Some((Instant::now(), round.changes));
         let plan = disrupt::plan(&round.snapshot, policy);
         self.course.add(self.office.now(), &plan);
         Some(plan)
@@ -122,7 +122,7 @@ impl Operator {
         let mut moves = if strays.is_empty() { Moves::On } else { Moves::Back };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
-            let stays = self.office.move_on(leaver, &verdict).await;
+            let stays = self.office.move_on(leaver, &verdict, epoch).await;
             if let (Ok(true), Some(name)) = (stays, &leaver.claim.metadata.name) {
                 moves = Moves::Back;
                 let staying = BTreeSet::from([Text::from(name.as_str())]);

@@ -17,7 +17,7 @@ use crate::desk::Desk;
 use crate::follow;
 use crate::lives::Lives;
 use crate::office::{Clock, Clouds, Office};
-use crate::planning::Round;
+use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
 use crate::sight;
 use crate::upkeep::Tenancies;
@@ -105,6 +105,7 @@ pub struct Operator {
     pub(crate) lives: Lives,
     pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
+    pub(crate) purchased: Option<Purchases>,
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
     reports: watch::Sender<Arc<Report>>,
@@ -124,6 +125,7 @@ impl Operator {
             lives: Lives::default(),
             tenancies: Tenancies::default(),
             course: Course::default(),
+            purchased: None,
             foretold: None,
             reports: watch::Sender::new(Arc::new(first)),
         }

@@ -47,6 +47,14 @@ pub(crate) struct Round {
     pub(crate) epoch: Option<u64>,
 }
 
+/// The last plan for pods without a place, and what it was made from.
+#[derive(Debug)]
+pub(crate) struct Purchases {
+    changes: u64,
+    policy: Policy,
+    plan: Arc<Plan>,
+}
+
 /// What planning came to.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
@@ -64,7 +72,7 @@ impl Operator {
             moves = self.move_leavers(round, &policy, epoch).await;
             self.end_orphans(round).await;
         }
-        let waiting = round.has_homeless().then(|| Arc::new(provision::plan(&round.snapshot, &policy)));
+        let waiting = round.has_homeless().then(|| self.purchases(round, &policy));
         let removals = self.removals(round, &policy);
         let buys = waiting.as_deref().filter(|plan| !plan.launches.is_empty());
         let chosen = buys.or(removals.as_ref().filter(|plan| plan.changes_something()));
@@ -79,6 +87,19 @@ impl Operator {
             self.office.tell_pods(round, plan).await;
         }
         Planned { is_busy: moves != Moves::Nothing, waiting }
+    }
+
+    /// The plan for pods without a place: the last one, if nothing has changed that it was made from.
+    fn purchases(&mut self, round: &Round, policy: &Policy) -> Arc<Plan> {
+        let last =
+            self.purchased.take().filter(|last| last.changes == round.changes && last.policy == *policy);
+        let plan = match last {
+            Some(Purchases { plan, .. }) => plan,
+            None => Arc::new(provision::plan(&round.snapshot, policy)),
+        };
+        self.purchased =
+            Some(Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() });
+        plan
     }
 
     /// The plan that also takes nodes away, if it is time for one and all is seen that it depends on.

@@ -26,6 +26,7 @@ mod report;
 mod served;
 mod sight;
 mod tenants;
+mod upkeep;
 mod watched;
 
 pub use cluster::{Choice, Cluster, Refused, Unreachable};

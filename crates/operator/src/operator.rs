@@ -17,10 +17,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::follow;
+use crate::lives::Lives;
 use crate::office::{Clock, Clouds, Office};
 use crate::planning::Round;
 use crate::report::{Course, Report};
 use crate::sight;
+use crate::upkeep::Tenancies;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
@@ -103,6 +105,8 @@ pub struct Operator {
     pub(crate) catalogs: BTreeMap<ClassKind, Arc<Catalog>>,
     pub(crate) interrupted: BTreeSet<MachineId>,
     pub(crate) asked: Asked,
+    pub(crate) lives: Lives,
+    pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
@@ -141,6 +145,8 @@ impl Operator {
             catalogs: BTreeMap::new(),
             interrupted: BTreeSet::new(),
             asked: Asked::default(),
+            lives: Lives::default(),
+            tenancies: Tenancies::default(),
             course: Course::default(),
             foretold: None,
             reports: watch::Sender::new(Arc::new(first)),
@@ -167,6 +173,7 @@ impl Operator {
                 biased;
                 // The sender lives in `self.watched`, so this cannot fail.
                 _ = changes.changed() => self.collect().await,
+                () = self.lives.next() => {}
                 () = sleep_until(next) => {}
             }
             changes.mark_unchanged();
@@ -224,6 +231,9 @@ impl Operator {
         };
         let outcome = self.plan_and_begin(&round).await;
         is_busy |= outcome.is_busy;
+        if epoch.is_some() {
+            self.keep_up(&round).await;
+        }
         let report = Report {
             at: self.office.now(),
             cluster: self.cluster.server().to_owned(),

@@ -21,7 +21,7 @@ use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
 use crate::sight;
 use crate::upkeep::Tenancies;
-use crate::watched::Watched;
+use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
 const WATCHED: [&str; 17] = [
@@ -223,17 +223,26 @@ impl Operator {
             mode: self.settings.mode,
             is_leader: lead.is_some(),
             snapshot: round.snapshot,
+            waiting_since: assembled.waiting_since,
             claims: round.claims,
             pools: round.pools,
             leaving: round.leaving.into_iter().map(|(claim, (_, going))| (claim, going.reason)).collect(),
             waiting: outcome.waiting,
             course: self.course.clone(),
-            blind_spots: round.blind_spots,
+            blind_spots: round.blind_spots.into_iter().chain(self.untrusted_clouds()).collect(),
+            is_partial: assembled.is_partial,
             problems: round.problems,
             decisions: self.office.journal.decisions(),
         };
         self.reports.send_replace(Arc::new(report));
         if is_busy { LOOK_SOON } else { LOOK_AGAIN }
+    }
+
+    /// Clouds of which it is not known what machines they have.
+    fn untrusted_clouds(&self) -> Vec<BlindSpot> {
+        let machines = self.office.machines();
+        let troubles = machines.values().filter_map(|machines| machines.trouble.clone());
+        troubles.map(|why| BlindSpot { plural: "machines", why }).collect()
     }
 
     fn assemble(&self, manifests: Manifests) -> Assembled {

@@ -12,7 +12,7 @@ use berth_core::names::Text;
 use berth_core::node::NodeState;
 use berth_core::plan::{DisruptionStep, Plan};
 use berth_core::snapshot::{Policy, Snapshot};
-use berth_core::{check, disrupt, provision};
+use berth_core::{check, disrupt, ideal, provision};
 use tokio::time::Instant;
 
 use crate::buy::NotCommitted;
@@ -113,7 +113,8 @@ impl Operator {
         }
         self.asked = Some((Instant::now(), round.changes));
         let plan = disrupt::plan(&round.snapshot, policy);
-        self.course.add(self.office.now(), &plan);
+        let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
+        self.course.add(self.office.now(), &plan, lower_bound);
         Some(plan)
     }
 

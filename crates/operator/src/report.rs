@@ -63,14 +63,15 @@ impl Course {
     /// More points than a picture has pixels help nobody.
     const POINTS_MAX: usize = 512;
 
-    pub(crate) fn add(&mut self, at: Timestamp, plan: &Plan) {
+    /// Adds what a plan found, and the least that its pods could cost.
+    pub(crate) fn add(&mut self, at: Timestamp, plan: &Plan, lower_bound: Price) {
         if let Some(last) = self.points.back() {
             let secs = i128::from(at.duration_since(last.at).as_secs().max(0));
             let saving = i128::from(plan.cost_before.minus(plan.cost_after).micro_usd().max(0));
             let saved = i64::try_from(saving * secs / 3600).unwrap_or(i64::MAX);
             self.could_have_saved = self.could_have_saved.plus(Price::from_micro_usd(saved));
         }
-        self.points.push_back(CostPoint { at, cost: plan.cost_before, lower_bound: plan.lower_bound });
+        self.points.push_back(CostPoint { at, cost: plan.cost_before, lower_bound });
         if self.points.len() > Self::POINTS_MAX {
             // The older half is told with half as many words.
             let half = Self::POINTS_MAX / 2;

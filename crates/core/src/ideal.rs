@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::plan::Plan;
 use crate::pod::Pod;
 use crate::provision;
-use crate::snapshot::{Policy, Snapshot};
+use crate::snapshot::{Policy, PreferencePolicy, Snapshot};
 use crate::units::Price;
 
 /// No cluster that holds these pods, beside the nodes that are of no pool, costs less. `known` is what one costs that
@@ -20,8 +20,8 @@ pub fn lower_bound(snapshot: &Snapshot, policy: &Policy, known: Price) -> Price 
 
 /// What would be bought for all of them.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
-    // What cannot be had now can be had at another time, or stands there already.
-    let policy = Policy { unavailable: Vec::new(), ..policy.clone() };
+    // What cannot be had now can be had at another time, or stands there already; and what is only preferred need not be.
+    let policy = Policy { unavailable: Vec::new(), preferences: PreferencePolicy::Ignore, ..policy.clone() };
     provision::plan(&anew(snapshot), &policy)
 }
 

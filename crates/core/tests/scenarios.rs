@@ -71,7 +71,7 @@ fn no_consolidation_costs_less_than_the_ideal() {
         }
     }
     assert!(judged > 0 || seeds().count() == 1, "every plan left something out");
-    assert!(cheaper.len() * 100 <= judged || seeds().count() == 1, "of {judged}: BERTH_SEED={cheaper:?}");
+    assert!(cheaper.len() * 20 <= judged || seeds().count() == 1, "of {judged}: BERTH_SEED={cheaper:?}");
 }
 
 /// Planning again after a plan has been carried out takes nothing away and buys nothing.

@@ -2,6 +2,7 @@
 //!
 //! [`Listing`] is all that Berth reads there, once, as manifests. [`Operator`] goes on seeing, and acts.
 
+mod acts;
 mod asking;
 mod buy;
 mod cluster;
@@ -16,6 +17,7 @@ mod life;
 mod listing;
 mod lives;
 mod machines;
+mod metrics;
 mod objects;
 mod office;
 mod operator;
@@ -30,6 +32,8 @@ pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
 pub use lease::{Elector, Terms, Wish};
 pub use listing::Listing;
+pub use metrics::table::{Kind as MetricKind, Metric, TABLE as METRICS};
+pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Metrics};
 pub use office::{CLUSTER_TAG, Clock, Clouds};
 pub use operator::{Lead, Mode, Operator, Settings, alone};
 pub use report::{CostPoint, Course, Report};

@@ -153,6 +153,7 @@ impl Operator {
         for (kind, id) in orphans {
             let Some(cloud) = self.office.clouds.get(&kind) else { continue };
             if cloud.terminate(&id).await.is_ok() {
+                self.office.ended_orphan(&id);
                 let message = format!("machine {id} has no claim, and is ended");
                 let objects = vec![id.to_string()];
                 self.office.decided(DecisionKind::Failure, ("Orphaned", message), objects, None);

@@ -4,6 +4,7 @@
 
 mod acts;
 mod asking;
+mod beforehand;
 mod buy;
 mod cluster;
 mod conditions;
@@ -21,13 +22,16 @@ mod metrics;
 mod objects;
 mod office;
 mod operator;
+mod pace;
 mod planning;
+mod probes;
 mod report;
 mod served;
 mod sight;
 mod tenants;
 mod watched;
 
+pub use beforehand::{Unfit, beforehand};
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
 pub use lease::{Elector, Terms, Wish};
@@ -36,5 +40,6 @@ pub use metrics::table::{Kind as MetricKind, Metric, TABLE as METRICS};
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Metrics};
 pub use office::{CLUSTER_TAG, Clock, Clouds};
 pub use operator::{Lead, Mode, Operator, Settings, alone};
+pub use probes::{PROGRESS_MAX, health_router, metrics_router};
 pub use report::{CostPoint, Course, Report};
 pub use watched::BlindSpot;

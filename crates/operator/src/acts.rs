@@ -28,7 +28,10 @@ pub(crate) struct Standing {
 impl Office {
     /// What is done from now on is done in this epoch, upon this revision of what is seen.
     pub(crate) fn stand_on(&self, epoch: Option<u64>, revision: u64) {
-        self.standing.epoch.store(epoch.unwrap_or(0), Ordering::Relaxed);
+        // What is still under way when the lead is gone was begun in its epoch.
+        if let Some(epoch) = epoch {
+            self.standing.epoch.store(epoch, Ordering::Relaxed);
+        }
         self.standing.revision.store(revision, Ordering::Relaxed);
     }
 

@@ -96,6 +96,19 @@ pub(crate) fn closed(leavers: &[Leaver]) -> BTreeSet<Text> {
     nodes.filter(|node| node.is_closed()).map(|node| Text::from(node.metadata.name.as_str())).collect()
 }
 
+/// Nodes that take no pods because they were to go, and that no ledger says are going: their claims.
+pub(crate) fn strays(round: &Round) -> Vec<(Arc<NodeClaim>, Arc<NodeObject>)> {
+    let is_stray = |claim: &&Arc<NodeClaim>| {
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        claim.metadata.deletion_timestamp.is_none() && !round.leaving.contains_key(name)
+    };
+    let claims = round.claims.values().filter(is_stray);
+    claims
+        .filter_map(|claim| node_of(claim, &round.nodes).map(|node| (claim.clone(), node.clone())))
+        .filter(|(_, node)| node.is_closed())
+        .collect()
+}
+
 pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     let Some(node) = &leaver.node else { return Verdict::Wait };
     if !node.is_closed() {
@@ -225,6 +238,17 @@ impl Office {
             }
         }
         Ok(false)
+    }
+
+    /// Lets pods come again to a node that was to go, if by now no ledger says so.
+    pub(crate) async fn take_back(&self, claim: &NodeClaim, node: &NodeObject) -> Result<(), Failure> {
+        let (Some(pool), Some(name)) = (pool_of(claim), claim.metadata.name.as_deref()) else {
+            return Ok(());
+        };
+        match self.account(pool).await {
+            Ok(account) if !account.record.leaving.contains_key(name) => self.open(node).await,
+            _ => Ok(()),
+        }
     }
 
     async fn stay(&self, leaver: &Leaver, node: &NodeObject, why: &str) -> Result<(), Failure> {

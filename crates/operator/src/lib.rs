@@ -29,6 +29,7 @@ mod report;
 mod served;
 mod sight;
 mod tenants;
+mod upkeep;
 mod watched;
 
 pub use beforehand::{Unfit, beforehand};

@@ -10,7 +10,7 @@ use berth_cloud::machine::{Machine, MachineId, Order, Token};
 use berth_cloud::provider::{Launched, Refusal};
 use berth_core::catalog::Catalog;
 use berth_core::claim::{Drain, Ending, Step, drain};
-use berth_core::names::{self, Labels, Text};
+use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
 use berth_core::units::Price;
@@ -34,14 +34,14 @@ pub(crate) struct Task {
 }
 
 /// What became of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// As far as it goes now.
     Done,
     /// It should be looked at again soon.
     Unfinished,
     /// The claim is no more, nor its machine.
-    Gone(Text),
+    Gone,
 }
 
 /// Something that did not work. The next look tries again.
@@ -60,26 +60,17 @@ type Performed = Result<Outcome, Failure>;
 impl Office {
     pub(crate) async fn perform(&self, task: &Task) -> Performed {
         let Task { claim, node, step } = task;
-        match step {
-            Step::Wait(_) => Ok(Outcome::Done),
-            Step::Launch => self.launch(claim).await,
-            Step::Register => self.with_node(node, |node| self.register(claim, node)).await,
-            Step::Initialize => self.with_node(node, |node| self.initialize(claim, node)).await,
-            Step::Delete(ending) => self.end(claim, *ending).await,
-            Step::Close => self.with_node(node, |node| self.close(node)).await,
-            Step::Drain => self.with_node(node, |node| self.drain(claim, node)).await,
-            Step::EndMachine => self.end_machine(claim, node.as_deref()).await,
-        }
-    }
-
-    async fn with_node<'n, F: Future<Output = Performed>>(
-        &self,
-        node: &'n Option<Arc<NodeObject>>,
-        perform: impl FnOnce(&'n NodeObject) -> F,
-    ) -> Performed {
-        match node {
-            Some(node) => perform(node).await,
-            None => Ok(Outcome::Done),
+        match (step, node.as_deref()) {
+            (Step::Launch, _) => self.launch(claim).await,
+            (Step::Delete(ending), _) => self.end(claim, *ending).await,
+            (Step::EndMachine, node) => self.end_machine(claim, node).await,
+            (Step::Register, Some(node)) => self.register(claim, node).await,
+            (Step::Initialize, Some(node)) => self.initialize(claim, node).await,
+            (Step::Close, Some(node)) => self.close(node).await,
+            (Step::Drain, Some(node)) => self.drain(claim, node).await,
+            (Step::Wait(_) | Step::Register | Step::Initialize | Step::Close | Step::Drain, _) => {
+                Ok(Outcome::Done)
+            }
         }
     }
 
@@ -356,7 +347,7 @@ impl Office {
             Err(refused) if !refused.is_absence() => Err(refused.into()),
             _ => {
                 self.claim_gone(claim);
-                Ok(Outcome::Gone(claim.metadata.name.as_deref().unwrap_or_default().into()))
+                Ok(Outcome::Gone)
             }
         }
     }

@@ -17,11 +17,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::follow;
+use crate::lives::Lives;
 use crate::metrics::{self, Metrics};
 use crate::office::{Clock, Clouds, Office};
 use crate::planning::Round;
 use crate::report::{Course, Report};
 use crate::sight;
+use crate::upkeep::Tenancies;
 use crate::watched::Watched;
 
 /// Kinds that are watched: all that a plan depends on.
@@ -104,6 +106,8 @@ pub struct Operator {
     pub(crate) catalogs: BTreeMap<ClassKind, Arc<Catalog>>,
     pub(crate) interrupted: BTreeSet<MachineId>,
     pub(crate) asked: Asked,
+    pub(crate) lives: Lives,
+    pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
@@ -161,6 +165,8 @@ impl Operator {
             catalogs: BTreeMap::new(),
             interrupted: BTreeSet::new(),
             asked: Asked::default(),
+            lives: Lives::default(),
+            tenancies: Tenancies::default(),
             course: Course::default(),
             foretold: None,
             seeing: Seeing::default(),
@@ -196,6 +202,7 @@ impl Operator {
                 _ = changes.changed() => self.collect().await,
                 // Whoever begins to lead, or ends, does so at once.
                 Ok(()) = lead.changed() => {}
+                () = self.lives.next() => {}
                 () = sleep_until(next) => {}
             }
             changes.mark_unchanged();
@@ -255,11 +262,15 @@ impl Operator {
         };
         let outcome = self.plan_and_begin(&round).await;
         is_busy |= outcome.is_busy;
+        if epoch.is_some() {
+            self.keep_up(&round).await;
+        }
         let report = Report {
             at: self.office.now(),
             cluster: self.cluster.server().to_owned(),
             mode: self.settings.mode,
             is_leader: lead.is_some(),
+            under_way: self.lives.under_way(),
             finished: Some(Instant::now()),
             heard: view.heard,
             has_seen_all: self.seeing.has_seen_all,

@@ -26,7 +26,7 @@ use crate::watched::BlindSpot;
 /// How often it is asked whether nodes could go.
 const DISRUPT_EVERY: Duration = Duration::from_secs(10);
 /// How often, if nothing has changed.
-const DISRUPT_AGAIN: Duration = Duration::from_secs(60);
+const DISRUPT_AGAIN: Duration = Duration::from_mins(1);
 
 /// What one look saw.
 #[derive(Debug)]
@@ -111,11 +111,16 @@ impl Operator {
     /// Moves on what is committed to go.
     async fn move_leavers(&self, round: &Round, policy: &Policy, epoch: u64) -> Moves {
         let leavers = leave::leavers(&round.leaving, &round.claims, &round.nodes);
-        if leavers.is_empty() {
+        let strays = leave::strays(round);
+        if leavers.is_empty() && strays.is_empty() {
             return Moves::Nothing;
         }
         if !round.sees_all {
             return Moves::On;
+        }
+        for (claim, node) in &strays {
+            // What is not taken back now is found again.
+            let _ = self.office.take_back(claim, node).await;
         }
         let closed = leave::closed(&leavers);
         let cleared = leave::cleared(&round.snapshot, policy, &closed);
@@ -126,7 +131,7 @@ impl Operator {
             now_secs: self.office.now().as_second(),
             cleared: &cleared,
         };
-        let mut moves = Moves::On;
+        let mut moves = if strays.is_empty() { Moves::On } else { Moves::Back };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
             let stays = self.office.move_on(leaver, &verdict).await;

@@ -24,6 +24,8 @@ pub struct Report {
     pub cluster: String,
     pub mode: Mode,
     pub is_leader: bool,
+    /// How many steps of claims' lives are being done.
+    pub under_way: usize,
     /// When the look was over, on a clock that only goes forward; `None` before the first.
     pub finished: Option<Instant>,
     /// When something was last heard of each kind.

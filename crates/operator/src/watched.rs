@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::objects::NodeObject;
 
 /// What nothing was heard of for so long may have changed since.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// What all watches tell. Clones are the same.
 #[derive(Clone, Debug, Default)]

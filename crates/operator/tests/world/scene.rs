@@ -63,7 +63,7 @@ impl Scene {
             () = self.world.kubelets().live_on(&self.cloud) => {}
             () = self.world.live() => {}
             () = self.operator("berth", 1).run() => {}
-            () = script => {}
+            () = Box::pin(script) => {}
         }
     }
 

@@ -1,6 +1,7 @@
 //! Berth on a cluster: what it sees there, and what it does.
 //!
-//! [`Listing`] is all that Berth reads there, once, as manifests. [`Operator`] goes on seeing, and acts.
+//! [`Listing`] is all that Berth reads there, once, as manifests. [`Operator`] goes on seeing, and acts. [`page`] shows
+//! what it does.
 
 mod acts;
 mod asking;
@@ -23,7 +24,9 @@ mod objects;
 mod office;
 mod operator;
 mod pace;
+pub mod page;
 mod planning;
+mod portrait;
 mod probes;
 mod report;
 mod served;

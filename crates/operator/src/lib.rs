@@ -10,6 +10,7 @@ mod desk;
 mod follow;
 mod hints;
 mod journal;
+mod kwok;
 mod leave;
 mod life;
 mod listing;
@@ -27,6 +28,7 @@ mod watched;
 
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
+pub use kwok::kwok_cloud;
 pub use listing::Listing;
 pub use office::{CLUSTER_TAG, Clock, Clouds};
 pub use operator::{Lead, Mode, Operator, Settings, alone};

@@ -175,7 +175,7 @@ impl Office {
 }
 
 /// What a claim has, or will have at most.
-fn capacity_of(claim: &NodeClaim) -> Resources {
+pub(crate) fn capacity_of(claim: &NodeClaim) -> Resources {
     let mut resources = Resources::new();
     let status = claim.status.as_ref();
     for (name, amount) in status.iter().flat_map(|status| &status.capacity) {

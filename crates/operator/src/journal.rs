@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::desk::Desk;
 
 /// The same about the same object is not said again for so long: API servers keep events for an hour.
-const SAID_AGAIN: Duration = Duration::from_secs(3000);
+const SAID_AGAIN: Duration = Duration::from_mins(50);
 /// So many decisions are remembered.
 const DECISIONS_MAX: usize = 100;
 

@@ -17,7 +17,7 @@ use berth_core::safety;
 use berth_core::snapshot::{Policy, Snapshot};
 use serde_json::json;
 
-use crate::buy::NotCommitted;
+use crate::buy::{Account, NotCommitted};
 use crate::conditions::Conditions;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
@@ -93,6 +93,19 @@ pub(crate) fn leavers(
 pub(crate) fn closed(leavers: &[Leaver]) -> BTreeSet<Text> {
     let nodes = leavers.iter().filter_map(|leaver| leaver.node.as_ref());
     nodes.filter(|node| node.is_closed()).map(|node| Text::from(node.metadata.name.as_str())).collect()
+}
+
+/// Nodes that take no pods because they were to go, and that no ledger says are going: their claims.
+pub(crate) fn strays(round: &Round) -> Vec<(Arc<NodeClaim>, Arc<NodeObject>)> {
+    let is_stray = |claim: &&Arc<NodeClaim>| {
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        claim.metadata.deletion_timestamp.is_none() && !round.leaving.contains_key(name)
+    };
+    let claims = round.claims.values().filter(is_stray);
+    claims
+        .filter_map(|claim| node_of(claim, &round.nodes).map(|node| (claim.clone(), node.clone())))
+        .filter(|(_, node)| node.is_closed())
+        .collect()
 }
 
 pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
@@ -192,7 +205,12 @@ impl Office {
     }
 
     /// Moves a leaver on as judged. Whether it stays, so that it is no longer leaving.
-    pub(crate) async fn move_on(&self, leaver: &Leaver, verdict: &Verdict) -> Result<bool, Failure> {
+    pub(crate) async fn move_on(
+        &self,
+        leaver: &Leaver,
+        verdict: &Verdict,
+        epoch: u64,
+    ) -> Result<bool, Failure> {
         let Leaver { claim, node: Some(node), departure, .. } = leaver else { return Ok(false) };
         let reason = departure.reason.name();
         match verdict {
@@ -204,6 +222,9 @@ impl Office {
                 self.write_conditions(claim, &conditions, json!({})).await?;
             }
             Verdict::Go => {
+                if !self.still_leaves(leaver, epoch).await? {
+                    return Ok(false);
+                }
                 // The truth, after the taint: what came to the node before it counts.
                 let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
                 let now = self.now();
@@ -224,6 +245,27 @@ impl Office {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.
+    async fn still_leaves(&self, leaver: &Leaver, epoch: u64) -> Result<bool, Failure> {
+        let name = leaver.claim.metadata.name.as_deref().unwrap_or_default();
+        match self.account(&leaver.pool).await {
+            Ok(Account { record, .. }) => Ok(record.epoch <= epoch && record.leaving.contains_key(name)),
+            Err(NotCommitted::Cluster(refused)) => Err(refused.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Lets pods come again to a node that was to go, if by now no ledger says so.
+    pub(crate) async fn take_back(&self, claim: &NodeClaim, node: &NodeObject) -> Result<(), Failure> {
+        let (Some(pool), Some(name)) = (pool_of(claim), claim.metadata.name.as_deref()) else {
+            return Ok(());
+        };
+        match self.account(pool).await {
+            Ok(account) if !account.record.leaving.contains_key(name) => self.open(node).await,
+            _ => Ok(()),
+        }
     }
 
     async fn stay(&self, leaver: &Leaver, node: &NodeObject, why: &str) -> Result<(), Failure> {

@@ -1,6 +1,7 @@
 //! Berth on a cluster: what it sees there, and what it does.
 //!
-//! [`Listing`] is all that Berth reads there, once, as manifests. [`Operator`] goes on seeing, and acts.
+//! [`Listing`] is all that Berth reads there, once, as manifests. [`Operator`] goes on seeing, and acts. [`page`] shows
+//! what it does.
 
 mod asking;
 mod buy;
@@ -19,11 +20,14 @@ mod machines;
 mod objects;
 mod office;
 mod operator;
+pub mod page;
 mod planning;
+mod portrait;
 mod report;
 mod served;
 mod sight;
 mod tenants;
+mod upkeep;
 mod watched;
 
 pub use cluster::{Choice, Cluster, Refused, Unreachable};

@@ -10,7 +10,7 @@ use berth_cloud::machine::{Machine, MachineId, Order, Token};
 use berth_cloud::provider::{Launched, Refusal};
 use berth_core::catalog::Catalog;
 use berth_core::claim::{Drain, Ending, Step, drain};
-use berth_core::names::{self, Labels, Text};
+use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
 use berth_core::units::Price;
@@ -34,14 +34,14 @@ pub(crate) struct Task {
 }
 
 /// What became of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// As far as it goes now.
     Done,
     /// It should be looked at again soon.
     Unfinished,
     /// The claim is no more, nor its machine.
-    Gone(Text),
+    Gone,
 }
 
 /// Something that did not work. The next look tries again.
@@ -60,33 +60,24 @@ type Performed = Result<Outcome, Failure>;
 impl Office {
     pub(crate) async fn perform(&self, task: &Task) -> Performed {
         let Task { claim, node, step } = task;
-        match step {
-            Step::Wait(_) => Ok(Outcome::Done),
-            Step::Launch => self.launch(claim).await,
-            Step::Register => self.with_node(node, |node| self.register(claim, node)).await,
-            Step::Initialize => self.with_node(node, |node| self.initialize(claim, node)).await,
-            Step::Delete(ending) => self.end(claim, *ending).await,
-            Step::Close => self.with_node(node, |node| self.close(node)).await,
-            Step::Drain => self.with_node(node, |node| self.drain(claim, node)).await,
-            Step::EndMachine => self.end_machine(claim, node.as_deref()).await,
-        }
-    }
-
-    async fn with_node<'n, F: Future<Output = Performed>>(
-        &self,
-        node: &'n Option<Arc<NodeObject>>,
-        perform: impl FnOnce(&'n NodeObject) -> F,
-    ) -> Performed {
-        match node {
-            Some(node) => perform(node).await,
-            None => Ok(Outcome::Done),
+        match (step, node.as_deref()) {
+            (Step::Launch, _) => self.launch(claim).await,
+            (Step::Delete(ending), _) => self.end(claim, *ending).await,
+            (Step::EndMachine, node) => self.end_machine(claim, node).await,
+            (Step::Register, Some(node)) => self.register(claim, node).await,
+            (Step::Initialize, Some(node)) => self.initialize(claim, node).await,
+            (Step::Close, Some(node)) => self.close(node).await,
+            (Step::Drain, Some(node)) => self.drain(claim, node).await,
+            (Step::Wait(_) | Step::Register | Step::Initialize | Step::Close | Step::Drain, _) => {
+                Ok(Outcome::Done)
+            }
         }
     }
 
     async fn launch(&self, claim: &NodeClaim) -> Performed {
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
         let catalog = cloud.catalog().await?;
-        let Some(order) = self.order(claim, &catalog) else { return Ok(Outcome::Done) };
+        let Some(order) = self.order(claim, &catalog).await else { return Ok(Outcome::Done) };
         match cloud.launch(&order).await {
             Ok(Launched::Machine { machine, passed_over }) => {
                 if let Some(machines) = self.machines().get_mut(&kind) {
@@ -114,8 +105,9 @@ impl Office {
         }
     }
 
-    /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's.
-    fn order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {
+    /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's, or if
+    /// it is not known yet for whom it would be.
+    async fn order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {
         let price = |instance_type: &str, zone: &str, capacity_type| {
             let known = catalog.types.iter().find(|known| *known.name == *instance_type)?;
             Some(claims::offering_in(known, zone, capacity_type)?.price)
@@ -141,7 +133,7 @@ impl Office {
             offerings: Some(offerings).filter(|offerings| !offerings.is_empty())?,
             labels: Arc::new(labels),
             taints: taints.chain([stranger]).collect(),
-            tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id.as_str().into())]),
+            tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id().await?.into())]),
         })
     }
 
@@ -298,6 +290,7 @@ impl Office {
             }
             Drain::Going { evict, delete } => (evict, delete),
         };
+        let mut failure = None;
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
             match self.desk.evict((&metadata.namespace, &metadata.name, &metadata.uid)).await {
@@ -307,15 +300,16 @@ impl Office {
                     let message = format!("{}/{} stays: {refused}", metadata.namespace, metadata.name);
                     self.say(claim, Severity::Warning, "FailedDraining", &message).await;
                 }
-                Err(refused) => return Err(refused.into()),
+                // One pod that cannot be asked is no reason not to ask the others.
+                Err(refused) => failure = Some(refused),
             }
         }
         for pod in delete.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
             let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
-            self.desk.delete_pod(id, left_secs.unwrap_or(0)).await?;
+            failure = self.desk.delete_pod(id, left_secs.unwrap_or(0)).await.err().or(failure);
         }
-        Ok(Outcome::Unfinished)
+        failure.map_or(Ok(Outcome::Unfinished), |refused| Err(refused.into()))
     }
 
     /// Ends the machine; and when the cloud has none any more, lets node and claim go.
@@ -343,7 +337,7 @@ impl Office {
         } });
         match self.desk.patch(&path_of(claim), &change).await {
             Err(refused) if !refused.is_absence() => Err(refused.into()),
-            _ => Ok(Outcome::Gone(claim.metadata.name.as_deref().unwrap_or_default().into())),
+            _ => Ok(Outcome::Gone),
         }
     }
 
@@ -353,7 +347,10 @@ impl Office {
             return Ok(Some(id));
         }
         let Some((_, cloud)) = self.cloud_of(claim) else { return Ok(None) };
-        let Some(order) = self.order(claim, &*cloud.catalog().await?) else { return Ok(None) };
+        if self.cluster_id().await.is_none() {
+            return Err(Refused::unsaid("the cluster does not say who it is".to_owned()).into());
+        }
+        let Some(order) = self.order(claim, &*cloud.catalog().await?).await else { return Ok(None) };
         match cloud.launch(&order).await {
             Ok(Launched::Machine { machine, .. }) => Ok(Some(machine.id)),
             Ok(Launched::Underway) => Err(Refusal::Unknown("the launch is underway".to_owned()).into()),

@@ -25,7 +25,7 @@ use crate::watched::BlindSpot;
 /// How often it is asked whether nodes could go.
 const DISRUPT_EVERY: Duration = Duration::from_secs(10);
 /// How often, if nothing has changed.
-const DISRUPT_AGAIN: Duration = Duration::from_secs(60);
+const DISRUPT_AGAIN: Duration = Duration::from_mins(1);
 
 /// What one look saw.
 #[derive(Debug)]
@@ -47,6 +47,14 @@ pub(crate) struct Round {
     pub(crate) epoch: Option<u64>,
 }
 
+/// The last plan for pods without a place, and what it was made from.
+#[derive(Debug)]
+pub(crate) struct Purchases {
+    changes: u64,
+    policy: Policy,
+    plan: Arc<Plan>,
+}
+
 /// What planning came to.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
@@ -64,7 +72,7 @@ impl Operator {
             moves = self.move_leavers(round, &policy, epoch).await;
             self.end_orphans(round).await;
         }
-        let waiting = round.has_homeless().then(|| Arc::new(provision::plan(&round.snapshot, &policy)));
+        let waiting = round.has_homeless().then(|| self.purchases(round, &policy));
         let removals = self.removals(round, &policy);
         let buys = waiting.as_deref().filter(|plan| !plan.launches.is_empty());
         let chosen = buys.or(removals.as_ref().filter(|plan| plan.changes_something()));
@@ -81,16 +89,29 @@ impl Operator {
         Planned { is_busy: moves != Moves::Nothing, waiting }
     }
 
+    /// The plan for pods without a place: the last one, if nothing has changed that it was made from.
+    fn purchases(&mut self, round: &Round, policy: &Policy) -> Arc<Plan> {
+        let last =
+            self.purchased.take().filter(|last| last.changes == round.changes && last.policy == *policy);
+        let plan = match last {
+            Some(Purchases { plan, .. }) => plan,
+            None => Arc::new(provision::plan(&round.snapshot, policy)),
+        };
+        self.purchased =
+            Some(Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() });
+        plan
+    }
+
     /// The plan that also takes nodes away, if it is time for one and all is seen that it depends on.
     fn removals(&mut self, round: &Round, policy: &Policy) -> Option<Plan> {
-        let is_due = self.asked.disruptions.is_none_or(|(last, changes)| {
+        let is_due = self.asked.is_none_or(|(last, changes)| {
             let every = if changes == round.changes { DISRUPT_AGAIN } else { DISRUPT_EVERY };
             last.elapsed() >= every
         });
         if !round.sees_all || !is_due {
             return None;
         }
-        self.asked.disruptions = Some((Instant::now(), round.changes));
+        self.asked = Some((Instant::now(), round.changes));
         let plan = disrupt::plan(&round.snapshot, policy);
         self.course.add(self.office.now(), &plan);
         Some(plan)
@@ -99,11 +120,16 @@ impl Operator {
     /// Moves on what is committed to go.
     async fn move_leavers(&self, round: &Round, policy: &Policy, epoch: u64) -> Moves {
         let leavers = leave::leavers(&round.leaving, &round.claims, &round.nodes);
-        if leavers.is_empty() {
+        let strays = leave::strays(round);
+        if leavers.is_empty() && strays.is_empty() {
             return Moves::Nothing;
         }
         if !round.sees_all {
             return Moves::On;
+        }
+        for (claim, node) in &strays {
+            // What is not taken back now is found again.
+            let _ = self.office.take_back(claim, node).await;
         }
         let closed = leave::closed(&leavers);
         let cleared = leave::cleared(&round.snapshot, policy, &closed);
@@ -114,10 +140,10 @@ impl Operator {
             now_secs: self.office.now().as_second(),
             cleared: &cleared,
         };
-        let mut moves = Moves::On;
+        let mut moves = if strays.is_empty() { Moves::On } else { Moves::Back };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
-            let stays = self.office.move_on(leaver, &verdict).await;
+            let stays = self.office.move_on(leaver, &verdict, epoch).await;
             if let (Ok(true), Some(name)) = (stays, &leaver.claim.metadata.name) {
                 moves = Moves::Back;
                 let staying = BTreeSet::from([Text::from(name.as_str())]);

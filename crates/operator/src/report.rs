@@ -24,6 +24,8 @@ pub struct Report {
     pub mode: Mode,
     pub is_leader: bool,
     pub snapshot: Arc<Snapshot>,
+    /// When those pods were made that are on no node, by namespace and name.
+    pub waiting_since: BTreeMap<(Text, Text), Timestamp>,
     pub claims: BTreeMap<Text, Arc<NodeClaim>>,
     pub pools: BTreeMap<Text, Arc<NodePool>>,
     /// Claims that are to go, and why.
@@ -33,6 +35,8 @@ pub struct Report {
     pub course: Course,
     /// What is not all seen, or not lately. While there is any of it nothing is taken away.
     pub blind_spots: Vec<BlindSpot>,
+    /// Objects were left out because they cannot be read. Then nothing is taken away either.
+    pub is_partial: bool,
     /// Objects that cannot be read, and why.
     pub problems: Vec<Problem>,
     /// The newest first.

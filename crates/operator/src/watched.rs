@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::objects::NodeObject;
 
 /// What nothing was heard of for so long may have changed since.
-pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(60);
+pub(crate) const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// What all watches tell. Clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -86,6 +86,11 @@ impl Watched {
 
     fn changed(&self) {
         self.shared.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Something is news that is not an object of the cluster.
+    pub(crate) fn wake(&self) {
+        self.changed();
     }
 
     /// Wakes whoever waits for a change.

@@ -73,7 +73,12 @@ impl Stage {
     }
 
     async fn try_ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, kube::Error> {
-        let kind = if method == Method::PATCH { "apply-patch+yaml" } else { "json" };
+        let is_merge = !path.contains("force=true");
+        let kind = match method {
+            Method::PATCH if is_merge => "merge-patch+json",
+            Method::PATCH => "apply-patch+yaml",
+            _ => "json",
+        };
         let body = body.map(|body| body.to_string().into_bytes()).unwrap_or_default();
         let request = Request::builder()
             .method(method)
@@ -94,6 +99,16 @@ impl Stage {
         let name = object["metadata"]["name"].as_str().expect("a name");
         let path = format!("{path}/{name}?fieldManager=test&force=true");
         self.ask(Method::PATCH, &path, Some(&object)).await
+    }
+
+    pub(crate) async fn apply_status(&self, path: &str, object: Value) {
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        let path = format!("{path}/{name}/status?fieldManager=test&force=true");
+        self.ask(Method::PATCH, &path, Some(&object)).await;
+    }
+
+    pub(crate) async fn merge(&self, path: &str, change: &Value) {
+        self.ask(Method::PATCH, path, Some(change)).await;
     }
 
     pub(crate) async fn delete(&self, path: &str, name: &str) {

@@ -19,6 +19,7 @@ mod objects;
 mod office;
 mod operator;
 mod planning;
+pub mod rbac;
 mod report;
 mod served;
 mod sight;

@@ -24,7 +24,7 @@ use crate::sight;
 use crate::watched::Watched;
 
 /// Kinds that are watched: all that a plan depends on.
-const WATCHED: [&str; 17] = [
+pub(crate) const WATCHED: [&str; 17] = [
     "pods",
     "nodes",
     "namespaces",

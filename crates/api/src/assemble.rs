@@ -185,12 +185,15 @@ impl Assembly<'_> {
         let mut pools = Pools::default();
         for kept in node_pools {
             let types = self.node_pool_types(&kept.object);
-            let NodePoolObject { pool, rules, node_cost, .. } = &kept.object;
+            let NodePoolObject { pool, rules, node_cost, not_ready, .. } = &kept.object;
             for (field, message) in rules.problems() {
                 self.blame(&kept, field, message.to_owned());
             }
             let disruption = rules.judged(self.context.now);
-            let pool = Pool { disruption, node_cost: self.node_cost(*node_cost), ..pool.clone() };
+            let said = not_ready.clone().filter(|_| !self.manifests.is_whole);
+            let blocked = pool.blocked.clone().or(said);
+            let node_cost = self.node_cost(*node_cost);
+            let pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
             self.add_pool(&mut pools, &kept, pool, types);
         }
         for kept in node_groups {
@@ -244,19 +247,24 @@ impl Assembly<'_> {
                 ),
             ));
         };
-        let known: Vec<&Text> = match kind {
-            ClassKind::Ec2 => self.manifests.ec2_classes.keys().collect(),
-            _ => self.manifests.kwok_classes.iter().collect(),
-        };
-        // Without any class of the kind only the pools were given, and a class changes little.
-        if !known.is_empty() && !known.iter().any(|name| ***name == *class.name) {
-            let names = known.iter().map(|name| &***name).collect::<Vec<_>>().join(", ");
-            let message = format!("there is no {} `{}`; the input has {names}", class.kind, class.name);
-            return Err(NoTypes::new(format!("{FIELD}.name"), message));
+        let of_kind = self.manifests.classes.iter().filter(|((of, _), _)| *of == kind);
+        let known: BTreeMap<&str, &Option<String>> =
+            of_kind.map(|((_, name), trouble)| (&**name, trouble)).collect();
+        let unusable = |message: String| Err(NoTypes::new(format!("{FIELD}.name"), message));
+        match known.get(class.name.as_str()) {
+            Some(None) => {}
+            Some(Some(trouble)) => return unusable(format!("{} `{}` {trouble}", class.kind, class.name)),
+            // Without any class of the kind only the pools were given, and a class changes little.
+            None if known.is_empty() && !self.manifests.is_whole => {}
+            None => {
+                let names = known.keys().copied().collect::<Vec<_>>().join(", ");
+                let names = if names.is_empty() { "none" } else { &*names };
+                return unusable(format!("there is no {} `{}`; the input has {names}", class.kind, class.name));
+            }
         }
         let mut types = self.catalogs.types(kind).map_err(|error| NoTypes::new(FIELD, error))?;
         if kind == ClassKind::Ec2
-            && let Some(kubelet) = self.manifests.ec2_classes.get(class.name.as_str())
+            && let Some(kubelet) = self.manifests.kubelets.get(class.name.as_str())
             && !kubelet.is_default()
         {
             types = kubelet.adapted(&types);

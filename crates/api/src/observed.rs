@@ -71,7 +71,8 @@ impl Observed {
             field: Some(path.to_string()).filter(|field| !field.is_empty()),
             message,
         });
-        self.refused.insert((kind, id.clone()), problems.collect());
+        let problems = problems.collect();
+        self.refused.insert((kind, id), problems);
     }
 
     pub fn remove(&mut self, collection: &Collection, namespace: &str, name: &str) {

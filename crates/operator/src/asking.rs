@@ -11,8 +11,8 @@ use crate::machines::Machines;
 use crate::operator::{Operator, is_due};
 
 const NOTICES_EVERY: Duration = Duration::from_secs(5);
-const MACHINES_EVERY: Duration = Duration::from_secs(60);
-const CATALOG_EVERY: Duration = Duration::from_secs(60);
+const MACHINES_EVERY: Duration = Duration::from_mins(1);
+const CATALOG_EVERY: Duration = Duration::from_mins(1);
 /// A cloud that takes longer is not waited for.
 const CLOUD_ANSWER_MAX: Duration = Duration::from_secs(30);
 

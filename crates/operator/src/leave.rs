@@ -21,6 +21,7 @@ use crate::buy::NotCommitted;
 use crate::conditions::Conditions;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
+use crate::metrics::table;
 use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::planning::Round;
@@ -93,6 +94,19 @@ pub(crate) fn leavers(
 pub(crate) fn closed(leavers: &[Leaver]) -> BTreeSet<Text> {
     let nodes = leavers.iter().filter_map(|leaver| leaver.node.as_ref());
     nodes.filter(|node| node.is_closed()).map(|node| Text::from(node.metadata.name.as_str())).collect()
+}
+
+/// Nodes that take no pods because they were to go, and that no ledger says are going: their claims.
+pub(crate) fn strays(round: &Round) -> Vec<(Arc<NodeClaim>, Arc<NodeObject>)> {
+    let is_stray = |claim: &&Arc<NodeClaim>| {
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        claim.metadata.deletion_timestamp.is_none() && !round.leaving.contains_key(name)
+    };
+    let claims = round.claims.values().filter(is_stray);
+    claims
+        .filter_map(|claim| node_of(claim, &round.nodes).map(|node| (claim.clone(), node.clone())))
+        .filter(|(_, node)| node.is_closed())
+        .collect()
 }
 
 pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
@@ -216,7 +230,7 @@ impl Office {
                 }
                 let message = format!("the node is taken away: {reason}");
                 self.say(claim, Severity::Normal, "DisruptionTerminating", &message).await;
-                self.delete_claim(claim).await?;
+                self.delete_claim(claim, reason).await?;
             }
             Verdict::Undo(why) => {
                 self.stay(leaver, node, why).await?;
@@ -224,6 +238,17 @@ impl Office {
             }
         }
         Ok(false)
+    }
+
+    /// Lets pods come again to a node that was to go, if by now no ledger says so.
+    pub(crate) async fn take_back(&self, claim: &NodeClaim, node: &NodeObject) -> Result<(), Failure> {
+        let (Some(pool), Some(name)) = (pool_of(claim), claim.metadata.name.as_deref()) else {
+            return Ok(());
+        };
+        match self.account(pool).await {
+            Ok(account) if !account.record.leaving.contains_key(name) => self.open(node).await,
+            _ => Ok(()),
+        }
     }
 
     async fn stay(&self, leaver: &Leaver, node: &NodeObject, why: &str) -> Result<(), Failure> {
@@ -236,6 +261,7 @@ impl Office {
         let message = format!("{name} stays: {why}");
         self.say(claim, Severity::Normal, "DisruptionUndone", &message).await;
         let reason = leaver.departure.reason.name();
+        self.metrics.count(table::FAILED_VALIDATIONS, [reason]);
         self.decided(DecisionKind::Undo, (reason, message), vec![name], None);
         Ok(())
     }
@@ -246,6 +272,7 @@ impl Office {
             0 => (DecisionKind::Delete, "taken away".to_owned()),
             count => (DecisionKind::Replace, format!("replaced by {count}")),
         };
+        self.metrics.count(table::DISRUPTIONS, [step.action(), step.reason.name()]);
         let message = format!("{} {verb}, {} pods move", claims.join(", "), step.pods_moved);
         let saves = Some(step.saves);
         self.decided(kind, (step.reason.name(), message), claims, saves);

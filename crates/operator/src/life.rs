@@ -10,7 +10,7 @@ use berth_cloud::machine::{Machine, MachineId, Order, Token};
 use berth_cloud::provider::{Launched, Refusal};
 use berth_core::catalog::Catalog;
 use berth_core::claim::{Drain, Ending, Step, drain};
-use berth_core::names::{self, Labels, Text};
+use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
 use berth_core::units::Price;
@@ -34,14 +34,14 @@ pub(crate) struct Task {
 }
 
 /// What became of a task.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// As far as it goes now.
     Done,
     /// It should be looked at again soon.
     Unfinished,
     /// The claim is no more, nor its machine.
-    Gone(Text),
+    Gone,
 }
 
 /// Something that did not work. The next look tries again.
@@ -60,26 +60,17 @@ type Performed = Result<Outcome, Failure>;
 impl Office {
     pub(crate) async fn perform(&self, task: &Task) -> Performed {
         let Task { claim, node, step } = task;
-        match step {
-            Step::Wait(_) => Ok(Outcome::Done),
-            Step::Launch => self.launch(claim).await,
-            Step::Register => self.with_node(node, |node| self.register(claim, node)).await,
-            Step::Initialize => self.with_node(node, |node| self.initialize(claim, node)).await,
-            Step::Delete(ending) => self.end(claim, *ending).await,
-            Step::Close => self.with_node(node, |node| self.close(node)).await,
-            Step::Drain => self.with_node(node, |node| self.drain(claim, node)).await,
-            Step::EndMachine => self.end_machine(claim, node.as_deref()).await,
-        }
-    }
-
-    async fn with_node<'n, F: Future<Output = Performed>>(
-        &self,
-        node: &'n Option<Arc<NodeObject>>,
-        perform: impl FnOnce(&'n NodeObject) -> F,
-    ) -> Performed {
-        match node {
-            Some(node) => perform(node).await,
-            None => Ok(Outcome::Done),
+        match (step, node.as_deref()) {
+            (Step::Launch, _) => self.launch(claim).await,
+            (Step::Delete(ending), _) => self.end(claim, *ending).await,
+            (Step::EndMachine, node) => self.end_machine(claim, node).await,
+            (Step::Register, Some(node)) => self.register(claim, node).await,
+            (Step::Initialize, Some(node)) => self.initialize(claim, node).await,
+            (Step::Close, Some(node)) => self.close(node).await,
+            (Step::Drain, Some(node)) => self.drain(claim, node).await,
+            (Step::Wait(_) | Step::Register | Step::Initialize | Step::Close | Step::Drain, _) => {
+                Ok(Outcome::Done)
+            }
         }
     }
 
@@ -217,6 +208,7 @@ impl Office {
             "spec": { "taints": taints },
         });
         self.desk.patch(&node_path(node), &change).await?;
+        self.counts_node(claim);
         let mut conditions = Conditions::of(conditions_of(claim), self.now());
         conditions.hold("Registered");
         conditions.settle_readiness();
@@ -240,7 +232,7 @@ impl Office {
     /// Deletes a claim; its finalizer keeps it until its machine is gone.
     pub(crate) async fn end(&self, claim: &NodeClaim, ending: Ending) -> Performed {
         self.say(claim, Severity::Warning, ending.name(), ending.meaning()).await;
-        self.delete_claim(claim).await?;
+        self.delete_claim(claim, ending.name()).await?;
         let kind = match ending {
             Ending::Interrupted => DecisionKind::Interruption,
             _ => DecisionKind::Failure,
@@ -251,9 +243,11 @@ impl Office {
         Ok(Outcome::Unfinished)
     }
 
-    pub(crate) async fn delete_claim(&self, claim: &NodeClaim) -> Result<(), Failure> {
+    pub(crate) async fn delete_claim(&self, claim: &NodeClaim, reason: &str) -> Result<(), Failure> {
         let uid = claim.metadata.uid.as_deref().unwrap_or_default();
-        Ok(self.desk.delete(&path_of(claim), uid).await?)
+        self.desk.delete(&path_of(claim), uid).await?;
+        self.deleted_claim(claim, reason);
+        Ok(())
     }
 
     /// Lets no more pods come.
@@ -293,6 +287,7 @@ impl Office {
             Drain::Done => {
                 let mut conditions = Conditions::of(conditions_of(claim), now);
                 conditions.hold("Drained");
+                self.drained(claim);
                 self.write_conditions(claim, &conditions, json!({})).await?;
                 return Ok(Outcome::Unfinished);
             }
@@ -300,7 +295,9 @@ impl Office {
         };
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
-            match self.desk.evict((&metadata.namespace, &metadata.name, &metadata.uid)).await {
+            let answer = self.desk.evict((&metadata.namespace, &metadata.name, &metadata.uid)).await;
+            self.asked_to_leave(claim, pod, answer.as_ref().err());
+            match answer {
                 Ok(()) => {}
                 // A budget, or an API that has no time: both pass. A pod of another uid is another pod.
                 Err(refused) if matches!(refused.code, Some(429 | 409)) => {
@@ -314,6 +311,7 @@ impl Office {
             let metadata = &pod.metadata;
             let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
             self.desk.delete_pod(id, left_secs.unwrap_or(0)).await?;
+            self.deleted_pod(claim, pod);
         }
         Ok(Outcome::Unfinished)
     }
@@ -326,6 +324,9 @@ impl Office {
                 Ok(()) => {
                     let mut conditions = Conditions::of(conditions_of(claim), self.now());
                     conditions.hold("InstanceTerminating");
+                    if conditions.has_changed() {
+                        self.ended_machine(claim, &id);
+                    }
                     self.write_conditions(claim, &conditions, json!({})).await?;
                     return Ok(Outcome::Unfinished);
                 }
@@ -335,6 +336,7 @@ impl Office {
         }
         if let Some(node) = node {
             self.let_node_go(node).await?;
+            self.node_gone(claim);
         }
         let finalizers = claim.metadata.finalizers.iter().flatten().filter(|name| *name != FINALIZER);
         let change = json!({ "metadata": {
@@ -343,7 +345,10 @@ impl Office {
         } });
         match self.desk.patch(&path_of(claim), &change).await {
             Err(refused) if !refused.is_absence() => Err(refused.into()),
-            _ => Ok(Outcome::Gone(claim.metadata.name.as_deref().unwrap_or_default().into())),
+            _ => {
+                self.claim_gone(claim);
+                Ok(Outcome::Gone)
+            }
         }
     }
 

@@ -10,8 +10,8 @@ use berth_core::claim::MachineSight;
 use tokio::time::Instant;
 
 /// How long an offering is not asked for again once it could not be had; twice as long each time.
-const UNAVAILABLE_MIN: Duration = Duration::from_secs(180);
-const UNAVAILABLE_MAX: Duration = Duration::from_secs(1800);
+const UNAVAILABLE_MIN: Duration = Duration::from_mins(3);
+const UNAVAILABLE_MAX: Duration = Duration::from_mins(30);
 /// A list without any of so many known machines is not believed.
 const VANISHED_MAX: usize = 1;
 

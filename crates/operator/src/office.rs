@@ -9,9 +9,11 @@ use berth_api::{ClassKind, Timestamp};
 use berth_cloud::Cloud;
 use berth_core::units::Price;
 
+use crate::acts::Standing;
 use crate::desk::Desk;
 use crate::journal::{About, DecisionKind, Journal, Severity};
 use crate::machines::Machines;
+use crate::metrics::{Metrics, table};
 
 /// The tag that says whose a machine is, where several clusters share an account.
 pub const CLUSTER_TAG: &str = "berth.dev/cluster";
@@ -51,12 +53,29 @@ pub(crate) struct Office {
     pub(crate) journal: Journal,
     /// Who this cluster is, to its clouds.
     pub(crate) cluster_id: String,
+    pub(crate) metrics: Metrics,
+    pub(crate) standing: Arc<Standing>,
     machines: Arc<Mutex<BTreeMap<ClassKind, Machines>>>,
 }
 
 impl Office {
-    pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock, cluster_id: String) -> Self {
-        Self { desk, clouds, clock, journal: Journal::default(), cluster_id, machines: Arc::default() }
+    pub(crate) fn new(
+        desk: Desk,
+        clouds: Clouds,
+        clock: Clock,
+        cluster_id: String,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            desk,
+            clouds,
+            clock,
+            journal: Journal::default(),
+            cluster_id,
+            metrics,
+            standing: Arc::default(),
+            machines: Arc::default(),
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -81,6 +100,12 @@ impl Office {
         objects: Vec<String>,
         saves_per_hour: Option<Price>,
     ) {
+        self.metrics.count(table::DECISIONS, [kind.name(), reason]);
+        tracing::info!(
+            target: "berth::decisions",
+            kind = kind.name(), reason, objects = objects.join(" "),
+            saves_per_hour = saves_per_hour.map(|saves| saves.to_string()), "{message}"
+        );
         self.journal.decided(self.now(), kind, (reason, message), objects, saves_per_hour);
     }
 

@@ -17,10 +17,13 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::follow;
+use crate::lives::Lives;
+use crate::metrics::{self, Metrics};
 use crate::office::{Clock, Clouds, Office};
 use crate::planning::Round;
 use crate::report::{Course, Report};
 use crate::sight;
+use crate::upkeep::Tenancies;
 use crate::watched::Watched;
 
 /// Kinds that are watched: all that a plan depends on.
@@ -103,10 +106,29 @@ pub struct Operator {
     pub(crate) catalogs: BTreeMap<ClassKind, Arc<Catalog>>,
     pub(crate) interrupted: BTreeSet<MachineId>,
     pub(crate) asked: Asked,
+    pub(crate) lives: Lives,
+    pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
+    seeing: Seeing,
     reports: watch::Sender<Arc<Report>>,
+}
+
+/// How the cluster was seen so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seeing {
+    /// All of it, at least once.
+    has_seen_all: bool,
+    /// Since when not all of it.
+    blind_since: Option<Instant>,
+}
+
+impl Seeing {
+    fn look(&mut self, sees_all: bool) {
+        self.has_seen_all |= sees_all;
+        self.blind_since = if sees_all { None } else { self.blind_since.or_else(|| Some(Instant::now())) };
+    }
 }
 
 /// When things were last done.
@@ -127,7 +149,9 @@ pub(crate) fn is_due(last: Option<Instant>, every: Duration) -> bool {
 impl Operator {
     pub fn new(cluster: Cluster, clouds: Clouds, clock: Clock, settings: Settings, lead: Lead) -> Self {
         let cluster_id = cluster.server().to_owned();
-        let office = Office::new(Desk::new(cluster.clone()), clouds, clock, cluster_id);
+        let metrics = Metrics::default();
+        let clouds = metrics::measured(clouds, &metrics);
+        let office = Office::new(Desk::new(cluster.clone()), clouds, clock, cluster_id, metrics);
         for kind in office.clouds.keys() {
             office.machines().entry(*kind).or_default();
         }
@@ -141,8 +165,11 @@ impl Operator {
             catalogs: BTreeMap::new(),
             interrupted: BTreeSet::new(),
             asked: Asked::default(),
+            lives: Lives::default(),
+            tenancies: Tenancies::default(),
             course: Course::default(),
             foretold: None,
+            seeing: Seeing::default(),
             reports: watch::Sender::new(Arc::new(first)),
         }
     }
@@ -150,6 +177,11 @@ impl Operator {
     /// What each look comes to, the newest only.
     pub fn reports(&self) -> watch::Receiver<Arc<Report>> {
         self.reports.subscribe()
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> Metrics {
+        self.office.metrics.clone()
     }
 
     /// Works for as long as this is awaited.
@@ -161,12 +193,16 @@ impl Operator {
             followers.spawn(follow::follow(self.cluster.clone(), collection, self.watched.clone()));
         }
         let mut changes = self.watched.changes();
+        let mut lead = self.lead.clone();
         let mut next = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 // The sender lives in `self.watched`, so this cannot fail.
                 _ = changes.changed() => self.collect().await,
+                // Whoever begins to lead, or ends, does so at once.
+                Ok(()) = lead.changed() => {}
+                () = self.lives.next() => {}
                 () = sleep_until(next) => {}
             }
             changes.mark_unchanged();
@@ -202,6 +238,8 @@ impl Operator {
         let epoch = lead.filter(|_| self.settings.mode == Mode::Act);
         self.ask_clouds().await;
         let view = self.watched.view();
+        self.office.stand_on(epoch, view.changes);
+        self.seeing.look(view.blind_spots.is_empty());
         let nodes = sight::by_machine(view.nodes.values());
         let mut is_busy = false;
         if let Some(epoch) = epoch {
@@ -224,11 +262,19 @@ impl Operator {
         };
         let outcome = self.plan_and_begin(&round).await;
         is_busy |= outcome.is_busy;
+        if epoch.is_some() {
+            self.keep_up(&round).await;
+        }
         let report = Report {
             at: self.office.now(),
             cluster: self.cluster.server().to_owned(),
             mode: self.settings.mode,
             is_leader: lead.is_some(),
+            under_way: self.lives.under_way(),
+            finished: Some(Instant::now()),
+            heard: view.heard,
+            has_seen_all: self.seeing.has_seen_all,
+            blind_since: self.seeing.blind_since,
             snapshot: round.snapshot,
             claims: round.claims,
             pools: round.pools,

@@ -60,6 +60,9 @@ impl Permission {
     }
 }
 
+/// The lease by which replicas know who of them leads.
+pub const LEASE: &str = "berth";
+
 const FOLLOW: &[&str] = &["list", "watch"];
 
 const fn see(group: &'static str, resource: &'static str, why: &'static str) -> Permission {
@@ -105,6 +108,12 @@ pub const PERMISSIONS: &[Permission] = &[
         &["create", "patch", "delete"],
         "A claim is made before its machine, labelled with what was bought, and deleted when its node has to go.",
     ),
+    act(
+        "karpenter.sh",
+        "nodepools/status",
+        &["patch"],
+        "How many nodes a pool has, of what size, and whether it can be bought from.",
+    ),
     act("karpenter.sh", "nodeclaims/status", &["patch"], "How far a claim has come, for people and for the next leader."),
     act(
         "",
@@ -122,6 +131,33 @@ pub const PERMISSIONS: &[Permission] = &[
     act("", "pods/status", &["patch"], "A pod is told for which node it is nominated, so that the room is kept for it."),
     act("storage.k8s.io", "volumeattachments", &["list"], "A machine is not ended while volumes are attached to it."),
     act("", "events", &["create"], "Why a pod has no node, and why a node goes, is said on the object itself."),
+    Permission {
+        part: Part::Act,
+        scope: Scope::OwnNamespace,
+        group: "coordination.k8s.io",
+        resource: "leases",
+        names: &[],
+        verbs: &["create"],
+        why: "Of several replicas one leads. What is yet to be made cannot be named.",
+    },
+    Permission {
+        part: Part::Act,
+        scope: Scope::OwnNamespace,
+        group: "coordination.k8s.io",
+        resource: "leases",
+        names: &[LEASE],
+        verbs: &["get", "patch"],
+        why: "Whoever leads says so all the time, and the others look whether they still do.",
+    },
+    Permission {
+        part: Part::Act,
+        scope: Scope::Cluster,
+        group: "coordination.k8s.io",
+        resource: "leases",
+        names: &["karpenter-leader-election", "cluster-autoscaler"],
+        verbs: &["list"],
+        why: "Where another autoscaler is at work, Berth does not begin. Its lease may be in any namespace.",
+    },
     Permission {
         part: Part::Simulate,
         scope: Scope::Cluster,

@@ -10,6 +10,7 @@ use berth_core::names::Text;
 use berth_core::plan::Plan;
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
+use tokio::time::Instant;
 
 use crate::journal::Decision;
 use crate::operator::Mode;
@@ -23,6 +24,16 @@ pub struct Report {
     pub cluster: String,
     pub mode: Mode,
     pub is_leader: bool,
+    /// How many steps of claims' lives are being done.
+    pub under_way: usize,
+    /// When the look was over, on a clock that only goes forward; `None` before the first.
+    pub finished: Option<Instant>,
+    /// When something was last heard of each kind.
+    pub heard: BTreeMap<&'static str, Option<Instant>>,
+    /// Everything was seen at least once.
+    pub has_seen_all: bool,
+    /// Since when not everything is seen.
+    pub blind_since: Option<Instant>,
     pub snapshot: Arc<Snapshot>,
     pub claims: BTreeMap<Text, Arc<NodeClaim>>,
     pub pools: BTreeMap<Text, Arc<NodePool>>,

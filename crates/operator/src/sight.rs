@@ -44,6 +44,7 @@ pub(crate) fn node_of<'n>(claim: &NodeClaim, nodes: &'n NodesByMachine) -> Optio
 }
 
 /// What else there is to know.
+#[expect(clippy::struct_excessive_bools, reason = "each is known by itself")]
 pub(crate) struct Surroundings<'a> {
     pub(crate) now: Timestamp,
     pub(crate) nodes: &'a NodesByMachine,

@@ -46,9 +46,9 @@ fn pods_get_nodes_and_give_them_back() {
                             && scene.nodes().await.is_empty()
                     })
                     .await;
-                sleep(Duration::from_secs(60)).await;
+                sleep(Duration::from_mins(1)).await;
                 let revision = scene.world.revision();
-                sleep(Duration::from_secs(600)).await;
+                sleep(Duration::from_mins(10)).await;
                 assert_eq!(scene.world.revision(), revision, "idle writes nothing");
             })
             .await;

@@ -72,7 +72,7 @@ impl Scene {
             () = self.world.kubelets().live_on(&self.cloud) => {}
             () = self.world.live() => {}
             () = operator.run() => {}
-            () = script => {}
+            () = Box::pin(script) => {}
         }
     }
 

@@ -78,6 +78,15 @@ const fn act(
     Permission { part: Part::Act, scope: Scope::Cluster, group, resource, names: &[], verbs, why }
 }
 
+const fn simulate(
+    group: &'static str,
+    resource: &'static str,
+    verbs: &'static [&'static str],
+    why: &'static str,
+) -> Permission {
+    Permission { part: Part::Simulate, scope: Scope::Cluster, group, resource, names: &[], verbs, why }
+}
+
 pub const PERMISSIONS: &[Permission] = &[
     see("", "pods", "What waits for a node, and what runs on which."),
     see("", "nodes", "The room that there is, and whether it is ready."),
@@ -158,15 +167,9 @@ pub const PERMISSIONS: &[Permission] = &[
         verbs: &["list"],
         why: "Where another autoscaler is at work, Berth does not begin. Its lease may be in any namespace.",
     },
-    Permission {
-        part: Part::Simulate,
-        scope: Scope::Cluster,
-        group: "",
-        resource: "nodes",
-        names: &[],
-        verbs: &["create"],
-        why: "Where no machine joins by itself, the simulated cloud makes its nodes.",
-    },
+    simulate("", "nodes", &["get", "create"], "Where no machine joins by itself, its node is made for it."),
+    simulate("karpenter.sh", "nodeclaims", &["get"], "A node is made only for a claim that is still there."),
+    simulate("karpenter.kwok.sh", "kwoknodeclasses", &["get"], "How long a simulated machine takes to join."),
 ];
 
 #[cfg(test)]

@@ -291,7 +291,7 @@ impl Elector {
                 let object = json!({
                     "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                     "metadata": { "namespace": self.namespace, "name": self.name },
-                    "spec": self.held(self.newest_epoch().await?, &now),
+                    "spec": self.held(epoch_of_ledgers(&self.desk).await?, &now),
                 });
                 self.desk.create(&self.collection(), &object).await?
             }
@@ -327,25 +327,6 @@ impl Elector {
         self.desk.patch(&self.path(), &change).await
     }
 
-    /// The epoch of the last leader by the pools' ledgers. Somebody may have deleted the lease, and with it the number
-    /// of its holders; ledgers would refuse whoever began to count anew.
-    async fn newest_epoch(&self) -> Result<u64, Refused> {
-        #[derive(Deserialize)]
-        struct Annotated {
-            metadata: Metadata,
-        }
-        let pools: Vec<Annotated> = match self.desk.list(POOLS).await {
-            Err(refused) if refused.is_absence() => Vec::new(),
-            pools => pools?,
-        };
-        let epochs = pools.iter().filter_map(|pool| {
-            let annotation = pool.metadata.annotations.get(ledger::LEDGER)?;
-            // Nothing is committed in a ledger that cannot be read.
-            Some(ledger::parse(Some(annotation)).ok()?.epoch)
-        });
-        Ok(epochs.max().unwrap_or(0))
-    }
-
     fn collection(&self) -> String {
         format!("/apis/coordination.k8s.io/v1/namespaces/{}/leases", self.namespace)
     }
@@ -353,6 +334,30 @@ impl Elector {
     fn path(&self) -> String {
         format!("{}/{}", self.collection(), self.name)
     }
+}
+
+/// The epoch of the last leader, by the pools' ledgers.
+pub async fn newest_epoch(cluster: &Cluster) -> Result<u64, Refused> {
+    epoch_of_ledgers(&Desk::new(cluster.clone())).await
+}
+
+/// Somebody may have deleted the lease, and with it the number of its holders; ledgers would refuse whoever began to
+/// count anew.
+async fn epoch_of_ledgers(desk: &Desk) -> Result<u64, Refused> {
+    #[derive(Deserialize)]
+    struct Annotated {
+        metadata: Metadata,
+    }
+    let pools: Vec<Annotated> = match desk.list(POOLS).await {
+        Err(refused) if refused.is_absence() => Vec::new(),
+        pools => pools?,
+    };
+    let epochs = pools.iter().filter_map(|pool| {
+        let annotation = pool.metadata.annotations.get(ledger::LEDGER)?;
+        // Nothing is committed in a ledger that cannot be read.
+        Some(ledger::parse(Some(annotation)).ok()?.epoch)
+    });
+    Ok(epochs.max().unwrap_or(0))
 }
 
 /// Nobody renews it any more.

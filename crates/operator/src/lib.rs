@@ -36,7 +36,7 @@ mod watched;
 pub use beforehand::{Unfit, beforehand};
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
-pub use lease::{Elector, Terms, Wish};
+pub use lease::{Elector, Terms, Wish, newest_epoch};
 pub use listing::Listing;
 pub use metrics::table::{Kind as MetricKind, Metric, TABLE as METRICS};
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Metrics};

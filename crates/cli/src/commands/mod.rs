@@ -6,6 +6,8 @@ pub(crate) mod completions;
 pub(crate) mod crds;
 pub(crate) mod explain;
 mod input;
+pub(crate) mod run;
+mod signals;
 pub(crate) mod world;
 
 use std::io;
@@ -45,6 +47,14 @@ pub(crate) enum Failure {
         "another program listens on {address}; choose another port with --port, or leave it out for a free one"
     )]
     PortInUse { address: SocketAddr },
+    #[error("another program listens on port {port}; choose another with {flag}, or 0 for none")]
+    DoorInUse { port: u16, flag: &'static str },
+    #[error("cannot listen on port {port}, which {flag} names: {error}")]
+    Door { port: u16, flag: &'static str, error: io::Error },
+    #[error("cannot read the pools' ledgers: {0}")]
+    Ledgers(berth_operator::Refused),
+    #[error(transparent)]
+    Unfit(#[from] berth_operator::Unfit),
     #[error(transparent)]
     Serve(berth_world::ServeError),
     #[error("cannot run: {0}")]

@@ -12,6 +12,7 @@ use berth_world::faults::FaultPlan;
 use berth_world::{ServeError, World};
 
 use super::input::source;
+use super::signals::interruption;
 use super::{Answer, Failure};
 use crate::args;
 use crate::out;
@@ -203,28 +204,6 @@ fn builder() -> fs::DirBuilder {
         builder
     };
     builder
-}
-
-/// Ends when somebody wants this process to end. Listens from now on.
-#[cfg(unix)]
-fn interruption() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate, mut hangup) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
-    Ok(async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hangup.recv() => {}
-        }
-    })
-}
-
-#[cfg(not(unix))]
-fn interruption() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        let _ = tokio::signal::ctrl_c().await;
-    })
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use berth_operator::Operator;
-use berth_operator::rbac::{PERMISSIONS, Part, Scope};
+use berth_operator::rbac::{LEASE, PERMISSIONS, Part, Scope};
+use berth_operator::{Clock, Cluster, Elector, Mode, Operator, Unfit, Wish, beforehand};
 use berth_world::cloud::Weather;
 use berth_world::cloud::weather::Reclaim;
 use kube::Client;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::played;
@@ -18,7 +19,7 @@ const NAMESPACE: &str = "berth-system";
 const USER: &str = "system:serviceaccount:berth-system:berth";
 
 /// When the cloud takes spot machines back.
-const RECLAIM_SECS: u64 = 180;
+const RECLAIM_SECS: u64 = 240;
 
 #[test]
 fn the_permissions_are_enough() {
@@ -38,6 +39,11 @@ fn nothing_is_seen_in_vain() {
             let blind: Vec<String> =
                 reports.borrow().blind_spots.iter().map(|spot| format!("{}: {}", spot.plural, spot.why)).collect();
             let resource = PERMISSIONS[row].resource;
+            let world = scene.world.clone();
+            let clock = Clock::new(move || world.clock_of("berth"));
+            let cluster = Cluster::through(client(&scene), "the world");
+            let told = beforehand(&cluster, &clock, Mode::Shadow).await.expect_err("a verb is lacking").to_string();
+            assert!(told.contains(&format!("{verb} {resource}")), "{told}");
             let wanted = format!("cannot {verb} resource \"{resource}\"");
             assert_eq!(blind.len(), 1, "without {verb} {resource}: {blind:?}");
             assert!(blind[0].starts_with(resource) && blind[0].contains(&wanted), "{}", blind[0]);
@@ -95,9 +101,12 @@ async fn grant(scene: &Scene, rules: &[(Scope, Value)]) {
     }
 }
 
+fn client(scene: &Scene) -> Client {
+    Client::new(scene.world.client("berth").acting_as(USER).expect("a name"), "default")
+}
+
 fn operator(scene: &Scene) -> Operator {
-    let seat = scene.world.client("berth").acting_as(USER).expect("a name");
-    scene.operator_through(Client::new(seat, "default"), "berth", 1)
+    scene.operator_through(client(scene), "berth", 1)
 }
 
 /// What becomes of everything that Berth does, under these rules.
@@ -150,11 +159,50 @@ struct Play<'a> {
 
 impl Play<'_> {
     async fn all(&self, began: Instant) -> Result<(), String> {
+        self.rival().await?;
+        self.lead().await?;
         self.grow().await?;
         sleep_until(began + Duration::from_secs(RECLAIM_SECS)).await;
         self.interruption().await?;
         self.forced_end().await?;
         self.shrink().await
+    }
+
+    fn cluster(&self) -> (Cluster, Clock) {
+        let world = self.scene.world.clone();
+        (Cluster::through(client(self.scene), "the world"), Clock::new(move || world.clock_of("berth")))
+    }
+
+    /// Somebody else's lease is noticed, wherever it is.
+    async fn rival(&self) -> Result<(), String> {
+        let (cluster, clock) = self.cluster();
+        let now = self.scene.world.clock_of("berth");
+        let lease = json!({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": { "name": "karpenter-leader-election", "namespace": "kube-system" },
+            "spec": { "holderIdentity": "karpenter-1", "renewTime": format!("{now:.6}") },
+        });
+        self.scene.apply(lease).await;
+        match beforehand(&cluster, &clock, Mode::Act).await {
+            // Without a verb that is asked for it does not begin, whoever else is there.
+            Err(Unfit::Rival { .. } | Unfit::Forbidden { .. }) => Ok(()),
+            other => Err(format!("a rival is not noticed: {other:?}")),
+        }
+    }
+
+    /// Leads, and goes on leading for longer than a lease lasts.
+    async fn lead(&self) -> Result<(), String> {
+        let (cluster, clock) = self.cluster();
+        let elector = Elector::new(cluster, clock, (NAMESPACE, LEASE), "berth-1");
+        let lead = elector.lead();
+        let (_wish, wish) = watch::channel(Wish::Lead);
+        tokio::select! {
+            biased;
+            () = elector.run(wish) => {}
+            () = sleep(Duration::from_secs(30)) => {}
+        }
+        let epoch = *lead.borrow();
+        epoch.map(drop).ok_or_else(|| "nobody leads".to_owned())
     }
 
     /// Pods, one of them on spot, one that nothing may move, and one for which there is no machine.

@@ -3,6 +3,7 @@
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod metrics;
+mod permissions;
 mod scene;
 
 use std::time::Duration;

@@ -62,6 +62,8 @@ pub struct Context {
 #[derive(Debug, Default)]
 pub struct Assembled {
     pub snapshot: Snapshot,
+    /// When those pods were made that are on no node, by namespace and name.
+    pub waiting_since: BTreeMap<(Text, Text), Timestamp>,
     /// Objects were left out. What they run or protect is not seen, so nothing may be removed.
     pub is_partial: bool,
     /// Offerings that feedback says cannot be had now.
@@ -92,6 +94,7 @@ pub fn assemble(
     assembly.drop_repeated_pods();
     assembly.blame_unclear_protection();
     let nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
+    let waiting_since = waiting_since(&assembly.manifests.pods);
     let (pods, daemon_sets, census) = assembly.pods();
     let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
     let Assembly { manifests, mut problems, is_partial, .. } = assembly;
@@ -99,6 +102,7 @@ pub fn assemble(
         manifests.texts.refine(found);
     }
     problems.extend(manifests.problems);
+    problems.extend(manifests.confined_problems);
     for found in [&mut problems, &mut remarks] {
         found.sort();
         found.dedup();
@@ -119,12 +123,22 @@ pub fn assemble(
     unavailable.dedup();
     Assembled {
         snapshot: snapshot.in_order(),
+        waiting_since,
         is_partial,
         unavailable,
         skipped: manifests.skipped.into_iter().map(|(kind, count)| Skipped { kind, count }).collect(),
         problems,
         remarks,
     }
+}
+
+fn waiting_since(pods: &[PodObject]) -> BTreeMap<(Text, Text), Timestamp> {
+    let waiting = pods.iter().filter(|pod| pod.node.is_none());
+    let since = waiting.filter_map(|pod| {
+        let created = pod.life.created?;
+        Some(((pod.namespace.clone(), pod.name.clone()), created.timestamp()))
+    });
+    since.collect()
 }
 
 /// The API server labels every namespace with its own name, so selectors may count on that.
@@ -185,12 +199,15 @@ impl Assembly<'_> {
         let mut pools = Pools::default();
         for kept in node_pools {
             let types = self.node_pool_types(&kept.object);
-            let NodePoolObject { pool, rules, node_cost, .. } = &kept.object;
+            let NodePoolObject { pool, rules, node_cost, not_ready, .. } = &kept.object;
             for (field, message) in rules.problems() {
                 self.blame(&kept, field, message.to_owned());
             }
             let disruption = rules.judged(self.context.now);
-            let pool = Pool { disruption, node_cost: self.node_cost(*node_cost), ..pool.clone() };
+            let said = not_ready.clone().filter(|_| !self.manifests.is_whole);
+            let blocked = pool.blocked.clone().or(said);
+            let node_cost = self.node_cost(*node_cost);
+            let pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
             self.add_pool(&mut pools, &kept, pool, types);
         }
         for kept in node_groups {
@@ -244,19 +261,27 @@ impl Assembly<'_> {
                 ),
             ));
         };
-        let known: Vec<&Text> = match kind {
-            ClassKind::Ec2 => self.manifests.ec2_classes.keys().collect(),
-            _ => self.manifests.kwok_classes.iter().collect(),
-        };
-        // Without any class of the kind only the pools were given, and a class changes little.
-        if !known.is_empty() && !known.iter().any(|name| ***name == *class.name) {
-            let names = known.iter().map(|name| &***name).collect::<Vec<_>>().join(", ");
-            let message = format!("there is no {} `{}`; the input has {names}", class.kind, class.name);
-            return Err(NoTypes::new(format!("{FIELD}.name"), message));
+        let of_kind = self.manifests.classes.iter().filter(|((of, _), _)| *of == kind);
+        let known: BTreeMap<&str, &Option<String>> =
+            of_kind.map(|((_, name), trouble)| (&**name, trouble)).collect();
+        let unusable = |message: String| Err(NoTypes::new(format!("{FIELD}.name"), message));
+        match known.get(class.name.as_str()) {
+            Some(None) => {}
+            Some(Some(trouble)) => return unusable(format!("{} `{}` {trouble}", class.kind, class.name)),
+            // Without any class of the kind only the pools were given, and a class changes little.
+            None if known.is_empty() && !self.manifests.is_whole => {}
+            None => {
+                let names = known.keys().copied().collect::<Vec<_>>().join(", ");
+                let names = if names.is_empty() { "none" } else { &*names };
+                return unusable(format!(
+                    "there is no {} `{}`; the input has {names}",
+                    class.kind, class.name
+                ));
+            }
         }
         let mut types = self.catalogs.types(kind).map_err(|error| NoTypes::new(FIELD, error))?;
         if kind == ClassKind::Ec2
-            && let Some(kubelet) = self.manifests.ec2_classes.get(class.name.as_str())
+            && let Some(kubelet) = self.manifests.kubelets.get(class.name.as_str())
             && !kubelet.is_default()
         {
             types = kubelet.adapted(&types);

@@ -21,9 +21,10 @@ struct Written {
     version: u32,
     epoch: u64,
     next: u64,
-    since: i64,
     /// Claims of one capacity together: a pool has thousands of nodes of a few sizes.
     claims: Vec<Alike>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    unborn: BTreeMap<Text, i64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     leaving: BTreeMap<Text, WrittenDeparture>,
 }
@@ -56,7 +57,7 @@ pub fn of(pool: &NodePool) -> Result<Commitments, Unreadable> {
 }
 
 /// The record of a pool with this annotation; a pool without one has committed itself to nothing.
-fn parse(annotation: Option<&str>) -> Result<Commitments, Unreadable> {
+pub fn parse(annotation: Option<&str>) -> Result<Commitments, Unreadable> {
     let Some(text) = annotation else { return Ok(Commitments::default()) };
     let written: Written = serde_json::from_str(text).map_err(|error| Unreadable(error.to_string()))?;
     if written.version != VERSION {
@@ -79,8 +80,8 @@ fn parse(annotation: Option<&str>) -> Result<Commitments, Unreadable> {
     Ok(Commitments {
         epoch: written.epoch,
         next: written.next,
-        since_secs: written.since,
         claims: claims.collect(),
+        unborn: written.unborn,
         leaving: written.leaving.into_iter().map(departure).collect::<Result<_, _>>()?,
     })
 }
@@ -104,7 +105,7 @@ pub fn written(record: &Commitments) -> String {
         version: VERSION,
         epoch: record.epoch,
         next: record.next,
-        since: record.since_secs,
+        unborn: record.unborn.clone(),
         claims: alike.into_iter().map(|(capacity, names)| Alike { capacity, names }).collect(),
         leaving: record.leaving.iter().map(departure).collect(),
     };
@@ -127,7 +128,7 @@ mod tests {
         let record = Commitments {
             epoch: 4,
             next: 3,
-            since_secs: 1710,
+            unborn: BTreeMap::from([("p-3".into(), 1710)]),
             claims: [("p-1", 4000), ("p-2", 2000), ("p-3", 4000)]
                 .into_iter()
                 .map(|(name, milli)| (name.into(), cpu(milli)))
@@ -137,7 +138,7 @@ mod tests {
         let text = written(&record);
         assert_eq!(
             text,
-            r#"{"version":1,"epoch":4,"next":3,"since":1710,"claims":[{"capacity":{"cpu":2000},"names":["p-2"]},{"capacity":{"cpu":4000},"names":["p-1","p-3"]}],"leaving":{"p-2":{"reason":"Underutilized","replacements":["p-3"],"since":1700}}}"#
+            r#"{"version":1,"epoch":4,"next":3,"claims":[{"capacity":{"cpu":2000},"names":["p-2"]},{"capacity":{"cpu":4000},"names":["p-1","p-3"]}],"unborn":{"p-3":1710},"leaving":{"p-2":{"reason":"Underutilized","replacements":["p-3"],"since":1700}}}"#
         );
         assert_eq!(parse(Some(&text)), Ok(record));
         assert_eq!(parse(None), Ok(Commitments::default()));
@@ -148,9 +149,9 @@ mod tests {
         for (text, complaint) in [
             ("", "EOF"),
             ("{}", "missing field"),
-            (r#"{"version":2,"epoch":1,"next":1,"since":0,"claims":[]}"#, "it is of version 2"),
+            (r#"{"version":2,"epoch":1,"next":1,"claims":[]}"#, "it is of version 2"),
             (
-                r#"{"version":1,"epoch":1,"next":1,"since":0,"claims":[],"leaving":{"a":{"reason":"Bored","since":0}}}"#,
+                r#"{"version":1,"epoch":1,"next":1,"claims":[],"leaving":{"a":{"reason":"Bored","since":0}}}"#,
                 "a leaves for no reason",
             ),
         ] {

@@ -13,6 +13,7 @@ use rustc_hash::FxBuildHasher;
 use serde::Deserialize;
 
 use crate::ahead::{Ahead, Outcome, Unread};
+use crate::assemble::ClassKind;
 use crate::budgets::BudgetObject;
 use crate::buffers::Buffer;
 use crate::builtin;
@@ -38,6 +39,12 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 /// What was read: objects that are right by themselves, and what is wrong with the others.
 #[derive(Debug, Default)]
 pub struct Manifests {
+    /// What is wrong with objects that only they themselves suffer from.
+    pub(crate) confined_problems: Vec<Problem>,
+    /// Nodes with pods that cannot be read, and that may forbid anything.
+    pub(crate) shrouded_nodes: BTreeSet<Text>,
+    /// What is not among them does not exist. In files much is left out.
+    pub(crate) is_whole: bool,
     pub problems: Vec<Problem>,
     /// Objects of kinds that Berth does not use, counted by kind.
     pub skipped: BTreeMap<String, usize>,
@@ -58,8 +65,9 @@ pub struct Manifests {
     pub(crate) node_pools: Vec<Kept<NodePoolObject>>,
     pub(crate) claims: Vec<Kept<ClaimObject>>,
     pub(crate) overlays: Vec<Kept<Overlay>>,
-    pub(crate) kwok_classes: Vec<Text>,
-    pub(crate) ec2_classes: BTreeMap<Text, Kubelet>,
+    /// The classes that there are, and of those that cannot be used, why not.
+    pub(crate) classes: BTreeMap<(ClassKind, Text), Option<String>>,
+    pub(crate) kubelets: BTreeMap<Text, Kubelet>,
     pub(crate) buffers: Vec<Kept<Buffer>>,
     pub(crate) node_groups: Vec<Kept<NodeGroupObject>>,
     pub(crate) group_nodes_max: Option<u32>,
@@ -72,7 +80,7 @@ pub struct Manifests {
 impl Manifests {
     /// Nothing yet, of what a cluster is going to tell.
     pub(crate) fn of_cluster() -> Self {
-        Self { sources: vec!["cluster".into()], ..Self::default() }
+        Self { sources: vec!["cluster".into()], is_whole: true, ..Self::default() }
     }
 }
 

@@ -7,8 +7,10 @@ use berth_core::names::{Labels, Text};
 use berth_core::overlay::Overlay;
 use berth_core::resources::Resources;
 use berth_core::volume::{StorageClass, Volume, VolumeClaim};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 
+use crate::assemble::ClassKind;
 use crate::budgets::{self, BudgetObject};
 use crate::buffers::{self, Buffer};
 use crate::builtin::{self, Metadata};
@@ -53,8 +55,9 @@ pub(crate) enum Piece {
     NodePool(Box<NodePoolObject>),
     Claim(Option<Box<ClaimObject>>),
     Overlay(Box<Overlay>),
-    KwokClass,
-    Ec2Class(Box<Kubelet>),
+    /// Why it cannot be used, if so.
+    KwokClass(Option<String>),
+    Ec2Class(Box<Kubelet>, Option<String>),
     Buffer(Option<Box<Buffer>>),
     NodeGroup(Box<NodeGroupObject>),
     /// How many nodes all groups may have, and how many may go at once.
@@ -146,11 +149,14 @@ pub(crate) fn read(
             Piece::Overlay(Box::new(karpenter::read_overlay(&wire, name(), to)))
         })?,
         Kind::Ec2NodeClass => read.piece(|wire: custom::nodeclass::EC2NodeClass, to| {
-            Piece::Ec2Class(Box::new(kubelet::read_kubelet(&wire, to)))
+            let conditions = wire.status.as_ref().map_or(&[][..], |status| &status.conditions);
+            let trouble = karpenter::trouble_of(&wire.metadata, conditions);
+            Piece::Ec2Class(Box::new(kubelet::read_kubelet(&wire, to)), trouble)
         })?,
-        Kind::KwokNodeClass => {
-            read.piece(|_: OptionalSpec<custom::nodeclass::KWOKNodeClassSpec>, _| Piece::KwokClass)?
-        }
+        Kind::KwokNodeClass => read.piece(|wire: KwokClassWire, _| {
+            let conditions = wire.status.as_ref().map_or(&[][..], |status| &status.conditions);
+            Piece::KwokClass(karpenter::trouble_of(&wire.metadata, conditions))
+        })?,
         Kind::CapacityBuffer => read.piece(|wire: custom::buffer::CapacityBuffer, to| {
             Piece::Buffer(buffers::read_buffer(&wire, id.clone(), to).map(Box::new))
         })?,
@@ -196,8 +202,11 @@ impl Manifests {
             Piece::NodePool(pool) => self.node_pools.push(kept(origin, id, *pool)),
             Piece::Claim(claim) => self.claims.extend(claim.map(|claim| kept(origin, id, *claim))),
             Piece::Overlay(overlay) => self.overlays.push(kept(origin, id, *overlay)),
-            Piece::KwokClass => self.kwok_classes.push(id.1),
-            Piece::Ec2Class(kubelet) => drop(self.ec2_classes.insert(id.1, *kubelet)),
+            Piece::KwokClass(trouble) => drop(self.classes.insert((ClassKind::Kwok, id.1), trouble)),
+            Piece::Ec2Class(kubelet, trouble) => {
+                self.classes.insert((ClassKind::Ec2, id.1.clone()), trouble);
+                self.kubelets.insert(id.1, *kubelet);
+            }
             Piece::Buffer(buffer) => {
                 self.buffers.extend(buffer.map(|buffer| kept(origin, id, *buffer)));
             }
@@ -257,9 +266,12 @@ struct Identified<'a> {
 
 /// A class whose spec has nothing but defaults need not have one.
 #[derive(Debug, Deserialize)]
-struct OptionalSpec<T> {
+struct KwokClassWire {
+    metadata: ObjectMeta,
     #[serde(default, rename = "spec")]
-    _spec: T,
+    _spec: custom::nodeclass::KWOKNodeClassSpec,
+    #[serde(default)]
+    status: Option<custom::nodeclass::KWOKNodeClassStatus>,
 }
 
 fn kept<T>(origin: Origin, (namespace, name): Id, object: T) -> Kept<T> {

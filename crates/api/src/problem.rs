@@ -17,6 +17,14 @@ pub struct Problem {
     pub message: String,
 }
 
+impl Problem {
+    /// What is wrong with the object, for whoever knows which one it is.
+    pub fn words(&self) -> String {
+        let field = self.field.as_ref().map(|field| format!("{field}: ")).unwrap_or_default();
+        format!("{field}{}", self.message)
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.source)?;

@@ -14,6 +14,7 @@ pub const UNTOLD_SECS_MAX: u64 = 300;
 
 /// All that is seen of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself, and any may hold with any other")]
 pub struct Sight {
     /// Since it was made.
     pub age_secs: u64,
@@ -45,6 +46,7 @@ pub enum NodeSight {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself, and any may hold with any other")]
 pub struct NodeState {
     pub is_ready: bool,
     /// Taints that go away while a node comes up are still there.
@@ -224,6 +226,7 @@ fn leave(sight: &Sight, deleting_secs: u64) -> Step {
 
 /// A pod of a node that is drained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself, and any may hold with any other")]
 pub struct Tenant {
     /// Of one of the system's own priorities.
     pub is_critical: bool,

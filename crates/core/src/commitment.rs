@@ -19,10 +19,11 @@ pub struct Commitments {
     pub epoch: u64,
     /// The number of the next claim. It only grows, so no name is given twice.
     pub next: u64,
-    /// When something was last added, in seconds since 1970.
-    pub since_secs: i64,
     /// The claims that may exist, with the most that each may have of anything.
     pub claims: BTreeMap<Text, Resources>,
+    /// Those of them that had not been seen when they were last written of, and when they were added, in seconds
+    /// since 1970.
+    pub unborn: BTreeMap<Text, i64>,
     /// Those of them that are being taken away for a reason that can wait.
     pub leaving: BTreeMap<Text, Departure>,
 }
@@ -67,8 +68,7 @@ impl Commitments {
         (epoch, now_secs): (u64, i64),
     ) -> Result<(Self, Vec<Text>), Objection> {
         let mut next = self.settled(living, (epoch, now_secs))?;
-        let unborn = next.claims.keys().filter(|name| !living.contains_key(*name));
-        let mut unborn: BTreeSet<Text> = unborn.cloned().collect();
+        let mut unborn: BTreeSet<Text> = next.unborn.keys().cloned().collect();
         let mut names = Vec::with_capacity(wanted.len());
         for capacity in wanted {
             let name = unborn.pop_first().unwrap_or_else(|| {
@@ -76,9 +76,9 @@ impl Commitments {
                 Text::from(format!("{pool}-{}", next.next))
             });
             next.claims.insert(name.clone(), capacity.clone());
+            next.unborn.insert(name.clone(), now_secs);
             names.push(name);
         }
-        next.since_secs = now_secs;
         match next.over(limits) {
             Some(refusal) => Err(Objection::Limit(refusal)),
             None => Ok((next, names)),
@@ -112,17 +112,29 @@ impl Commitments {
         let mut next = self.clone();
         next.take_over(epoch)?;
         next.claims.retain(|name, _| !gone.contains(name));
+        next.unborn.retain(|name, _| !gone.contains(name));
         next.leaving.retain(|name, _| !gone.contains(name) && !staying.contains(name));
         Ok(next)
     }
 
-    /// As it stands by what there is: claims of others are counted, and those that never came are forgotten in time.
+    /// The claims that are neither among these nor about to be made.
+    pub fn ghosts(&self, is_living: impl Fn(&Text) -> bool, now_secs: i64) -> BTreeSet<Text> {
+        let is_awaited = |name: &Text| {
+            self.unborn.get(name).is_some_and(|at| now_secs.saturating_sub(*at) <= UNBORN_SECS_MAX)
+        };
+        self.claims.keys().filter(|name| !is_living(name) && !is_awaited(name)).cloned().collect()
+    }
+
+    /// As it stands by what there is: claims of others are counted, those that are gone are not, and those that never
+    /// came are forgotten in time.
     fn settled(&self, living: &Living, (epoch, now_secs): (u64, i64)) -> Result<Self, Objection> {
         let mut next = self.clone();
         next.take_over(epoch)?;
-        if now_secs.saturating_sub(self.since_secs) > UNBORN_SECS_MAX {
-            next.claims.retain(|name, _| living.contains_key(name));
+        for ghost in self.ghosts(|name| living.contains_key(name), now_secs) {
+            next.claims.remove(&ghost);
+            next.unborn.remove(&ghost);
         }
+        next.unborn.retain(|name, _| !living.contains_key(name));
         for (name, capacity) in living {
             next.claims.entry(name.clone()).or_insert_with(|| capacity.clone());
         }
@@ -178,14 +190,17 @@ mod tests {
     }
 
     fn record(names: &[(&str, i64)], next: u64) -> Commitments {
-        Commitments { epoch: 3, next, since_secs: 1000, claims: living(names), ..Commitments::default() }
+        let unborn = names.iter().map(|(name, _)| (Text::from(*name), 1000)).collect();
+        Commitments { epoch: 3, next, claims: living(names), unborn, ..Commitments::default() }
     }
+
+    /// What it is, the record, what is there, the time, and the names that are given.
+    type Case<'a> = (&'a str, Commitments, &'a [(&'a str, i64)], i64, Result<&'a [&'a str], Reason>);
 
     #[test]
     fn claims_are_counted_before_they_exist() {
         let roomy = limits(Some(3), 100);
-        type Case<'a> = (&'a str, Commitments, &'a [(&'a str, i64)], i64, Result<&'a [&'a str], Reason>);
-        let cases: [Case<'_>; 8] = [
+        let cases: [Case<'_>; 9] = [
             ("the first", record(&[], 0), &[], 1010, Ok(&["p-1", "p-2"])),
             ("numbers go on", record(&[("p-4", 4)], 4), &[("p-4", 4)], 1010, Ok(&["p-5", "p-6"])),
             ("unborn names are used", record(&[("p-1", 4), ("p-2", 4)], 2), &[], 1010, Ok(&["p-1", "p-2"])),
@@ -199,7 +214,14 @@ mod tests {
             ),
             ("those of others too", record(&[], 2), &[("x", 4), ("y", 4)], 1010, Err(Reason::NodeLimit)),
             ("what never came is forgotten", record(&[("p-1", 4)], 1), &[], 1301, Ok(&["p-2", "p-3"])),
-            ("what is gone is not", record(&[("p-1", 97)], 1), &[("p-1", 97)], 9999, Err(Reason::PoolLimit)),
+            ("what is there is not", record(&[("p-1", 97)], 1), &[("p-1", 97)], 9999, Err(Reason::PoolLimit)),
+            (
+                "what was there and is gone is forgotten at once",
+                Commitments { unborn: BTreeMap::new(), ..record(&[("p-1", 97)], 1) },
+                &[],
+                1010,
+                Ok(&["p-2", "p-3"]),
+            ),
         ];
         for (what, record, there, now, expected) in cases {
             let added = record.with_claims("p", &[cpu(2), cpu(2)], &living(there), &roomy, (3, now));

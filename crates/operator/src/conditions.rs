@@ -59,16 +59,25 @@ impl Conditions {
 
     /// A claim is ready once it is up.
     pub(crate) fn settle_readiness(&mut self) {
+        self.settle(&READY_SET);
+    }
+
+    /// Ready once all of these hold.
+    pub(crate) fn settle(&mut self, parts: &[&str]) {
         let holds = |kind: &&str| {
             let is = |c: &Condition| c.type_ == **kind && c.status == ConditionStatus::True;
             self.all.iter().any(is)
         };
-        match READY_SET.iter().find(|kind| !holds(kind)) {
-            None => self.set("Ready", ConditionStatus::True, "Ready", ""),
-            Some(missing) => {
-                let message = format!("{missing} does not hold yet");
-                self.set("Ready", ConditionStatus::Unknown, "NotYet", &message);
-            }
+        let Some(missing) = parts.iter().find(|kind| !holds(kind)) else {
+            return self.set("Ready", ConditionStatus::True, "Ready", "");
+        };
+        let failed = |c: &&Condition| c.type_ == **missing && c.status == ConditionStatus::False;
+        if let Some(Condition { reason, message, .. }) = self.all.iter().find(failed).cloned() {
+            let reason = reason.unwrap_or_else(|| (*missing).to_owned());
+            self.set("Ready", ConditionStatus::False, &reason, &message.unwrap_or_default());
+        } else {
+            let message = format!("{missing} does not hold yet");
+            self.set("Ready", ConditionStatus::Unknown, "NotYet", &message);
         }
     }
 
@@ -82,7 +91,7 @@ impl Conditions {
 }
 
 /// Kubernetes writes times to the second.
-fn whole(now: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
+pub(crate) fn whole(now: Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::Time {
     let second = Timestamp::from_second(now.as_second()).unwrap_or(now);
     k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(second)
 }

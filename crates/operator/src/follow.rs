@@ -25,7 +25,7 @@ const WATCH_SECS: u32 = 40;
 /// So much later than asked for, a watch that has not ended has been forgotten by the other side.
 const WATCH_OVERDUE: Duration = Duration::from_secs(5);
 /// An event may get lost: everything is listed again this often.
-const LIST_AGAIN: Duration = Duration::from_secs(600);
+const LIST_AGAIN: Duration = Duration::from_mins(10);
 /// Somebody may install what is not served yet.
 const SERVED_AGAIN: Duration = Duration::from_secs(30);
 const BACKOFF_MIN: Duration = Duration::from_millis(250);
@@ -147,7 +147,7 @@ impl Follower {
             let read = tokio::time::timeout_at(deadline, limited.read_until(b'\n', &mut line)).await;
             match read {
                 Err(_) => return Err(Refused::unsaid("the watch fell silent".to_owned())),
-                Ok(Err(_)) | Ok(Ok(0)) => return Ok(Over::At(version)),
+                Ok(Err(_) | Ok(0)) => return Ok(Over::At(version)),
                 Ok(Ok(_)) => {}
             }
             // Half a line is what a broken connection leaves: the next watch brings it whole.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::desk::Desk;
 
 /// The same about the same object is not said again for so long: API servers keep events for an hour.
-const SAID_AGAIN: Duration = Duration::from_secs(3000);
+const SAID_AGAIN: Duration = Duration::from_mins(50);
 /// So many decisions are remembered.
 const DECISIONS_MAX: usize = 100;
 
@@ -26,6 +26,20 @@ pub enum DecisionKind {
     Interruption,
     Refusal,
     Failure,
+}
+
+impl DecisionKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::Delete => "delete",
+            Self::Replace => "replace",
+            Self::Undo => "undo",
+            Self::Interruption => "interruption",
+            Self::Refusal => "refusal",
+            Self::Failure => "failure",
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

@@ -17,10 +17,11 @@ use berth_core::safety;
 use berth_core::snapshot::{Policy, Snapshot};
 use serde_json::json;
 
-use crate::buy::NotCommitted;
+use crate::buy::{Account, NotCommitted};
 use crate::conditions::Conditions;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
+use crate::metrics::table;
 use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::planning::Round;
@@ -93,6 +94,19 @@ pub(crate) fn leavers(
 pub(crate) fn closed(leavers: &[Leaver]) -> BTreeSet<Text> {
     let nodes = leavers.iter().filter_map(|leaver| leaver.node.as_ref());
     nodes.filter(|node| node.is_closed()).map(|node| Text::from(node.metadata.name.as_str())).collect()
+}
+
+/// Nodes that take no pods because they were to go, and that no ledger says are going: their claims.
+pub(crate) fn strays(round: &Round) -> Vec<(Arc<NodeClaim>, Arc<NodeObject>)> {
+    let is_stray = |claim: &&Arc<NodeClaim>| {
+        let name = claim.metadata.name.as_deref().unwrap_or_default();
+        claim.metadata.deletion_timestamp.is_none() && !round.leaving.contains_key(name)
+    };
+    let claims = round.claims.values().filter(is_stray);
+    claims
+        .filter_map(|claim| node_of(claim, &round.nodes).map(|node| (claim.clone(), node.clone())))
+        .filter(|(_, node)| node.is_closed())
+        .collect()
 }
 
 pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
@@ -192,7 +206,12 @@ impl Office {
     }
 
     /// Moves a leaver on as judged. Whether it stays, so that it is no longer leaving.
-    pub(crate) async fn move_on(&self, leaver: &Leaver, verdict: &Verdict) -> Result<bool, Failure> {
+    pub(crate) async fn move_on(
+        &self,
+        leaver: &Leaver,
+        verdict: &Verdict,
+        epoch: u64,
+    ) -> Result<bool, Failure> {
         let Leaver { claim, node: Some(node), departure, .. } = leaver else { return Ok(false) };
         let reason = departure.reason.name();
         match verdict {
@@ -204,6 +223,9 @@ impl Office {
                 self.write_conditions(claim, &conditions, json!({})).await?;
             }
             Verdict::Go => {
+                if !self.still_leaves(leaver, epoch).await? {
+                    return Ok(false);
+                }
                 // The truth, after the taint: what came to the node before it counts.
                 let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
                 let now = self.now();
@@ -216,7 +238,7 @@ impl Office {
                 }
                 let message = format!("the node is taken away: {reason}");
                 self.say(claim, Severity::Normal, "DisruptionTerminating", &message).await;
-                self.delete_claim(claim).await?;
+                self.delete_claim(claim, reason).await?;
             }
             Verdict::Undo(why) => {
                 self.stay(leaver, node, why).await?;
@@ -224,6 +246,27 @@ impl Office {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.
+    async fn still_leaves(&self, leaver: &Leaver, epoch: u64) -> Result<bool, Failure> {
+        let name = leaver.claim.metadata.name.as_deref().unwrap_or_default();
+        match self.account(&leaver.pool).await {
+            Ok(Account { record, .. }) => Ok(record.epoch <= epoch && record.leaving.contains_key(name)),
+            Err(NotCommitted::Cluster(refused)) => Err(refused.into()),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// Lets pods come again to a node that was to go, if by now no ledger says so.
+    pub(crate) async fn take_back(&self, claim: &NodeClaim, node: &NodeObject) -> Result<(), Failure> {
+        let (Some(pool), Some(name)) = (pool_of(claim), claim.metadata.name.as_deref()) else {
+            return Ok(());
+        };
+        match self.account(pool).await {
+            Ok(account) if !account.record.leaving.contains_key(name) => self.open(node).await,
+            _ => Ok(()),
+        }
     }
 
     async fn stay(&self, leaver: &Leaver, node: &NodeObject, why: &str) -> Result<(), Failure> {
@@ -236,6 +279,7 @@ impl Office {
         let message = format!("{name} stays: {why}");
         self.say(claim, Severity::Normal, "DisruptionUndone", &message).await;
         let reason = leaver.departure.reason.name();
+        self.metrics.count(table::FAILED_VALIDATIONS, [reason]);
         self.decided(DecisionKind::Undo, (reason, message), vec![name], None);
         Ok(())
     }
@@ -246,6 +290,7 @@ impl Office {
             0 => (DecisionKind::Delete, "taken away".to_owned()),
             count => (DecisionKind::Replace, format!("replaced by {count}")),
         };
+        self.metrics.count(table::DISRUPTIONS, [step.action(), step.reason.name()]);
         let message = format!("{} {verb}, {} pods move", claims.join(", "), step.pods_moved);
         let saves = Some(step.saves);
         self.decided(kind, (step.reason.name(), message), claims, saves);

@@ -4,63 +4,182 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::ledger;
 use berth_api::resources::karpenter::NodeClaim;
-use berth_core::claim::{self, Ending, MachineSight, Step, Waiting};
+use berth_core::claim::{self, MachineSight, Step, Waiting};
 use berth_core::commitment::Commitments;
 use berth_core::names::Text;
-use futures::{StreamExt, stream};
-use tokio::time::timeout;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::{Instant, timeout};
 
 use crate::buy::NotCommitted;
 use crate::cluster::Refused;
+use crate::desk::CLAIMS;
 use crate::journal::DecisionKind;
 use crate::life::{self, Holding, Outcome, Task};
-use crate::office::CLUSTER_TAG;
+use crate::office::{CLUSTER_TAG, Office};
 use crate::operator::Operator;
 use crate::planning::Round;
 use crate::sight::{self, NodesByMachine, Surroundings, machine_of, pool_of};
 use crate::watched::View;
 
 /// So many claims are worked on at a time.
-const TASKS_AT_ONCE: usize = 16;
-/// A step that takes longer is begun anew in the next round: each may be done twice.
-const STEP_MAX: Duration = Duration::from_secs(60);
+const TASKS_AT_ONCE: usize = 32;
+/// A step that takes longer is begun anew: each may be done twice.
+const STEP_MAX: Duration = Duration::from_mins(1);
 /// A machine without a claim is ended once it is so old: claims are made before machines.
 const ORPHAN_SECS_MIN: u64 = 60;
 
+/// What is being done for claims, each by itself: one that takes its time holds up no other, and no plan.
+#[derive(Debug)]
+pub(crate) struct Lives {
+    tasks: JoinSet<Done>,
+    permits: Arc<Semaphore>,
+    under_way: BTreeSet<Text>,
+    paces: BTreeMap<Text, Pace>,
+    /// Claims that are no more and still in their pools' ledgers, by pool.
+    gone: BTreeMap<String, BTreeSet<Text>>,
+}
+
+#[derive(Debug)]
+struct Done {
+    claim: Text,
+    pool: Option<String>,
+    is_gone: bool,
+}
+
+/// How often the same step was begun, and when it may be begun again.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    step: Step,
+    tries: u32,
+    next: Instant,
+}
+
+impl Default for Lives {
+    fn default() -> Self {
+        Self {
+            tasks: JoinSet::new(),
+            permits: Arc::new(Semaphore::new(TASKS_AT_ONCE)),
+            under_way: BTreeSet::new(),
+            paces: BTreeMap::new(),
+            gone: BTreeMap::new(),
+        }
+    }
+}
+
+impl Lives {
+    /// How many steps are being done.
+    pub(crate) fn under_way(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Waits until something is done; for ever, if nothing is being done.
+    pub(crate) async fn next(&mut self) {
+        match self.tasks.join_next().await {
+            Some(done) => self.note(done),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Takes note of all that is done.
+    fn settle(&mut self) {
+        while let Some(done) = self.tasks.try_join_next() {
+            self.note(done);
+        }
+    }
+
+    fn note(&mut self, done: Result<Done, JoinError>) {
+        match done {
+            Ok(Done { claim, pool, is_gone }) => {
+                self.under_way.remove(&claim);
+                if let (true, Some(pool)) = (is_gone, pool) {
+                    self.gone.entry(pool).or_default().insert(claim);
+                }
+            }
+            // Nobody knows whose it was: all are looked at again.
+            Err(_) => self.under_way.clear(),
+        }
+    }
+
+    fn begin(&mut self, office: &Office, name: Text, task: Task) {
+        let now = Instant::now();
+        let tries = match self.paces.get(&name) {
+            Some(pace) if pace.step == task.step => {
+                if now < pace.next {
+                    return;
+                }
+                pace.tries
+            }
+            _ => 0,
+        };
+        let next = now + pause(task.step, tries);
+        self.paces.insert(name.clone(), Pace { step: task.step, tries: tries.saturating_add(1), next });
+        self.under_way.insert(name.clone());
+        let (office, permits) = (office.clone(), self.permits.clone());
+        self.tasks.spawn(async move {
+            let _permit = permits.acquire_owned().await;
+            let outcome = timeout(STEP_MAX, office.perform(&task)).await;
+            Done {
+                claim: name,
+                pool: pool_of(&task.claim).map(str::to_owned),
+                is_gone: matches!(outcome, Ok(Ok(Outcome::Gone))),
+            }
+        });
+    }
+}
+
+/// How long until the same step is begun again: twice as long each time, up to what suits the step.
+fn pause(step: Step, tries: u32) -> Duration {
+    let most = match step {
+        Step::Launch => 30,
+        Step::EndMachine => 10,
+        _ => 5,
+    };
+    Duration::from_secs((1_u64 << tries.min(6)).min(most))
+}
+
 impl Operator {
-    /// Does the next step of every claim. Whether any is under way.
-    pub(crate) async fn live(&self, view: &View, nodes: &NodesByMachine, epoch: u64) -> bool {
+    /// Begins the next step of every claim. Whether any is under way.
+    pub(crate) async fn live(&mut self, view: &View, nodes: &NodesByMachine, epoch: u64) -> bool {
+        self.lives.settle();
+        self.release_gone(view, epoch).await;
         let ledgers = self.ledgers_of_unlaunched(&view.claims).await;
         let holding = self.nodes_with_volumes(&view.claims).await;
         let sees_all = view.blind_spots.is_empty();
-        let mut tasks = Vec::new();
-        for claim in view.claims.values() {
-            if let Some(task) = self.task(claim, nodes, (&ledgers, &holding), sees_all) {
-                tasks.push(task);
+        self.lives.paces.retain(|name, _| view.claims.contains_key(name));
+        let mut is_busy = false;
+        for (name, claim) in &view.claims {
+            let task = self.task(claim, nodes, (&ledgers, &holding), sees_all);
+            let Some(task) = task.filter(|task| task.step != Step::Wait(Waiting::Nothing)) else { continue };
+            is_busy = true;
+            if !matches!(task.step, Step::Wait(_)) && !self.lives.under_way.contains(name) {
+                self.lives.begin(&self.office, name.clone(), task);
             }
         }
-        let is_busy = tasks.iter().any(|task| task.step != Step::Wait(Waiting::Nothing));
-        let office = &self.office;
-        let performed: Vec<(Task, _)> = stream::iter(tasks)
-            .map(async |task| {
-                let outcome = timeout(STEP_MAX, office.perform(&task)).await;
-                (task, outcome)
-            })
-            .buffered(TASKS_AT_ONCE)
-            .collect()
-            .await;
-        let mut gone: BTreeMap<String, BTreeSet<Text>> = BTreeMap::new();
-        for (task, outcome) in performed {
-            if let (Ok(Ok(Outcome::Gone(name))), Some(pool)) = (outcome, pool_of(&task.claim)) {
-                gone.entry(pool.to_owned()).or_default().insert(name);
+        is_busy
+    }
+
+    /// Takes claims that are no more out of their pools' ledgers: those that were seen off, and those that somebody
+    /// else saw off.
+    async fn release_gone(&mut self, view: &View, epoch: u64) {
+        let mut gone = std::mem::take(&mut self.lives.gone);
+        if view.blind_spots.is_empty() {
+            let now_secs = self.office.now().as_second();
+            for (name, pool) in &view.pools {
+                let Ok(record) = ledger::of(pool) else { continue };
+                let ghosts = record.ghosts(|claim| view.claims.contains_key(claim), now_secs);
+                if !ghosts.is_empty() {
+                    gone.entry(name.to_string()).or_default().extend(ghosts);
+                }
             }
         }
         for (pool, names) in gone {
-            // What is not released now counts a little longer, and no more than that.
-            let _ = office.release(&pool, &names, &BTreeSet::new(), epoch).await;
+            if self.office.release(&pool, &names, &BTreeSet::new(), epoch).await.is_err() {
+                self.lives.gone.insert(pool, names);
+            }
         }
-        is_busy
     }
 
     fn task(
@@ -83,21 +202,23 @@ impl Operator {
         }
         let node = sight::node_of(claim, nodes).cloned();
         let has_volumes = node.as_ref().is_some_and(|node| holding.has(&node.metadata.name));
-        let machine_sight = machine.as_ref().map_or(MachineSight::Unseen, |id| {
-            self.office.machines().get(&kind).map_or(MachineSight::Unseen, |machines| machines.sight(id))
-        });
+        let (machine_sight, is_interrupted) = match (self.office.machines().get(&kind), &machine) {
+            (Some(machines), Some(id)) => (machines.sight(id), machines.is_interrupted(id)),
+            _ => (MachineSight::Unseen, false),
+        };
         let around = Surroundings {
             now: self.office.now(),
             nodes,
             sees_nodes: sees_all,
             is_committed: record.is_some_and(|record| record.claims.contains_key(name)),
             machine: machine_sight,
-            is_interrupted: machine.is_some_and(|id| self.interrupted.contains(&id)),
+            is_interrupted,
             has_volumes,
         };
         let step = claim::step(&sight::sight(claim, &around));
+        // What the cloud takes away is lost at its time, whoever looks or not.
         let is_harmless = matches!(step, Step::Wait(_) | Step::Launch | Step::Register | Step::Initialize)
-            || step == Step::Delete(Ending::Interrupted);
+            || is_interrupted;
         (sees_all || is_harmless).then(|| Task { claim: claim.clone(), node, step })
     }
 
@@ -137,22 +258,31 @@ impl Operator {
         }
         let uids: BTreeSet<&str> =
             round.claims.values().filter_map(|claim| claim.metadata.uid.as_deref()).collect();
+        let Some(cluster_id) = self.office.cluster_id().await else { return };
         let now = self.office.now();
         let mut orphans = Vec::new();
         for (kind, machines) in &*self.office.machines() {
             for machine in machines.lasting() {
-                let is_ours =
-                    machine.tags.get(CLUSTER_TAG).map(|id| &**id) == Some(self.office.cluster_id.as_str());
-                let has_claim = machine.token.as_ref().is_none_or(|token| uids.contains(token.as_str()));
+                let is_ours = machine.tags.get(CLUSTER_TAG).map(|id| &**id) == Some(cluster_id);
+                // Without a token it is somebody else's, or nobody knows yet whose.
+                let Some(token) = &machine.token else { continue };
                 let age = sight::secs_between(machine.launched_at, now);
-                if is_ours && !has_claim && age >= ORPHAN_SECS_MIN {
-                    orphans.push((*kind, machine.id.clone()));
+                if is_ours && !uids.contains(token.as_str()) && age >= ORPHAN_SECS_MIN {
+                    orphans.push((*kind, machine.id.clone(), token.clone()));
                 }
             }
         }
-        for (kind, id) in orphans {
+        if orphans.is_empty() {
+            return;
+        }
+        // The truth: what was seen may be older than the claim.
+        let Ok(claims) = self.office.desk.list::<NodeClaim>(CLAIMS).await else { return };
+        let uids: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.metadata.uid.as_deref()).collect();
+        orphans.retain(|(_, _, token)| !uids.contains(token.as_str()));
+        for (kind, id, _) in orphans {
             let Some(cloud) = self.office.clouds.get(&kind) else { continue };
             if cloud.terminate(&id).await.is_ok() {
+                self.office.ended_orphan(&id);
                 let message = format!("machine {id} has no claim, and is ended");
                 let objects = vec![id.to_string()];
                 self.office.decided(DecisionKind::Failure, ("Orphaned", message), objects, None);

@@ -4,10 +4,12 @@ use berth_core::names::{self, Labels, Text};
 use berth_core::overlay::{Overlay, OverlayPrice};
 use berth_core::pod::Taint;
 use berth_core::pool::Pool;
-use berth_core::reason::Reason;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::Resources;
 use berth_core::units::Price;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::disruption::{DisruptionRules, read_rules};
 use super::{
@@ -29,6 +31,8 @@ pub(crate) struct NodePoolObject {
     pub(crate) class: NodeClassReference,
     pub(crate) rules: DisruptionRules,
     pub(crate) node_cost: Option<Price>,
+    /// What it says of itself. Whoever writes that must not believe it.
+    pub(crate) not_ready: Option<Refusal>,
 }
 
 pub(crate) fn read_node_pool(object: &NodePool, name: Text, to: &mut Converter<'_>) -> NodePoolObject {
@@ -58,12 +62,10 @@ pub(crate) fn read_node_pool(object: &NodePool, name: Text, to: &mut Converter<'
         }
     }
     let conditions = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    let blocked = if object.metadata.deletion_timestamp.is_some() {
-        Some(Reason::PoolNotReady.because(format!("pool {name} is being deleted")))
-    } else {
-        not_ready(conditions)
-            .map(|why| Reason::PoolNotReady.because(format!("pool {name} is not ready{why}")))
-    };
+    let because = |why: String| Reason::PoolNotReady.because(format!("pool {name} {why}"));
+    let not_ready = not_ready(conditions).map(because);
+    let deleting = object.metadata.deletion_timestamp.as_ref();
+    let blocked = deleting.map(|_| because("is being deleted".to_owned()));
     let pool = Pool {
         requirements,
         labels,
@@ -84,14 +86,21 @@ pub(crate) fn read_node_pool(object: &NodePool, name: Text, to: &mut Converter<'
         class: class.clone(),
         rules: read_rules(&spec.disruption, &at.key("disruption")),
         node_cost: read_node_cost(&object.metadata, to),
+        not_ready,
     }
 }
 
 /// Why an object says of itself that it is not ready.
 fn not_ready(conditions: &[Condition]) -> Option<String> {
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
-    (ready.status == ConditionStatus::False)
-        .then(|| ready.message.as_ref().map_or_else(String::new, |message| format!(": {message}")))
+    let why = || ready.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
+    (ready.status == ConditionStatus::False).then(|| format!("is not ready{}", why()))
+}
+
+/// Why a class cannot be used.
+pub(crate) fn trouble_of(metadata: &ObjectMeta, conditions: &[Condition]) -> Option<String> {
+    let deleting = metadata.deletion_timestamp.as_ref().map(|_| "is being deleted".to_owned());
+    deleting.or_else(|| not_ready(conditions))
 }
 
 fn read_requirements(

@@ -44,6 +44,9 @@ static GAPS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)(\S)( {2,}|\t)"
 /// What kubectl lists from a map of Go's, in whatever order that gives: what stands before it, and between two of it.
 const UNORDERED: [(&str, &str); 2] = [("due to error: [cannot ", ", cannot "), ("Warning: ", "; ")];
 
+/// The same, a line each.
+const UNORDERED_LINES: &str = "cannot delete ";
+
 fn in_order(line: &str) -> String {
     for (before, between) in UNORDERED {
         let Some((head, rest)) = line.split_once(before) else { continue };
@@ -63,7 +66,12 @@ pub(crate) fn plain(text: &str, namespace: &str) -> String {
     for (pattern, by) in REPLACED.iter() {
         text = pattern.replace_all(&text, *by).into_owned();
     }
-    text.lines().map(in_order).flat_map(|line| [line, "\n".to_owned()]).collect()
+    let mut lines: Vec<String> = text.lines().map(in_order).collect();
+    let is_listed = |line: &String| line.starts_with(UNORDERED_LINES);
+    for run in lines.chunk_by_mut(|one, next| is_listed(one) && is_listed(next)) {
+        run.sort_unstable();
+    }
+    lines.into_iter().flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
 /// The command lines after which two transcripts differ, and in what.
@@ -78,11 +86,15 @@ pub(crate) fn differences(expected: &str, said: &str) -> String {
             continue;
         }
         wrong.extend([if is.0.is_empty() { &*was.0 } else { &*is.0 }, "\n"]);
+        let length = wrong.len();
         for line in was.1.iter().filter(|line| !is.1.contains(line)) {
             wrong.extend(["  - ", line, "\n"]);
         }
         for line in is.1.iter().filter(|line| !was.1.contains(line)) {
             wrong.extend(["  + ", line, "\n"]);
+        }
+        if wrong.len() == length {
+            wrong.extend(["  the same lines in another order: ", &is.1.join(" | "), "\n"]);
         }
     }
     wrong

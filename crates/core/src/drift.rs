@@ -1,0 +1,128 @@
+//! Whether a node still is what its pool asks for.
+
+use std::fmt;
+
+use crate::names::{self, Labels, Text};
+use crate::requirement::{Requirements, ValueSet};
+
+/// Why it is not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Drift {
+    /// The pool's template has changed in something that nodes are made with.
+    NodePool,
+    /// The pool no longer asks for a label that the node has.
+    Requirements { key: Text },
+    /// The cloud has the type no more.
+    InstanceType,
+}
+
+impl Drift {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NodePool => "NodePoolDrifted",
+            Self::Requirements { .. } => "RequirementsDrifted",
+            Self::InstanceType => "InstanceTypeNotFound",
+        }
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NodePool => f.write_str("the pool's template has changed"),
+            Self::Requirements { key } => write!(f, "the pool's requirements no longer allow its {key}"),
+            Self::InstanceType => f.write_str("its type is offered no more"),
+        }
+    }
+}
+
+/// What was written down of a pool's template: its digest, and how that was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stamp {
+    pub hash: Option<Text>,
+    pub version: Option<Text>,
+}
+
+/// A type that is missing for a moment is no reason to replace a node.
+pub const TYPE_MISSING_SECS_MIN: u64 = 3600;
+
+/// What a pool asks for, and whether its cloud offers a type.
+pub type Asked<'a> = (&'a Requirements, &'a dyn Fn(&str) -> bool);
+
+/// Why a node with these labels, made for a pool as it was then, is not what the pool asks for now.
+pub fn drift(
+    then: &Stamp,
+    now: &Stamp,
+    labels: &Labels,
+    age_secs: u64,
+    (requirements, offers): Asked<'_>,
+) -> Option<Drift> {
+    let is_comparable = then.hash.is_some() && then.version.is_some() && then.version == now.version;
+    if is_comparable && then.hash != now.hash {
+        return Some(Drift::NodePool);
+    }
+    if let Some(key) = refused(requirements, labels) {
+        return Some(Drift::Requirements { key: key.clone() });
+    }
+    let instance_type = labels.get(names::INSTANCE_TYPE)?;
+    (!offers(instance_type) && age_secs >= TYPE_MISSING_SECS_MIN).then_some(Drift::InstanceType)
+}
+
+/// The first key of which the labels have a value that is not asked for.
+fn refused<'r>(requirements: &'r Requirements, labels: &Labels) -> Option<&'r Text> {
+    let is_refused = |(key, set): &(&Text, &ValueSet)| match labels.get(*key) {
+        Some(value) => !set.has(value),
+        // What a node does not say is not held against it, unless it is a label of somebody's own.
+        None => !names::WELL_KNOWN.contains(&&***key) && !set.may_be_absent(),
+    };
+    requirements.iter().find(is_refused).map(|(key, _)| key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::requirement::{Expression, Operator};
+
+    #[test]
+    fn what_has_drifted() {
+        let stamp =
+            |hash: &str, version: &str| Stamp { hash: Some(hash.into()), version: Some(version.into()) };
+        let one = || stamp("1", "v1");
+        let expression = |key: &str, values: &[&str]| {
+            Expression::new(key, Operator::In, values.iter().map(|v| Text::from(*v)).collect()).unwrap()
+        };
+        let mut requirements = Requirements::new();
+        requirements.add(&expression(names::ZONE, &["a", "b"]));
+        requirements.add(&expression("team", &["red"]));
+        let asked: Asked<'_> = (&requirements, &|instance_type| instance_type == "s");
+        let labels = |zone: &str, team: &str, of: &str| {
+            [(names::ZONE, zone), ("team", team), (names::INSTANCE_TYPE, of)]
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .map(|(key, value)| (Text::from(key), Text::from(value)))
+                .collect::<Labels>()
+        };
+        let requirement = |key: &str| Some(Drift::Requirements { key: key.into() });
+        let fits = || labels("a", "red", "s");
+        let cases = [
+            ("as it was", one(), fits(), 0, None),
+            ("another template", stamp("2", "v1"), fits(), 0, Some(Drift::NodePool)),
+            ("another way of hashing", stamp("2", "v0"), fits(), 0, None),
+            ("no hash", Stamp::default(), fits(), 0, None),
+            (
+                "a zone that is no longer asked for",
+                one(),
+                labels("c", "red", "s"),
+                0,
+                requirement(names::ZONE),
+            ),
+            ("a zone that is not known", one(), labels("", "red", "s"), 0, None),
+            ("a label that is not there", one(), labels("a", "", "s"), 0, requirement("team")),
+            ("a type that is gone", one(), labels("a", "red", "t"), 3600, Some(Drift::InstanceType)),
+            ("a type that is gone for a moment", one(), labels("a", "red", "t"), 60, None),
+        ];
+        for (what, then, labels, age, expected) in cases {
+            assert_eq!(drift(&then, &one(), &labels, age, asked), expected, "{what}");
+        }
+    }
+}

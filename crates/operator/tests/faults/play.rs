@@ -1,8 +1,8 @@
 //! One run: a world, a workload, one or two operators, and what goes wrong.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_api::{ClassKind, Timestamp};
@@ -13,7 +13,7 @@ use berth_world::World;
 use berth_world::cloud::{Account, SimulatedCloud};
 use berth_world::faults::FaultPlan;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -164,17 +164,6 @@ impl Stage {
         self.client.request(request).await.expect("an answer")
     }
 
-    /// Adds a condition that holds to an object's status.
-    pub(crate) async fn condition(&self, path: &str, kind: &str) {
-        let object = self.get(path).await;
-        let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let now = object["metadata"]["creationTimestamp"].clone();
-        conditions.push(json!({
-            "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": now,
-        }));
-        self.patch(&format!("{path}/status"), &json!({ "status": { "conditions": conditions } })).await;
-    }
-
     /// Waits until it holds.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&State) -> bool) -> Result<(), Broken> {
         for _ in 0..CONVERGED_SECS_MAX {
@@ -269,7 +258,8 @@ impl Stage {
     fn decisions(&self) -> String {
         let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let decisions = reports.iter().flat_map(|report| report.borrow().decisions.clone());
-        let lines = decisions.take(40).map(|of| format!("{} {:?} {}: {}", of.at, of.kind, of.reason, of.message));
+        let lines =
+            decisions.take(40).map(|of| format!("{} {:?} {}: {}", of.at, of.kind, of.reason, of.message));
         lines.collect::<Vec<_>>().join("\n")
     }
 

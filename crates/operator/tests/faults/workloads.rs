@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::invariants::{self, Broken};
-use crate::objects::{NODECLAIMS, NODEPOOLS, budget, capacity_type, class, deployment, pod, pool};
+use crate::objects::{NODEPOOLS, budget, capacity_type, class, deployment, pod, pool};
 use crate::play::Stage;
 use crate::truth::State;
 
@@ -105,9 +105,7 @@ impl Workload {
 /// So many pods run, and nothing is on its way.
 fn at_rest(running: usize) -> impl Fn(&State) -> bool {
     move |state| {
-        state.running() == running
-            && state.workload().count() == running
-            && invariants::is_settled(state)
+        state.running() == running && state.workload().count() == running && invariants::is_settled(state)
     }
 }
 
@@ -168,9 +166,10 @@ async fn drifted(stage: &Stage) -> Result<(), Broken> {
     stage.apply(budget("web", 6)).await;
     stage.until("9 pods run", at_rest(9)).await?;
     let old: Vec<String> = stage.truth.look(|state| state.claims.keys().cloned().collect());
-    for claim in &old {
-        stage.condition(&format!("{NODECLAIMS}/{claim}"), "Drifted").await;
-    }
+    let changed = |pool: &mut Value| {
+        pool["spec"]["template"]["metadata"] = json!({ "labels": { "generation": "2" } });
+    };
+    stage.apply(pool("default", &["4"], 1, changed)).await;
     let is_new =
         |state: &State| at_rest(9)(state) && !old.iter().any(|claim| state.claims.contains_key(claim));
     stage.until("all nodes are new", is_new).await

@@ -21,6 +21,7 @@ use crate::cloud::JudgedCloud;
 use crate::faults::{Case, Injection};
 use crate::invariants::{Broken, Invariant};
 use crate::leaders::Leaders;
+use crate::swarm;
 use crate::truth::{Counts, State, Truth};
 
 const BEGAN: &str = "2026-03-01T09:00:00Z";
@@ -85,7 +86,10 @@ async fn played(case: &Case, catalog: &Arc<Catalog>) -> Outcome {
         case.workload.play(&stage).await?;
         stage.faults_over().await;
         stage.until("all is well in the end", |state| case.workload.is_over(state)).await?;
-        stage.rest().await?;
+        // Two that both lead tell pods the same, each in its words.
+        if case.injection != Injection::Swarm {
+            stage.rest().await?;
+        }
         stage.truth.look(|state| bought_enough(case, state))
     };
     let broken = tokio::select! {
@@ -218,6 +222,10 @@ impl Stage {
     async fn go_wrong(&self) {
         match &self.case.injection {
             Injection::Leaders(leaders) => return leaders.work(self).await,
+            Injection::Swarm => {
+                self.world.plan_faults(swarm::faults(self.case.seed));
+                return swarm::leaders(self.case.seed).work(self).await;
+            }
             Injection::Api(fault) => self.world.plan_faults(FaultPlan(vec![fault.clone()])),
             Injection::Poison(poison) => poison.apply(self).await,
             _ => {}
@@ -270,7 +278,7 @@ impl Stage {
 
     fn struck(&self) -> usize {
         match &self.case.injection {
-            Injection::Api(_) => self.world.faults_struck().len(),
+            Injection::Api(_) | Injection::Swarm => self.world.faults_struck().len(),
             // What the weather does is counted by what it befalls.
             Injection::Weather(_) | Injection::Poison(_) | Injection::Nothing => 1,
             Injection::Leaders(Leaders::Both { .. }) => 1,

@@ -78,9 +78,9 @@ pub(crate) fn leavers(
     nodes: &NodesByMachine,
 ) -> Vec<Leaver> {
     let known = leaving.iter().filter_map(|(name, (pool, departure))| {
-        let claim =
-            if PlantedBug::DeleteByCount.is_planted() { claims.values().next() } else { claims.get(name) };
-        let claim = claim?;
+        let another = || claims.iter().rev().find(|(other, _)| !leaving.contains_key(*other));
+        let is_any = PlantedBug::DeleteByCount.is_planted();
+        let claim = if is_any { another().map(|(_, claim)| claim) } else { claims.get(name) }?;
         let node = node_of(claim, nodes).cloned();
         let is_here = claim.metadata.deletion_timestamp.is_none();
         is_here.then(|| Leaver {

@@ -58,15 +58,16 @@ impl Case {
         serde_json::from_value(whole).expect("a weather")
     }
 
-    /// So many claims more than without it may be made because of it.
-    pub(crate) fn claims_lost(&self) -> u64 {
-        match self.kind {
+    /// More claims than this need not be made: so many as without the fault, and some because of it.
+    pub(crate) fn claims_max(&self) -> u64 {
+        let lost = match self.kind {
             0 | 23 => 0,
             // Each time that nothing can be had, a claim has been made for it.
             14 => 40,
             SWARM => 1000,
             _ => 10,
-        }
+        };
+        self.workload.claims_max() + lost
     }
 }
 

@@ -1,7 +1,7 @@
 //! What must hold at every moment, whatever goes wrong. The numbers are those of the list of invariants in
 //! `docs/testing.md`; I7 (a cap on money) has no field that sets one yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use berth_core::disruption::DisruptionReason;
@@ -169,7 +169,13 @@ pub(crate) fn of_claim(
     after: Option<&Claim>,
 ) -> Option<Broken> {
     let pools = || state.pools.iter().find_map(|(pool, object)| upper_bounds(state, pool, object));
-    lifecycle(name, before, after).or_else(pools)
+    lifecycle(name, before, after).or_else(pools).or_else(|| no_flapping(state))
+}
+
+/// What goes wrong costs some claims; without an end they would be more.
+fn no_flapping(state: &State) -> Option<Broken> {
+    let (made, max) = (state.counts.claims_made, state.claims_max);
+    Invariant::NoFlapping.unless(made <= max, || format!("{made} claims were made; {max} are enough"))
 }
 
 /// A claim that an operator makes is one that its pool's ledger has.
@@ -231,9 +237,9 @@ pub(crate) fn is_voluntary(state: &State, claim: &Claim) -> bool {
 
 /// Of a write by an operator, before it has its effect.
 pub(crate) fn before_write(state: &State, asked: &Asked) -> Option<Broken> {
-    let bounded = Invariant::Bounded.unless(state.past.writes.len() <= WRITES_MAX, || {
-        format!("{} writes within a second", state.past.writes.len())
-    });
+    let writes = state.past.writes.get(&asked.client).map_or(0, VecDeque::len);
+    let how = || format!("{} wrote {writes} times within a second", asked.client);
+    let bounded = Invariant::Bounded.unless(writes <= WRITES_MAX, how);
     if bounded.is_some() || !asked.is_done() {
         return bounded;
     }

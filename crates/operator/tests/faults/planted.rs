@@ -21,9 +21,9 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
         | PlantedBug::DeleteByCount
         | PlantedBug::DeletePods => one(Workload::W4, Injection::Nothing),
         PlantedBug::NoReservation => {
-            let stale = |nth: u64| format!("berth after write * #{nth}: freeze 60s");
-            let stale = (1..=12).map(|nth| Injection::Api(stale(nth).parse().expect("a fault")));
-            stale.map(|injection| (Workload::W2, injection)).collect()
+            let late = |nth: u64| format!("berth before event nodeclaims.karpenter.sh #{nth}: delay 60s");
+            let late = (1..=5).map(|nth| Injection::Api(late(nth).parse().expect("a fault")));
+            late.map(|injection| (Workload::W2, injection)).collect()
         }
         PlantedBug::CountNodes => {
             let never = json!({ "joins": { "never": { "permille": 1000, "between": { "fromMs": 0, "untilMs": 60_000 } } } });
@@ -60,7 +60,8 @@ pub(crate) fn caught(bug: PlantedBug) -> Option<String> {
     let catalog = play::catalog();
     PlantedBug::plant(Some(bug));
     let found = runs(bug).into_iter().find_map(|(workload, injection)| {
-        let case = Case { workload, seed: 1, kind: 0, injection };
+        let kind = u8::from(injection != Injection::Nothing);
+        let case = Case { workload, seed: 1, kind, injection };
         let broken = play::play(&case, &catalog).broken?;
         Some(format!("{bug:?}: {broken} in {case}"))
     });

@@ -47,6 +47,8 @@ pub(crate) struct State {
     happened: usize,
     pub(crate) past: Past,
     pub(crate) counts: Counts,
+    /// More claims than this need not be made.
+    pub(crate) claims_max: u64,
 }
 
 /// What has been.
@@ -60,8 +62,8 @@ pub(crate) struct Past {
     pub(crate) abandoned: BTreeSet<String>,
     /// Claims that an operator deleted though it need not have, by uid.
     pub(crate) disrupted: BTreeSet<String>,
-    /// When operators wrote, and asked the cloud, in the last second.
-    pub(crate) writes: VecDeque<Timestamp>,
+    /// When each operator wrote, and when all of them asked the cloud, in the last second.
+    pub(crate) writes: BTreeMap<String, VecDeque<Timestamp>>,
     pub(crate) calls: VecDeque<Timestamp>,
 }
 
@@ -148,9 +150,9 @@ pub(crate) struct Budget {
 }
 
 impl Truth {
-    pub(crate) fn new(world: &World, cloud: &SimulatedCloud) -> Self {
+    pub(crate) fn new(world: &World, cloud: &SimulatedCloud, claims_max: u64) -> Self {
         world.begin_audit();
-        let state = State { revision: world.revision(), ..State::default() };
+        let state = State { revision: world.revision(), claims_max, ..State::default() };
         Self {
             world: world.clone(),
             cloud: cloud.clone(),
@@ -262,7 +264,7 @@ impl State {
             return None;
         }
         self.counts.writes += 1;
-        within_a_second(&mut self.past.writes, self.now);
+        within_a_second(self.past.writes.entry(asked.client.clone()).or_default(), self.now);
         let found = invariants::before_write(self, asked);
         if asked.is_done()
             && asked.verb == "delete"

@@ -272,7 +272,10 @@ impl Assembly<'_> {
             None => {
                 let names = known.keys().copied().collect::<Vec<_>>().join(", ");
                 let names = if names.is_empty() { "none" } else { &*names };
-                return unusable(format!("there is no {} `{}`; the input has {names}", class.kind, class.name));
+                return unusable(format!(
+                    "there is no {} `{}`; the input has {names}",
+                    class.kind, class.name
+                ));
             }
         }
         let mut types = self.catalogs.types(kind).map_err(|error| NoTypes::new(FIELD, error))?;

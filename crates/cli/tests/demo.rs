@@ -1,6 +1,7 @@
 //! `berth demo` as a shell, a program and a browser see it.
 
 #![cfg(unix)]
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod browser;
 
@@ -128,7 +129,8 @@ fn a_demo_shows_its_world_and_leaves_nothing() {
     let prices = all(&filled, "nodes").iter().map(|node| micro_usd(&node["pricePerHour"]));
     assert_eq!(prices.sum::<i64>(), micro_usd(&filled["cost"]["perHour"]), "the cost is that of its nodes");
 
-    let (code, said) = demo.wish(&json!({ "scale": { "namespace": "shop", "name": "web", "replicas": 3000 } }));
+    let (code, said) =
+        demo.wish(&json!({ "scale": { "namespace": "shop", "name": "web", "replicas": 3000 } }));
     assert_eq!((code, &*said), (422, "replicas has to be from 0 to 500"));
     let (code, said) = demo.wish(&json!({ "scale": { "namespace": "shop", "name": "boat", "replicas": 1 } }));
     assert_eq!((code, &*said), (422, "deployments.apps \"boat\" not found"));
@@ -146,12 +148,17 @@ fn a_demo_shows_its_world_and_leaves_nothing() {
     let output = berth(&format!("demo --port {port}")).output().expect("berth starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(&format!("another program listens on {}; choose another port", demo.page)), "{said}");
-    let output = berth(&format!("demo --port 0 --kubeconfig {}", demo.kubeconfig)).output().expect("berth starts");
+    assert!(
+        said.contains(&format!("another program listens on {}; choose another port", demo.page)),
+        "{said}"
+    );
+    let output =
+        berth(&format!("demo --port 0 --kubeconfig {}", demo.kubeconfig)).output().expect("berth starts");
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("exists already"));
 
-    let killed = Command::new("kill").args(["-INT", &demo.child.id().to_string()]).status().expect("kill runs");
+    let killed =
+        Command::new("kill").args(["-INT", &demo.child.id().to_string()]).status().expect("kill runs");
     assert!(killed.success());
     assert_eq!(demo.child.wait().expect("it ends").code(), Some(0));
     assert!(!Path::new(&demo.kubeconfig).parent().is_some_and(Path::exists), "{} is left", demo.kubeconfig);

@@ -314,9 +314,8 @@ fn pool_view<'r>(report: &'r Report, pool: &'r Pool, lives: &Lives<'r>) -> PoolV
 /// What the pool says of itself, if it is not ready.
 fn unready(object: Option<&NodePool>) -> Option<String> {
     let conditions = &object?.status.as_ref()?.conditions;
-    let is_it = |condition: &&Condition| {
-        condition.type_ == "Ready" && condition.status == ConditionStatus::False
-    };
+    let is_it =
+        |condition: &&Condition| condition.type_ == "Ready" && condition.status == ConditionStatus::False;
     let condition = conditions.iter().find(is_it)?;
     Some(condition.message.clone().unwrap_or_default())
 }

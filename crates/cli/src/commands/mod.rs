@@ -47,7 +47,9 @@ pub(crate) enum Failure {
         "another program listens on {address}; choose another port with --port, or leave it out for a free one"
     )]
     PortInUse { address: SocketAddr },
-    #[error("another program listens on {address}; choose another port with --api-port, or leave it out for a free one")]
+    #[error(
+        "another program listens on {address}; choose another port with --api-port, or leave it out for a free one"
+    )]
     ApiPortInUse { address: SocketAddr },
     #[error("another program listens on {address}; choose another port with --port, or 0 for a free one")]
     PagePortInUse { address: SocketAddr },

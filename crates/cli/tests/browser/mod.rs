@@ -18,7 +18,8 @@ const DRAWN_AFTER: Duration = Duration::from_secs(3);
 
 fn chromium() -> Option<&'static str> {
     let works = |program: &&str| {
-        let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let version =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         version.is_ok_and(|status| status.success())
     };
     let found = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|program| works(program));
@@ -158,7 +159,10 @@ fn a_browser_shows_what_the_view_says() {
     // Something of everything: nodes with pods, nodes and pods on their way, decisions.
     let view = demo.until(90, "there is something to see", |view| {
         let is = |phase: &str| all(view, "nodes").iter().any(|node| node["phase"] == phase);
-        is("Ready") && is("Registering") && !all(view, "pending").is_empty() && all(view, "decisions").len() > 5
+        is("Ready")
+            && is("Registering")
+            && !all(view, "pending").is_empty()
+            && all(view, "decisions").len() > 5
     });
     let page = ask(&demo.page, "GET", "/", "").expect("the page answers");
     assert_eq!(page.code, 200);
@@ -178,7 +182,8 @@ fn assert_shown(document: &str, view: &Value) {
     for node in nodes {
         let name = escaped(&node["name"]);
         assert!(document.contains(&format!("<b>{name}</b>")), "{name} is not shown");
-        let price = if node["pricePerHour"].is_null() { "–".to_owned() } else { money(&node["pricePerHour"]) };
+        let price =
+            if node["pricePerHour"].is_null() { "–".to_owned() } else { money(&node["pricePerHour"]) };
         assert!(document.contains(&format!("<b>{name}</b><span>{price}</span>")), "{name} costs {price}");
     }
     let decisions = all(view, "decisions");

@@ -102,6 +102,7 @@ pub fn assemble(
         manifests.texts.refine(found);
     }
     problems.extend(manifests.problems);
+    problems.extend(manifests.confined_problems);
     for found in [&mut problems, &mut remarks] {
         found.sort();
         found.dedup();

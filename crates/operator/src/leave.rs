@@ -17,10 +17,11 @@ use berth_core::safety;
 use berth_core::snapshot::{Policy, Snapshot};
 use serde_json::json;
 
-use crate::buy::NotCommitted;
+use crate::buy::{Account, NotCommitted};
 use crate::conditions::Conditions;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
+use crate::metrics::table;
 use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::planning::Round;
@@ -205,7 +206,12 @@ impl Office {
     }
 
     /// Moves a leaver on as judged. Whether it stays, so that it is no longer leaving.
-    pub(crate) async fn move_on(&self, leaver: &Leaver, verdict: &Verdict) -> Result<bool, Failure> {
+    pub(crate) async fn move_on(
+        &self,
+        leaver: &Leaver,
+        verdict: &Verdict,
+        epoch: u64,
+    ) -> Result<bool, Failure> {
         let Leaver { claim, node: Some(node), departure, .. } = leaver else { return Ok(false) };
         let reason = departure.reason.name();
         match verdict {
@@ -217,6 +223,9 @@ impl Office {
                 self.write_conditions(claim, &conditions, json!({})).await?;
             }
             Verdict::Go => {
+                if !self.still_leaves(leaver, epoch).await? {
+                    return Ok(false);
+                }
                 // The truth, after the taint: what came to the node before it counts.
                 let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
                 let now = self.now();
@@ -229,7 +238,7 @@ impl Office {
                 }
                 let message = format!("the node is taken away: {reason}");
                 self.say(claim, Severity::Normal, "DisruptionTerminating", &message).await;
-                self.delete_claim(claim).await?;
+                self.delete_claim(claim, reason).await?;
             }
             Verdict::Undo(why) => {
                 self.stay(leaver, node, why).await?;
@@ -237,6 +246,16 @@ impl Office {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.
+    async fn still_leaves(&self, leaver: &Leaver, epoch: u64) -> Result<bool, Failure> {
+        let name = leaver.claim.metadata.name.as_deref().unwrap_or_default();
+        match self.account(&leaver.pool).await {
+            Ok(Account { record, .. }) => Ok(record.epoch <= epoch && record.leaving.contains_key(name)),
+            Err(NotCommitted::Cluster(refused)) => Err(refused.into()),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Lets pods come again to a node that was to go, if by now no ledger says so.
@@ -260,6 +279,7 @@ impl Office {
         let message = format!("{name} stays: {why}");
         self.say(claim, Severity::Normal, "DisruptionUndone", &message).await;
         let reason = leaver.departure.reason.name();
+        self.metrics.count(table::FAILED_VALIDATIONS, [reason]);
         self.decided(DecisionKind::Undo, (reason, message), vec![name], None);
         Ok(())
     }
@@ -270,6 +290,7 @@ impl Office {
             0 => (DecisionKind::Delete, "taken away".to_owned()),
             count => (DecisionKind::Replace, format!("replaced by {count}")),
         };
+        self.metrics.count(table::DISRUPTIONS, [step.action(), step.reason.name()]);
         let message = format!("{} {verb}, {} pods move", claims.join(", "), step.pods_moved);
         let saves = Some(step.saves);
         self.decided(kind, (step.reason.name(), message), claims, saves);

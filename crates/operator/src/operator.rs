@@ -1,12 +1,9 @@
 //! The loop: observe, plan, check, commit, act; and again.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
-use berth_cloud::machine::MachineId;
-use berth_core::catalog::Catalog;
+use berth_api::{Assembled, Collection, Context, Manifests};
 use berth_core::plan::Plan;
 use berth_core::snapshot::Policy;
 use berth_core::units::Price;
@@ -14,19 +11,21 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::asking;
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::follow;
 use crate::lives::Lives;
+use crate::metrics::Metrics;
 use crate::office::{Clock, Clouds, Office};
-use crate::planning::Round;
+use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
 use crate::sight;
 use crate::upkeep::Tenancies;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
-const WATCHED: [&str; 17] = [
+pub(crate) const WATCHED: [&str; 17] = [
     "pods",
     "nodes",
     "namespaces",
@@ -102,39 +101,37 @@ pub struct Operator {
     watched: Watched,
     pub(crate) settings: Settings,
     lead: Lead,
-    pub(crate) catalogs: BTreeMap<ClassKind, Arc<Catalog>>,
-    pub(crate) interrupted: BTreeSet<MachineId>,
-    pub(crate) asked: Asked,
+    /// When it was last asked which nodes could go, and after how many changes.
+    pub(crate) asked: Option<(Instant, u64)>,
     pub(crate) lives: Lives,
     pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
+    pub(crate) purchased: Option<Purchases>,
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
+    seeing: Seeing,
     reports: watch::Sender<Arc<Report>>,
 }
 
-/// When things were last done.
-#[derive(Debug, Default)]
-pub(crate) struct Asked {
-    pub(crate) notices: Option<Instant>,
-    pub(crate) machines: Option<Instant>,
-    pub(crate) catalogs: Option<Instant>,
-    /// And after how many changes.
-    pub(crate) disruptions: Option<(Instant, u64)>,
+/// How the cluster was seen so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seeing {
+    /// All of it, at least once.
+    has_seen_all: bool,
+    /// Since when not all of it.
+    blind_since: Option<Instant>,
 }
 
-/// Whether something is due that is done every so often.
-pub(crate) fn is_due(last: Option<Instant>, every: Duration) -> bool {
-    last.is_none_or(|last| last.elapsed() >= every)
+impl Seeing {
+    fn look(&mut self, sees_all: bool) {
+        self.has_seen_all |= sees_all;
+        self.blind_since = if sees_all { None } else { self.blind_since.or_else(|| Some(Instant::now())) };
+    }
 }
 
 impl Operator {
     pub fn new(cluster: Cluster, clouds: Clouds, clock: Clock, settings: Settings, lead: Lead) -> Self {
-        let cluster_id = cluster.server().to_owned();
-        let office = Office::new(Desk::new(cluster.clone()), clouds, clock, cluster_id);
-        for kind in office.clouds.keys() {
-            office.machines().entry(*kind).or_default();
-        }
+        let office = Office::new(Desk::new(cluster.clone()), clouds, clock);
         let first = Report { cluster: cluster.server().to_owned(), mode: settings.mode, ..Report::default() };
         Self {
             office,
@@ -142,13 +139,13 @@ impl Operator {
             watched: Watched::default(),
             settings,
             lead,
-            catalogs: BTreeMap::new(),
-            interrupted: BTreeSet::new(),
-            asked: Asked::default(),
+            asked: None,
             lives: Lives::default(),
             tenancies: Tenancies::default(),
             course: Course::default(),
+            purchased: None,
             foretold: None,
+            seeing: Seeing::default(),
             reports: watch::Sender::new(Arc::new(first)),
         }
     }
@@ -156,6 +153,11 @@ impl Operator {
     /// What each look comes to, the newest only.
     pub fn reports(&self) -> watch::Receiver<Arc<Report>> {
         self.reports.subscribe()
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> Metrics {
+        self.office.metrics.clone()
     }
 
     /// Works for as long as this is awaited.
@@ -166,13 +168,20 @@ impl Operator {
             self.watched.expect(&collection);
             followers.spawn(follow::follow(self.cluster.clone(), collection, self.watched.clone()));
         }
+        for (kind, cloud) in self.office.clouds.clone() {
+            let (office, watched) = (self.office.clone(), self.watched.clone());
+            followers.spawn(asking::attend(kind, cloud, office, watched));
+        }
         let mut changes = self.watched.changes();
+        let mut lead = self.lead.clone();
         let mut next = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 // The sender lives in `self.watched`, so this cannot fail.
                 _ = changes.changed() => self.collect().await,
+                // Whoever begins to lead, or ends, does so at once.
+                Ok(()) = lead.changed() => {}
                 () = self.lives.next() => {}
                 () = sleep_until(next) => {}
             }
@@ -206,9 +215,12 @@ impl Operator {
     /// One look at everything, and what follows from it. How long until the next, if nothing happens.
     async fn round(&mut self) -> Duration {
         let lead = *self.lead.borrow();
-        let epoch = lead.filter(|_| self.settings.mode == Mode::Act);
-        self.ask_clouds().await;
+        let has_market = self.office.machines().values().all(|machines| machines.catalog.is_some());
+        let may_act = self.settings.mode == Mode::Act && has_market;
+        let epoch = lead.filter(|_| may_act);
         let view = self.watched.view();
+        self.office.stand_on(epoch, view.changes);
+        self.seeing.look(view.blind_spots.is_empty());
         let nodes = sight::by_machine(view.nodes.values());
         let mut is_busy = false;
         if let Some(epoch) = epoch {
@@ -239,6 +251,11 @@ impl Operator {
             cluster: self.cluster.server().to_owned(),
             mode: self.settings.mode,
             is_leader: lead.is_some(),
+            under_way: self.lives.under_way(),
+            finished: Some(Instant::now()),
+            heard: view.heard,
+            has_seen_all: self.seeing.has_seen_all,
+            blind_since: self.seeing.blind_since,
             snapshot: round.snapshot,
             waiting_since: assembled.waiting_since,
             claims: round.claims,
@@ -265,10 +282,9 @@ impl Operator {
     fn assemble(&self, manifests: Manifests) -> Assembled {
         let context = Context { now: self.office.now(), node_cost: self.settings.node_cost };
         berth_api::assemble(manifests, &context, &mut |kind| {
-            self.catalogs
-                .get(&kind)
-                .cloned()
-                .ok_or_else(|| "its cloud has not told what it offers".to_owned())
+            let machines = self.office.machines();
+            let catalog = machines.get(&kind).and_then(|machines| machines.catalog.clone());
+            catalog.ok_or_else(|| "its cloud has not told what it offers".to_owned())
         })
     }
 

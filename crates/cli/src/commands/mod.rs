@@ -48,8 +48,6 @@ pub(crate) enum Failure {
         "another program listens on {address}; choose another port with --port, or leave it out for a free one"
     )]
     PortInUse { address: SocketAddr },
-<<<<<<< HEAD
-=======
     #[error("another program listens on port {port}; choose another with {flag}, or 0 for none")]
     DoorInUse { port: u16, flag: &'static str },
     #[error("cannot listen on port {port}, which {flag} names: {error}")]
@@ -58,7 +56,6 @@ pub(crate) enum Failure {
     Ledgers(berth_operator::Refused),
     #[error(transparent)]
     Unfit(#[from] berth_operator::Unfit),
->>>>>>> main
     #[error(
         "another program listens on {address}; choose another port with --api-port, or leave it out for a free one"
     )]

@@ -48,8 +48,7 @@ impl JudgedCloud {
         answer: Answer<'_, T>,
     ) -> Result<T, berth_cloud::provider::Refusal> {
         let crash = self.crash.filter(|crash| crash.call == call);
-        let is_last =
-            crash.is_some_and(|crash| self.asked.fetch_add(1, Ordering::Relaxed) + 1 == crash.nth);
+        let is_last = crash.is_some_and(|crash| self.asked.fetch_add(1, Ordering::Relaxed) + 1 == crash.nth);
         if is_last && !crash.is_some_and(|crash| crash.is_after) {
             self.end().await;
         }

@@ -84,7 +84,9 @@ impl FromStr for Injection {
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
         match kind {
             "nothing" => Ok(Self::Nothing),
-            "api" => rest.parse().map(Self::Api).map_err(|error: berth_world::faults::PlanError| error.to_string()),
+            "api" => {
+                rest.parse().map(Self::Api).map_err(|error: berth_world::faults::PlanError| error.to_string())
+            }
             "weather" => serde_json::from_str(rest).map(Self::Weather).map_err(|error| error.to_string()),
             "cloud" => {
                 let words: Vec<&str> = rest.split(' ').collect();
@@ -92,7 +94,8 @@ impl FromStr for Injection {
                 let calls = [Call::Launch, Call::Terminate];
                 let call = calls.into_iter().find(|known| known.name() == call);
                 let nth = nth.trim_matches(['#', ':']).parse().ok();
-                let crash = call.zip(nth).map(|(call, nth)| CloudCrash { call, nth, is_after: side == "after" });
+                let crash =
+                    call.zip(nth).map(|(call, nth)| CloudCrash { call, nth, is_after: side == "after" });
                 crash.map(Self::Cloud).ok_or_else(|| format!("{rest:?}"))
             }
             _ => Err(format!("{text:?} is nothing that goes wrong")),

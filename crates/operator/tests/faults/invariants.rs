@@ -90,9 +90,9 @@ impl Invariant {
 
 /// Of machines, after everything that happens.
 pub(crate) fn of_machines(state: &State) -> Option<Broken> {
-    no_leak(state).or_else(|| single_launch(state)).or_else(|| {
-        state.pools.iter().find_map(|(name, pool)| upper_bounds(state, name, pool))
-    })
+    no_leak(state)
+        .or_else(|| single_launch(state))
+        .or_else(|| state.pools.iter().find_map(|(name, pool)| upper_bounds(state, name, pool)))
 }
 
 fn no_leak(state: &State) -> Option<Broken> {
@@ -158,9 +158,7 @@ pub(crate) fn of_pool(
         let how = || format!("the ledger of {name} went from epoch {before} back to {after}");
         Invariant::OneDecider.unless(before <= after, how)
     });
-    one_decider
-        .or_else(|| upper_bounds(state, name, after))
-        .or_else(|| disruption_budget(state, name, after))
+    one_decider.or_else(|| upper_bounds(state, name, after)).or_else(|| disruption_budget(state, name, after))
 }
 
 /// Of a claim, after each change of it.
@@ -212,12 +210,10 @@ fn disruption_budget(state: &State, name: &str, pool: &Pool) -> Option<Broken> {
             return false;
         }
         let departure = pool.ledger.leaving.get(claim_name.as_str());
-        let is_committed = departure.is_some_and(|departure| {
-            DisruptionReason::BUDGETED.contains(&departure.reason)
-        });
-        let is_forced = departure.is_some_and(|departure| {
-            !DisruptionReason::BUDGETED.contains(&departure.reason)
-        });
+        let is_committed =
+            departure.is_some_and(|departure| DisruptionReason::BUDGETED.contains(&departure.reason));
+        let is_forced =
+            departure.is_some_and(|departure| !DisruptionReason::BUDGETED.contains(&departure.reason));
         let is_doomed = state.machine_of(claim).is_none_or(|machine| !machine.is_alive || machine.is_doomed);
         !is_doomed && !is_forced && (is_committed || state.past.disrupted.contains(&claim.uid))
     };
@@ -288,8 +284,7 @@ fn before_pod_deletion(state: &State, asked: &Asked) -> Option<Broken> {
     let pod = pod(state, asked)?;
     let claim = state.nodes.get(&pod.node).and_then(|node| state.claim_of_node(node));
     let has_deadline = claim.is_some_and(|(_, claim)| claim.grace_secs.is_some() && claim.deletion.is_some());
-    Invariant::PodBudgets
-        .unless(has_deadline, || format!("{} was deleted instead of evicted", asked.name))
+    Invariant::PodBudgets.unless(has_deadline, || format!("{} was deleted instead of evicted", asked.name))
 }
 
 /// A claim that an operator deletes stands in the ledger as leaving, or has nothing left to lose.
@@ -303,14 +298,15 @@ fn before_claim_deletion(state: &State, asked: &Asked) -> Option<Broken> {
     let departure = pool.and_then(|pool| pool.ledger.leaving.get(name.as_str()));
     let (node_name, node) = state.node_of(&claim.provider_id)?;
     let Some(departure) = departure else {
-        let how = format!("{name} was deleted, and nothing but a decision that nobody committed to forced it");
+        let how =
+            format!("{name} was deleted, and nothing but a decision that nobody committed to forced it");
         return Some(Invariant::DisruptionBudget.broken(how));
     };
     let is_forced = berth_core::safety::is_forced(departure.reason);
     let protected = state.pods_on(node_name).find(|(_, pod)| pod.is_protected && !pod.may_stay);
-    let protected = protected.filter(|_| !is_forced).map(|((_, pod), _)| {
-        Invariant::DoNotDisrupt.broken(format!("{name} was deleted with {pod} on it"))
-    });
+    let protected = protected
+        .filter(|_| !is_forced)
+        .map(|((_, pod), _)| Invariant::DoNotDisrupt.broken(format!("{name} was deleted with {pod} on it")));
     Invariant::DrainFirst
         .unless(node.is_closed, || format!("{name} was deleted while its node took pods"))
         .or(protected)

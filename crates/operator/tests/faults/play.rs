@@ -191,8 +191,7 @@ impl Stage {
         let events = self.get("/api/v1/events").await;
         let of_berth = events["items"].as_array().into_iter().flatten();
         let of_berth = of_berth.filter(|event| event["source"]["component"] == "berth");
-        let told: Vec<&str> =
-            of_berth.filter_map(|event| event["involvedObject"]["name"].as_str()).collect();
+        let told: Vec<&str> = of_berth.filter_map(|event| event["involvedObject"]["name"].as_str()).collect();
         let waiting = self.truth.look(|state| {
             let waiting = state.pods.iter().filter(|(_, pod)| pod.node.is_empty() && pod.deletion.is_none());
             waiting.map(|((_, name), _)| name.clone()).collect::<Vec<_>>()

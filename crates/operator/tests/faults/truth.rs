@@ -262,7 +262,9 @@ impl State {
         self.counts.writes += 1;
         within_a_second(&mut self.past.writes, self.now);
         let found = invariants::before_write(self, asked);
-        if asked.is_done() && asked.verb == "delete" && asked.resource == "nodeclaims.karpenter.sh"
+        if asked.is_done()
+            && asked.verb == "delete"
+            && asked.resource == "nodeclaims.karpenter.sh"
             && let Some(claim) = self.claims.get(&asked.name)
             && invariants::is_voluntary(self, claim)
         {
@@ -348,7 +350,10 @@ impl State {
         self.claims.iter().find(|(_, claim)| has(claim))
     }
 
-    pub(crate) fn pods_on<'a>(&'a self, node: &'a str) -> impl Iterator<Item = (&'a (String, String), &'a Pod)> {
+    pub(crate) fn pods_on<'a>(
+        &'a self,
+        node: &'a str,
+    ) -> impl Iterator<Item = (&'a (String, String), &'a Pod)> {
         self.pods.iter().filter(move |(_, pod)| pod.node == node)
     }
 

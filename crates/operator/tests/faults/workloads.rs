@@ -154,7 +154,8 @@ async fn drifted(stage: &Stage) -> Result<(), Broken> {
     for claim in &old {
         stage.condition(&format!("{NODECLAIMS}/{claim}"), "Drifted").await;
     }
-    let is_new = |state: &State| at_rest(9)(state) && !old.iter().any(|claim| state.claims.contains_key(claim));
+    let is_new =
+        |state: &State| at_rest(9)(state) && !old.iter().any(|claim| state.claims.contains_key(claim));
     stage.until("all nodes are new", is_new).await
 }
 

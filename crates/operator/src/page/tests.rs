@@ -16,7 +16,13 @@ fn looked(cluster: &str) -> Arc<Report> {
 
 fn state() -> ControlsView {
     let web = Workload { namespace: "shop".to_owned(), name: "web".to_owned(), replicas: 6 };
-    ControlsView { workloads: vec![web], price_percent: 100, cloud_broken: false, speed: 1, speeds: vec![1, 5] }
+    ControlsView {
+        workloads: vec![web],
+        price_percent: 100,
+        cloud_broken: false,
+        speed: 1,
+        speeds: vec![1, 5],
+    }
 }
 
 /// A page with controls, and whoever fulfils wishes.
@@ -91,12 +97,18 @@ async fn views_come_as_reports_do() {
     assert_eq!(get(&house.router, "/api/view").await.0, 503);
     house.reports.send_replace(looked("quay"));
     let (code, response) = get(&house.router, "/api/view").await;
-    assert_eq!((code, &response.headers()["content-type"]), (200, &HeaderValue::from_static("application/json")));
+    assert_eq!(
+        (code, &response.headers()["content-type"]),
+        (200, &HeaderValue::from_static("application/json"))
+    );
     let view: Value = serde_json::from_str(&text(response).await).unwrap();
     assert_eq!(json!([view["cluster"], view["mode"], view["controls"]["speed"]]), json!(["quay", "demo", 1]));
 
     let (code, response) = get(&house.router, "/api/stream").await;
-    assert_eq!((code, &response.headers()["content-type"]), (200, &HeaderValue::from_static("text/event-stream")));
+    assert_eq!(
+        (code, &response.headers()["content-type"]),
+        (200, &HeaderValue::from_static("text/event-stream"))
+    );
     let mut events = response.into_body().into_data_stream();
     let mut next = async || {
         let event = timeout(Duration::from_secs(5), events.next()).await.ok().flatten();

@@ -73,8 +73,7 @@ fn pool(name: &str) -> Pool {
 }
 
 fn claim(name: &str, holds: &[&str], node: &str, is_deleting: bool) -> (Text, Arc<NodeClaim>) {
-    let conditions: Vec<Value> =
-        holds.iter().map(|kind| json!({ "type": kind, "status": "True" })).collect();
+    let conditions: Vec<Value> = holds.iter().map(|kind| json!({ "type": kind, "status": "True" })).collect();
     let mut claim = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
         "metadata": {
@@ -178,7 +177,8 @@ fn a_node_has_the_pods_that_run_there() {
 
 #[test]
 fn pods_wait_for_a_node_or_for_a_reason() {
-    let refusal = PoolRefusal { pool: Some("p".into()), refusal: Reason::InsufficientCpu.because("too large") };
+    let refusal =
+        PoolRefusal { pool: Some("p".into()), refusal: Reason::InsufficientCpu.because("too large") };
     let snapshot = Snapshot {
         nodes: vec![node("n", Some("p"), NodeState::Starting)],
         pods: vec![
@@ -194,10 +194,7 @@ fn pods_wait_for_a_node_or_for_a_reason() {
         ..Snapshot::default()
     };
     let plan = Plan {
-        binds: vec![
-            Bind { pod: 0, host: Host::Node(0) },
-            Bind { pod: 1, host: Host::Launch(0) },
-        ],
+        binds: vec![Bind { pod: 0, host: Host::Node(0) }, Bind { pod: 1, host: Host::Launch(0) }],
         unplaced: vec![Unplaced { pod: 2, refusals: vec![refusal] }],
         ..Plan::default()
     };
@@ -226,7 +223,10 @@ fn pods_wait_for_a_node_or_for_a_reason() {
             ["b-is-bought-for", 0, "a new node", null],
         ])
     );
-    assert_eq!(view["pending"][0]["reasons"][0], json!({ "pool": "p", "reason": "InsufficientCpu", "message": "too large" }));
+    assert_eq!(
+        view["pending"][0]["reasons"][0],
+        json!({ "pool": "p", "reason": "InsufficientCpu", "message": "too large" })
+    );
 }
 
 fn jiff_secs(secs: i64) -> std::time::Duration {
@@ -244,7 +244,11 @@ fn pools_say_what_they_may_have() {
         ],
         pools: vec![
             pool("p"),
-            Pool { blocked: Some(Reason::InsufficientCpu.because("no")), limits: Limits::default(), ..pool("q") },
+            Pool {
+                blocked: Some(Reason::InsufficientCpu.because("no")),
+                limits: Limits::default(),
+                ..pool("q")
+            },
         ],
         ..Snapshot::default()
     };

@@ -14,7 +14,8 @@ use crate::cluster::{Cluster, Refused};
 use crate::desk::Desk;
 use crate::objects::{List, Metadata};
 use crate::office::Clock;
-use crate::operator::{Mode, WATCHED};
+use crate::operator::Mode;
+use crate::rbac::{PERMISSIONS, Part, Permission, Scope};
 use crate::served::Served;
 
 /// Why Berth does not begin.
@@ -50,21 +51,6 @@ const RIVALS: [(&str, &str); 2] =
 
 /// A lease that was not renewed for so long is nobody's, whatever it says. Clocks may be that far apart.
 const RENEWED_SECS_MAX: u64 = 60;
-
-/// What is done beyond reading: a verb, a group and a resource.
-const DONE: [(&str, &str, &str); 11] = [
-    ("get", "karpenter.sh", "nodepools"),
-    ("patch", "karpenter.sh", "nodepools"),
-    ("create", "karpenter.sh", "nodeclaims"),
-    ("patch", "karpenter.sh", "nodeclaims"),
-    ("delete", "karpenter.sh", "nodeclaims"),
-    ("patch", "karpenter.sh", "nodeclaims/status"),
-    ("patch", "", "nodes"),
-    ("delete", "", "nodes"),
-    ("create", "", "pods/eviction"),
-    ("delete", "", "pods"),
-    ("list", "storage.k8s.io", "volumeattachments"),
-];
 
 /// No question takes longer.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -102,14 +88,18 @@ async fn definitions(cluster: &Cluster) -> Result<(), Unfit> {
 
 /// Asks the API what it would allow. What it does not say is found out later, and then told as something not seen.
 async fn permissions(cluster: &Cluster, mode: Mode) -> Result<(), Unfit> {
-    let watched = berth_api::collections().filter(|known| WATCHED.contains(&known.plural));
-    let read = watched.flat_map(|known| ["list", "watch"].map(|verb| (verb, known.group, known.plural)));
-    let done = DONE.into_iter().filter(|_| mode == Mode::Act);
+    // Without the others it works less well, but it works.
+    let is_needed = |permission: &&Permission| {
+        let is_part = permission.part == Part::See || permission.part == Part::Act && mode == Mode::Act;
+        is_part && permission.scope == Scope::Cluster && permission.names.is_empty()
+    };
+    let needed = PERMISSIONS.iter().filter(is_needed);
+    let asked = needed.flat_map(|permission| permission.verbs.iter().map(move |verb| (*verb, permission)));
     let desk = &Desk::new(cluster.clone());
-    let lacking: Vec<String> = stream::iter(read.chain(done).collect::<Vec<_>>())
-        .map(async |(verb, group, resource)| {
+    let lacking: Vec<String> = stream::iter(asked.collect::<Vec<_>>())
+        .map(async |(verb, Permission { group, resource, .. })| {
             let is_denied = is_denied(desk, verb, group, resource).await;
-            is_denied.then(|| match group {
+            is_denied.then(|| match *group {
                 "" => format!("{verb} {resource}"),
                 group => format!("{verb} {resource} of {group}"),
             })

@@ -29,6 +29,7 @@ pub mod page;
 mod planning;
 mod portrait;
 mod probes;
+pub mod rbac;
 mod report;
 mod served;
 mod sight;

@@ -23,7 +23,9 @@ pub(crate) fn write_all() -> Result<(), StepError> {
     }
     let keepers = ["--package", "berth-api", "--package", "berth-cli"];
     let update = [&["env", "BERTH_UPDATE=1", "cargo", "test"][..], &keepers].concat();
-    command("files that tests keep", &update)
+    command("files that tests keep", &update)?;
+    let of_operator = ["env", "BERTH_UPDATE=1", "cargo", "test", "--package", "berth-operator", "--lib"];
+    command("files that the operator's tests keep", &of_operator)
 }
 
 /// The generated documents that no longer say what they should.

@@ -196,12 +196,11 @@ impl Play<'_> {
         let elector = Elector::new(cluster, clock, (NAMESPACE, LEASE), "berth-1");
         let lead = elector.lead();
         let (_wish, wish) = watch::channel(Wish::Lead);
-        tokio::select! {
+        let epoch = tokio::select! {
             biased;
-            () = elector.run(wish) => {}
-            () = sleep(Duration::from_secs(30)) => {}
-        }
-        let epoch = *lead.borrow();
+            () = elector.run(wish) => None,
+            epoch = async { sleep(Duration::from_secs(30)).await; *lead.borrow() } => epoch,
+        };
         epoch.map(drop).ok_or_else(|| "nobody leads".to_owned())
     }
 
@@ -232,6 +231,11 @@ impl Play<'_> {
         if !is_nominated {
             return Err("no pod was nominated".to_owned());
         }
+        let counted = self.within(60, "a pool says how many nodes it has", async || {
+            let pools = scene.list("/apis/karpenter.sh/v1/nodepools").await;
+            pools.iter().all(|pool| pool["status"]["nodes"].as_u64() > Some(0))
+        });
+        counted.await?;
         scene.apply(deployment("huge", 1, "1000")).await;
         let told = self.within(60, "a pod without a place is told why", async || {
             let events = scene.list("/api/v1/namespaces/default/events").await;

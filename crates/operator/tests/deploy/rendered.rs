@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use std::{env, fs};
 
-use berth_control_plane::{Program, Programs, Sources};
+use berth_control_plane::{ControlPlane, Program, Programs, Sources};
 use berth_world::World;
 use serde_json::{Value, json};
 
@@ -69,17 +70,17 @@ fn the_image_is_of_this_version() {
     assert!(base.contains(&format!("image: berth:{version}\n")), "the base is of another version");
 }
 
-/// What an API takes, it gives back with everything in it that was applied.
+/// What the world takes, it gives back with everything in it that was applied.
 #[test]
-fn an_api_takes_every_object() {
+fn the_world_takes_every_object() {
     let Some(kubectl) = kubectl() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime").block_on(async {
         for (_, component) in CHOICES {
             let world = World::new(1, "2026-03-01T09:00:00Z".parse().expect("a time"));
             for object in base(&kubectl, component) {
-                // The Prometheus operator is not there.
-                if object["apiVersion"] == "monitoring.coreos.com/v1" {
+                // The Prometheus operator is not there, and the world has no network.
+                if object["kind"] == "ServiceMonitor" || object["kind"] == "NetworkPolicy" {
                     continue;
                 }
                 let taken = world.apply("test", &object).await;
@@ -88,6 +89,31 @@ fn an_api_takes_every_object() {
             }
         }
     });
+}
+
+/// Kubernetes takes every object, and its admission lets the pods be: they are within the strictest standard.
+#[test]
+fn kubernetes_takes_every_object() {
+    let Some(plane) = ControlPlane::for_test().expect("it can be started") else { return };
+    let kubectl = plane.record().kubectl.clone();
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("base.json");
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": base(&kubectl, "simulated") });
+    fs::write(&file, list.to_string()).expect("it can be written");
+    let asked = |words: &[&str]| {
+        let mut all = vec![OsStr::new("--kubeconfig"), plane.kubeconfig().as_os_str()];
+        all.extend(words.iter().map(OsStr::new));
+        said(&kubectl, &all)
+    };
+    let path = file.to_str().expect("a plain path");
+    let applied = asked(&["apply", "--server-side", "-f", path]);
+    assert!(applied.is_ok(), "{applied:?}");
+    let pods = ["get", "pods", "--namespace", NAMESPACE, "--output", "name"];
+    let are_made = (0..150).any(|_| {
+        std::thread::sleep(Duration::from_millis(200));
+        asked(&pods).expect("a list").lines().count() == 2
+    });
+    let events = asked(&["get", "events", "--namespace", NAMESPACE]);
+    assert!(are_made, "there are no pods: {events:?}");
 }
 
 /// Whether all of one is in the other; what is empty may be left out.

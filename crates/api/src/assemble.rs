@@ -62,6 +62,8 @@ pub struct Context {
 #[derive(Debug, Default)]
 pub struct Assembled {
     pub snapshot: Snapshot,
+    /// When those pods were made that are on no node, by namespace and name.
+    pub waiting_since: BTreeMap<(Text, Text), Timestamp>,
     /// Objects were left out. What they run or protect is not seen, so nothing may be removed.
     pub is_partial: bool,
     /// Offerings that feedback says cannot be had now.
@@ -92,6 +94,7 @@ pub fn assemble(
     assembly.drop_repeated_pods();
     assembly.blame_unclear_protection();
     let nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
+    let waiting_since = waiting_since(&assembly.manifests.pods);
     let (pods, daemon_sets, census) = assembly.pods();
     let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
     let Assembly { manifests, mut problems, is_partial, .. } = assembly;
@@ -99,6 +102,7 @@ pub fn assemble(
         manifests.texts.refine(found);
     }
     problems.extend(manifests.problems);
+    problems.extend(manifests.confined_problems);
     for found in [&mut problems, &mut remarks] {
         found.sort();
         found.dedup();
@@ -119,12 +123,22 @@ pub fn assemble(
     unavailable.dedup();
     Assembled {
         snapshot: snapshot.in_order(),
+        waiting_since,
         is_partial,
         unavailable,
         skipped: manifests.skipped.into_iter().map(|(kind, count)| Skipped { kind, count }).collect(),
         problems,
         remarks,
     }
+}
+
+fn waiting_since(pods: &[PodObject]) -> BTreeMap<(Text, Text), Timestamp> {
+    let waiting = pods.iter().filter(|pod| pod.node.is_none());
+    let since = waiting.filter_map(|pod| {
+        let created = pod.life.created?;
+        Some(((pod.namespace.clone(), pod.name.clone()), created.timestamp()))
+    });
+    since.collect()
 }
 
 /// The API server labels every namespace with its own name, so selectors may count on that.

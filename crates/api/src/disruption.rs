@@ -91,6 +91,7 @@ impl Second {
 pub(crate) struct PodLife {
     pub(crate) do_not_disrupt: DoNotDisrupt,
     pub(crate) deletion_cost: i32,
+    pub(crate) created: Option<Second>,
     pub(crate) started: Option<Second>,
     /// Running, and its readiness, if it has one, says so too.
     pub(crate) healthy: bool,

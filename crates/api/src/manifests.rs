@@ -39,6 +39,10 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 /// What was read: objects that are right by themselves, and what is wrong with the others.
 #[derive(Debug, Default)]
 pub struct Manifests {
+    /// What is wrong with objects that only they themselves suffer from.
+    pub(crate) confined_problems: Vec<Problem>,
+    /// Nodes with pods that cannot be read, and that may forbid anything.
+    pub(crate) shrouded_nodes: BTreeSet<Text>,
     /// What is not among them does not exist. In files much is left out.
     pub(crate) is_whole: bool,
     pub problems: Vec<Problem>,

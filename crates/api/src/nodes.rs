@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering};
-use berth_core::disruption::NodeDisruption;
+use berth_core::disruption::{NodeDisruption, Protection};
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{Taint, TaintEffect};
@@ -108,6 +108,9 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) ->
             ..of_object(&kept.object, claim, volume_limits, &pools)
         });
         names.insert(&kept.object.name);
+    }
+    for node in nodes.iter_mut().filter(|node| manifests.shrouded_nodes.contains(&node.name)) {
+        node.disruption.protection = Protection::Always;
     }
     for kept in &manifests.claims {
         let claim = &kept.object;

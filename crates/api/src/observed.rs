@@ -19,8 +19,16 @@ pub struct Observed {
     interner: Interner,
     pieces: BTreeMap<Kind, BTreeMap<Id, Piece>>,
     /// Objects that cannot be read, and why.
-    refused: BTreeMap<(Kind, Id), Vec<Problem>>,
+    refused: BTreeMap<(Kind, Id), Unread>,
     gone_since_tidied: usize,
+}
+
+/// An object that cannot be read.
+#[derive(Debug)]
+struct Unread {
+    problems: Vec<Problem>,
+    /// The node that it runs on, if it is a pod that does.
+    node: Option<Text>,
 }
 
 /// Texts that nobody uses any more are forgotten after so many objects have gone.
@@ -35,7 +43,7 @@ impl Observed {
             Ok(id) => id,
             Err(refused) => {
                 let nameless = (Text::default(), Text::default());
-                return self.refuse(kind, nameless, refused);
+                return self.refuse(kind, nameless, text, refused);
             }
         };
         match self.read(text, kind, &id) {
@@ -43,7 +51,7 @@ impl Observed {
                 self.refused.remove(&(kind, id.clone()));
                 self.pieces.entry(kind).or_default().insert(id, piece);
             }
-            Err(refused) => self.refuse(kind, id, refused),
+            Err(refused) => self.refuse(kind, id, text, refused),
         }
     }
 
@@ -55,7 +63,7 @@ impl Observed {
         })
     }
 
-    fn refuse(&mut self, kind: Kind, id: Id, refused: Refused) {
+    fn refuse(&mut self, kind: Kind, id: Id, text: &str, refused: Refused) {
         if let Some(of_kind) = self.pieces.get_mut(&kind) {
             of_kind.remove(&id);
         }
@@ -71,8 +79,9 @@ impl Observed {
             field: Some(path.to_string()).filter(|field| !field.is_empty()),
             message,
         });
-        let problems = problems.collect();
-        self.refused.insert((kind, id), problems);
+        let unread =
+            Unread { problems: problems.collect(), node: node_of(text).filter(|_| kind == Kind::Pod) };
+        self.refused.insert((kind, id), unread);
     }
 
     pub fn remove(&mut self, collection: &Collection, namespace: &str, name: &str) {
@@ -111,10 +120,23 @@ impl Observed {
                 manifests.add(piece.clone(), id.clone(), origin);
             }
         }
-        manifests.problems.extend(self.refused.values().flatten().cloned());
+        for ((kind, _), Unread { problems, node }) in &self.refused {
+            // Nothing is taken away while something is not seen that could forbid it. What is known of a pod that
+            // cannot be read is where it runs, and a pool that cannot be read has no nodes to take away.
+            let is_confined = node.is_some() || matches!(kind, Kind::NodePool | Kind::KwokNodeClass);
+            let list = if is_confined { &mut manifests.confined_problems } else { &mut manifests.problems };
+            list.extend(problems.iter().cloned());
+            manifests.shrouded_nodes.extend(node.clone());
+        }
         manifests.policies.settle();
         manifests
     }
+}
+
+/// The node of a pod, whatever else is wrong with it.
+fn node_of(text: &str) -> Option<Text> {
+    let object: serde_json::Value = serde_json::from_str(text).ok()?;
+    object["spec"]["nodeName"].as_str().filter(|name| !name.is_empty()).map(Text::from)
 }
 
 #[cfg(test)]
@@ -144,12 +166,12 @@ mod tests {
         let seen: Vec<(&str, &str)> =
             manifests.pods.iter().map(|pod| (&*pod.name, pod.node.as_deref().unwrap_or_default())).collect();
         assert_eq!(seen, [("a", "m"), ("b", "n")]);
-        assert_eq!(manifests.problems.len(), 1, "{:?}", manifests.problems);
-        assert_eq!(manifests.problems[0].object.as_deref(), Some("NodePool/p"));
+        assert!(manifests.problems.is_empty(), "{:?}", manifests.problems);
+        assert_eq!(manifests.confined_problems[0].object.as_deref(), Some("NodePool/p"));
         observed.remove(&pods, "shop", "b");
         observed.remove(&pools, "", "p");
         let manifests = observed.manifests();
-        assert_eq!((manifests.pods.len(), manifests.problems.len()), (1, 0));
+        assert_eq!((manifests.pods.len(), manifests.confined_problems.len()), (1, 0));
         observed.retain(&pods, &BTreeSet::new());
         assert_eq!(observed.count(&pods), 0);
     }
@@ -163,6 +185,10 @@ mod tests {
             .put(&pods, r#"{"metadata": {"name": "a", "namespace": "shop"}, "spec": {"containers": []}}"#);
         let manifests = observed.manifests();
         assert_eq!((manifests.pods.len(), manifests.problems.len()), (0, 1));
+        observed.put(&pods, r#"{"metadata": {"name": "a"}, "spec": {"nodeName": "n", "containers": []}}"#);
+        let manifests = observed.manifests();
+        assert_eq!((manifests.problems.len(), manifests.confined_problems.len()), (1, 1));
+        assert_eq!(manifests.shrouded_nodes.iter().map(|node| &**node).collect::<Vec<_>>(), ["n"]);
         observed.put(&pods, &pod("a", "n"));
         assert!(observed.manifests().problems.is_empty());
     }

@@ -126,11 +126,13 @@ pub(crate) fn read_pod(
         Some("Failed") => PodPhase::Failed,
         _ => PodPhase::Pending,
     };
-    let status = At::ROOT.key("status");
+    let (metadata, status) = (At::ROOT.key("metadata"), At::ROOT.key("status"));
+    let created = pod.metadata.creation_timestamp.as_ref();
     let ready = pod.status.conditions.iter().find(|condition| &*condition.kind == "Ready");
     let life = PodLife {
         do_not_disrupt: DoNotDisrupt::read(pod.metadata.annotations.do_not_disrupt.as_deref()),
         deletion_cost: disruption::read_deletion_cost(&pod.metadata.annotations, to),
+        created: disruption::read_time(created, &metadata.key("creationTimestamp"), to).map(Second::new),
         started: disruption::read_time(pod.status.start_time.as_ref(), &status.key("startTime"), to)
             .map(Second::new),
         healthy: phase == PodPhase::Running

@@ -4,6 +4,7 @@ mod file;
 mod input;
 mod run;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use berth_cloud::filter::Filter;
@@ -26,6 +27,7 @@ pub(crate) use run::{LogFormat, LogLevel, Run};
     arg_required_else_help = true,
     after_help = "\
 Examples:
+  berth demo                                        All of it at once, with nothing installed
   berth advise -f examples/shop/                    What to buy for these manifests, and why
   berth advise --cluster --consolidate              What to take away, and what that saves
   berth explain pod shop/api-7d9c --cluster         Why this pod is pending
@@ -53,6 +55,8 @@ pub(crate) enum Command {
     Catalog(CatalogCommand),
     /// Own a cluster's capacity: buy nodes for pods that wait, and take away what is not needed
     Run(Box<Run>),
+    /// Show the whole product, with nothing installed: a cluster in this process, and a page to look at it
+    Demo(Demo),
     /// Run a Kubernetes in this process, for kubectl and for tests of controllers
     World(World),
     /// Print the custom resource definitions as YAML
@@ -270,6 +274,48 @@ pub(crate) struct CatalogImport {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
+A cluster that exists only in this process, with a cloud that sells machines for it, and a shop that
+runs there: it grows and shrinks as its day goes by, and a day takes ten minutes. Berth buys the
+nodes, fills them, and gives them back. The page shows it all, with every decision and its reason,
+and lets you take a hand: scale a workload, reclaim spot machines, change the price of spot, break
+the cloud, run time faster. It costs nothing, needs no network, and leaves nothing behind.
+
+A workload that you scale is yours from then on; the day goes on with the others.
+
+Examples:
+  berth demo
+      Prints where the page is, and what kubectl needs.
+  berth demo --port 0
+      On any free port.
+  kubectl --kubeconfig ... scale deployment/web --replicas 40 -n shop
+      In another shell, with the path that it prints: real kubectl works.
+  kubectl --kubeconfig ... get nodeclaims -w
+
+Exit codes: 0 it was ended; 2 bad input or usage.")]
+pub(crate) struct Demo {
+    /// The port of the page; 0 for a free one
+    #[arg(long, value_name = "PORT", default_value_t = 8080)]
+    pub(crate) port: u16,
+
+    /// The address of the page. Whoever reaches it can do all that you can
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
+    pub(crate) listen: IpAddr,
+
+    /// The port of the cluster's API, on 127.0.0.1; a free one if not given
+    #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true)]
+    pub(crate) api_port: u16,
+
+    /// Where to write the kubeconfig; if not given, in a directory of its own among the system's temporary files
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// What identities and generated names are drawn from
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
 A world is a Kubernetes in one process: its API on 127.0.0.1, over TLS, a scheduler, controllers,
 kubelets and a cloud, with everything in memory. Nothing is really run: pods are pending, running
 and done as kubelets would report it. Its nodes are machines of the cloud, which says on standard
@@ -433,6 +479,8 @@ mod tests {
             "berth catalog list",
             "berth catalog list --catalog kwok --filter cpu>=8,arch=arm64 -o json",
             "berth catalog import prices.json -o catalog.json",
+            "berth demo",
+            "berth demo --port 0 --listen 0.0.0.0 --api-port 6443 --kubeconfig k --seed 7",
             "berth world",
             "berth world --port 6443 --kubeconfig k --seed 7 -f a b/ -f -",
             "berth world --nodes 0 --machine *:*:spot --machine a:*:* --catalog c --zones a --weather {}",
@@ -473,6 +521,8 @@ mod tests {
             ("berth explain pod web-0 -f a", ErrorKind::ValueValidation),
             ("berth explain pod a/b/c -f a", ErrorKind::ValueValidation),
             ("berth catalog list --filter cpu", ErrorKind::ValueValidation),
+            ("berth demo --listen localhost", ErrorKind::ValueValidation),
+            ("berth demo --port http", ErrorKind::ValueValidation),
             ("berth world --port 65536", ErrorKind::ValueValidation),
             ("berth world --seed=-1", ErrorKind::ValueValidation),
             ("berth world --machine s-8x", ErrorKind::ValueValidation),

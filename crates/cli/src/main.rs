@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Catalog(CatalogCommand::List(list)) => commands::catalog::list(&list),
         Command::Catalog(CatalogCommand::Import(import)) => commands::catalog::import(&import),
         Command::Run(run) => commands::run::run(&run),
+        Command::Demo(demo) => commands::demo::run(&demo),
         Command::World(world) => commands::world::run(&world),
         Command::Crds => commands::crds::run(),
         Command::Completions { shell } => commands::completions::run(shell),

@@ -1,4 +1,8 @@
-//! The built-in catalog of the simulated cloud: the types that Karpenter's KWOK provider makes up.
+//! The simulated cloud: the built-in catalog, which has the types that Karpenter's KWOK provider makes up; and on a
+//! cluster its machines.
+
+mod cloud;
+mod node;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,6 +13,7 @@ use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources, for
 use berth_core::units::Price;
 
 use crate::draft::quoted;
+pub use cloud::{Api, Declined, KwokCloud, Said};
 
 pub const INSTANCE_SIZE: &str = "karpenter.kwok.sh/instance-size";
 pub const INSTANCE_FAMILY: &str = "karpenter.kwok.sh/instance-family";

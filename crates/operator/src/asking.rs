@@ -1,53 +1,81 @@
-//! What the clouds are asked, each thing in its time.
+//! What a cloud is asked, each thing in its time: one that does not answer holds up nobody.
 
-use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use berth_cloud::machine::{MachineId, Notice, NoticeKind};
-use berth_cloud::provider::list_all;
-use tokio::time::{Instant, timeout};
+use berth_api::ClassKind;
+use berth_cloud::Cloud;
+use berth_cloud::machine::{Notice, NoticeKind};
+use berth_cloud::provider::{Listing, Refusal, list_all};
+use tokio::time::{sleep, timeout};
 
 use crate::machines::Machines;
-use crate::operator::{Operator, is_due};
+use crate::office::Office;
+use crate::watched::Watched;
 
 const NOTICES_EVERY: Duration = Duration::from_secs(5);
 const MACHINES_EVERY: Duration = Duration::from_mins(1);
 const CATALOG_EVERY: Duration = Duration::from_mins(1);
+/// A cloud that does not answer is asked again after so long.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// A cloud that takes longer is not waited for.
-const CLOUD_ANSWER_MAX: Duration = Duration::from_secs(30);
+const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-impl Operator {
-    /// Asks each cloud for what is due.
-    pub(crate) async fn ask_clouds(&mut self) {
-        let clouds = self.office.clouds.clone();
-        if is_due(self.asked.catalogs, CATALOG_EVERY) {
-            for (kind, cloud) in &clouds {
-                if let Ok(Ok(catalog)) = timeout(CLOUD_ANSWER_MAX, cloud.catalog()).await {
-                    self.catalogs.insert(*kind, catalog);
-                    self.asked.catalogs = Some(Instant::now());
+/// Asks a cloud for as long as this lives.
+pub(crate) async fn attend(kind: ClassKind, cloud: Arc<dyn Cloud>, office: Office, watched: Watched) {
+    let asking = Asking { kind, cloud, office, watched };
+    futures::join!(asking.catalogs(), asking.notices(), asking.machines());
+}
+
+struct Asking {
+    kind: ClassKind,
+    cloud: Arc<dyn Cloud>,
+    office: Office,
+    watched: Watched,
+}
+
+impl Asking {
+    /// Takes note of an answer, and wakes the loop if it was news.
+    fn note(&self, take: impl FnOnce(&mut Machines) -> bool) {
+        let is_news = take(self.office.machines().entry(self.kind).or_default());
+        if is_news {
+            self.watched.wake();
+        }
+    }
+
+    async fn catalogs(&self) {
+        loop {
+            match timeout(ANSWER_MAX, self.cloud.catalog()).await {
+                Ok(Ok(catalog)) => {
+                    self.note(|machines| machines.offered(catalog));
+                    sleep(CATALOG_EVERY).await;
                 }
+                // What was offered last still is, as far as anybody knows.
+                _ => sleep(ASK_AGAIN).await,
             }
         }
-        if is_due(self.asked.notices, NOTICES_EVERY) {
-            self.asked.notices = Some(Instant::now());
-            for cloud in clouds.values() {
-                if let Ok(Ok(notices)) = timeout(CLOUD_ANSWER_MAX, cloud.notices()).await {
-                    let ends = |notice: &Notice| notice.kind != NoticeKind::Rebalance;
-                    self.interrupted.extend(notices.into_iter().filter(ends).map(|notice| notice.machine));
-                }
+    }
+
+    async fn notices(&self) {
+        loop {
+            if let Ok(Ok(notices)) = timeout(ANSWER_MAX, self.cloud.notices()).await {
+                let ends = |notice: &Notice| notice.kind != NoticeKind::Rebalance;
+                let ending = notices.into_iter().filter(ends).map(|notice| notice.machine);
+                self.note(|machines| machines.noticed(ending));
             }
+            sleep(NOTICES_EVERY).await;
         }
-        if is_due(self.asked.machines, MACHINES_EVERY) {
-            self.asked.machines = Some(Instant::now());
-            for (kind, cloud) in &clouds {
-                if let Ok(listing) = timeout(CLOUD_ANSWER_MAX, list_all(&**cloud)).await {
-                    self.office.machines().entry(*kind).or_default().listed(listing);
-                }
-            }
-            // Of machines that are gone nobody speaks any more.
-            let known: BTreeSet<MachineId> =
-                self.office.machines().values().flat_map(Machines::ids).collect();
-            self.interrupted.retain(|id| known.contains(id));
+    }
+
+    async fn machines(&self) {
+        loop {
+            let listing = timeout(ANSWER_MAX, list_all(&*self.cloud)).await.unwrap_or_else(|_| Listing {
+                stopped_by: Some(Refusal::Unknown("it did not answer in time".to_owned())),
+                ..Listing::default()
+            });
+            let is_whole = listing.stopped_by.is_none();
+            self.note(|machines| machines.listed(listing));
+            sleep(if is_whole { MACHINES_EVERY } else { ASK_AGAIN }).await;
         }
     }
 }

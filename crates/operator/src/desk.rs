@@ -32,7 +32,11 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new(cluster: Cluster) -> Self {
-        Self { cluster, newest: Arc::default(), manager: "berth" }
+        Self::managed_by(cluster, "berth")
+    }
+
+    pub(crate) fn managed_by(cluster: Cluster, manager: &'static str) -> Self {
+        Self { cluster, newest: Arc::default(), manager }
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refused> {
@@ -100,7 +104,7 @@ impl Desk {
     }
 
     /// Asks, and remembers how new the answer is.
-    async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,

@@ -17,7 +17,7 @@ use berth_core::safety;
 use berth_core::snapshot::{Policy, Snapshot};
 use serde_json::json;
 
-use crate::buy::NotCommitted;
+use crate::buy::{Account, NotCommitted};
 use crate::conditions::Conditions;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
@@ -206,7 +206,12 @@ impl Office {
     }
 
     /// Moves a leaver on as judged. Whether it stays, so that it is no longer leaving.
-    pub(crate) async fn move_on(&self, leaver: &Leaver, verdict: &Verdict) -> Result<bool, Failure> {
+    pub(crate) async fn move_on(
+        &self,
+        leaver: &Leaver,
+        verdict: &Verdict,
+        epoch: u64,
+    ) -> Result<bool, Failure> {
         let Leaver { claim, node: Some(node), departure, .. } = leaver else { return Ok(false) };
         let reason = departure.reason.name();
         match verdict {
@@ -218,6 +223,9 @@ impl Office {
                 self.write_conditions(claim, &conditions, json!({})).await?;
             }
             Verdict::Go => {
+                if !self.still_leaves(leaver, epoch).await? {
+                    return Ok(false);
+                }
                 // The truth, after the taint: what came to the node before it counts.
                 let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
                 let now = self.now();
@@ -238,6 +246,16 @@ impl Office {
             }
         }
         Ok(false)
+    }
+
+    /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.
+    async fn still_leaves(&self, leaver: &Leaver, epoch: u64) -> Result<bool, Failure> {
+        let name = leaver.claim.metadata.name.as_deref().unwrap_or_default();
+        match self.account(&leaver.pool).await {
+            Ok(Account { record, .. }) => Ok(record.epoch <= epoch && record.leaving.contains_key(name)),
+            Err(NotCommitted::Cluster(refused)) => Err(refused.into()),
+            Err(_) => Ok(false),
+        }
     }
 
     /// Lets pods come again to a node that was to go, if by now no ledger says so.

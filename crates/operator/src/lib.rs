@@ -1,6 +1,7 @@
 //! Berth on a cluster: what it sees there, and what it does.
 //!
-//! [`Listing`] is all that Berth reads there, once, as manifests. [`Operator`] goes on seeing, and acts.
+//! [`Listing`] is all that Berth reads there, once, as manifests. [`Operator`] goes on seeing, and acts. [`page`] shows
+//! what it does.
 
 mod acts;
 mod asking;
@@ -12,6 +13,7 @@ mod desk;
 mod follow;
 mod hints;
 mod journal;
+mod kwok;
 mod lease;
 mod leave;
 mod life;
@@ -23,7 +25,9 @@ mod objects;
 mod office;
 mod operator;
 mod pace;
+pub mod page;
 mod planning;
+mod portrait;
 mod probes;
 pub mod rbac;
 mod report;
@@ -36,6 +40,7 @@ mod watched;
 pub use beforehand::{Unfit, beforehand};
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
+pub use kwok::kwok_cloud;
 pub use lease::{Elector, Terms, Wish, newest_epoch};
 pub use listing::Listing;
 pub use metrics::table::{Kind as MetricKind, Metric, TABLE as METRICS};

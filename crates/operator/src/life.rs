@@ -77,7 +77,7 @@ impl Office {
     async fn launch(&self, claim: &NodeClaim) -> Performed {
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
         let catalog = cloud.catalog().await?;
-        let Some(order) = self.order(claim, &catalog) else { return Ok(Outcome::Done) };
+        let Some(order) = self.order(claim, &catalog).await else { return Ok(Outcome::Done) };
         match cloud.launch(&order).await {
             Ok(Launched::Machine { machine, passed_over }) => {
                 if let Some(machines) = self.machines().get_mut(&kind) {
@@ -105,8 +105,9 @@ impl Office {
         }
     }
 
-    /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's.
-    fn order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {
+    /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's, or if
+    /// it is not known yet for whom it would be.
+    async fn order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {
         let price = |instance_type: &str, zone: &str, capacity_type| {
             let known = catalog.types.iter().find(|known| *known.name == *instance_type)?;
             Some(claims::offering_in(known, zone, capacity_type)?.price)
@@ -132,7 +133,7 @@ impl Office {
             offerings: Some(offerings).filter(|offerings| !offerings.is_empty())?,
             labels: Arc::new(labels),
             taints: taints.chain([stranger]).collect(),
-            tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id.as_str().into())]),
+            tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id().await?.into())]),
         })
     }
 
@@ -293,6 +294,7 @@ impl Office {
             }
             Drain::Going { evict, delete } => (evict, delete),
         };
+        let mut failure = None;
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
             let answer = self.desk.evict((&metadata.namespace, &metadata.name, &metadata.uid)).await;
@@ -304,16 +306,19 @@ impl Office {
                     let message = format!("{}/{} stays: {refused}", metadata.namespace, metadata.name);
                     self.say(claim, Severity::Warning, "FailedDraining", &message).await;
                 }
-                Err(refused) => return Err(refused.into()),
+                // One pod that cannot be asked is no reason not to ask the others.
+                Err(refused) => failure = Some(refused),
             }
         }
         for pod in delete.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
             let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
-            self.desk.delete_pod(id, left_secs.unwrap_or(0)).await?;
-            self.deleted_pod(claim, pod);
+            match self.desk.delete_pod(id, left_secs.unwrap_or(0)).await {
+                Ok(()) => self.deleted_pod(claim, pod),
+                Err(refused) => failure = Some(refused),
+            }
         }
-        Ok(Outcome::Unfinished)
+        failure.map_or(Ok(Outcome::Unfinished), |refused| Err(refused.into()))
     }
 
     /// Ends the machine; and when the cloud has none any more, lets node and claim go.
@@ -358,7 +363,10 @@ impl Office {
             return Ok(Some(id));
         }
         let Some((_, cloud)) = self.cloud_of(claim) else { return Ok(None) };
-        let Some(order) = self.order(claim, &*cloud.catalog().await?) else { return Ok(None) };
+        if self.cluster_id().await.is_none() {
+            return Err(Refused::unsaid("the cluster does not say who it is".to_owned()).into());
+        }
+        let Some(order) = self.order(claim, &*cloud.catalog().await?).await else { return Ok(None) };
         match cloud.launch(&order).await {
             Ok(Launched::Machine { machine, .. }) => Ok(Some(machine.id)),
             Ok(Launched::Underway) => Err(Refusal::Unknown("the launch is underway".to_owned()).into()),

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::buy::NotCommitted;
 use crate::cluster::Refused;
+use crate::desk::CLAIMS;
 use crate::journal::DecisionKind;
 use crate::life::{self, Holding, Outcome, Task};
 use crate::office::{CLUSTER_TAG, Office};
@@ -201,11 +202,10 @@ impl Operator {
         }
         let node = sight::node_of(claim, nodes).cloned();
         let has_volumes = node.as_ref().is_some_and(|node| holding.has(&node.metadata.name));
-        let machine_sight = machine.as_ref().map_or(MachineSight::Unseen, |id| {
-            self.office.machines().get(&kind).map_or(MachineSight::Unseen, |machines| machines.sight(id))
-        });
-        // What the cloud takes away is lost at its time, whoever looks or not.
-        let is_interrupted = machine.is_some_and(|id| self.interrupted.contains(&id));
+        let (machine_sight, is_interrupted) = match (self.office.machines().get(&kind), &machine) {
+            (Some(machines), Some(id)) => (machines.sight(id), machines.is_interrupted(id)),
+            _ => (MachineSight::Unseen, false),
+        };
         let around = Surroundings {
             now: self.office.now(),
             nodes,
@@ -216,6 +216,7 @@ impl Operator {
             has_volumes,
         };
         let step = claim::step(&sight::sight(claim, &around));
+        // What the cloud takes away is lost at its time, whoever looks or not.
         let is_harmless = matches!(step, Step::Wait(_) | Step::Launch | Step::Register | Step::Initialize)
             || is_interrupted;
         (sees_all || is_harmless).then(|| Task { claim: claim.clone(), node, step })
@@ -257,20 +258,28 @@ impl Operator {
         }
         let uids: BTreeSet<&str> =
             round.claims.values().filter_map(|claim| claim.metadata.uid.as_deref()).collect();
+        let Some(cluster_id) = self.office.cluster_id().await else { return };
         let now = self.office.now();
         let mut orphans = Vec::new();
         for (kind, machines) in &*self.office.machines() {
             for machine in machines.lasting() {
-                let is_ours =
-                    machine.tags.get(CLUSTER_TAG).map(|id| &**id) == Some(self.office.cluster_id.as_str());
-                let has_claim = machine.token.as_ref().is_none_or(|token| uids.contains(token.as_str()));
+                let is_ours = machine.tags.get(CLUSTER_TAG).map(|id| &**id) == Some(cluster_id);
+                // Without a token it is somebody else's, or nobody knows yet whose.
+                let Some(token) = &machine.token else { continue };
                 let age = sight::secs_between(machine.launched_at, now);
-                if is_ours && !has_claim && age >= ORPHAN_SECS_MIN {
-                    orphans.push((*kind, machine.id.clone()));
+                if is_ours && !uids.contains(token.as_str()) && age >= ORPHAN_SECS_MIN {
+                    orphans.push((*kind, machine.id.clone(), token.clone()));
                 }
             }
         }
-        for (kind, id) in orphans {
+        if orphans.is_empty() {
+            return;
+        }
+        // The truth: what was seen may be older than the claim.
+        let Ok(claims) = self.office.desk.list::<NodeClaim>(CLAIMS).await else { return };
+        let uids: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.metadata.uid.as_deref()).collect();
+        orphans.retain(|(_, _, token)| !uids.contains(token.as_str()));
+        for (kind, id, _) in orphans {
             let Some(cloud) = self.office.clouds.get(&kind) else { continue };
             if cloud.terminate(&id).await.is_ok() {
                 self.office.ended_orphan(&id);

@@ -1,11 +1,13 @@
-//! What the cloud says of its machines, list after list, and which offerings it does not have.
+//! What a cloud says: what it offers, which machines it has, list after list, which of them it takes back, and which
+//! offerings it turned out not to have.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_cloud::machine::{Machine, MachineId, MachineState};
 use berth_cloud::provider::{Listing, Unavailable};
-use berth_core::catalog::OfferingPattern;
+use berth_core::catalog::{Catalog, OfferingPattern};
 use berth_core::claim::MachineSight;
 use tokio::time::Instant;
 
@@ -17,6 +19,9 @@ const VANISHED_MAX: usize = 1;
 
 #[derive(Debug, Default)]
 pub(crate) struct Machines {
+    /// What it offers, once it has told.
+    pub(crate) catalog: Option<Arc<Catalog>>,
+    interrupted: BTreeSet<MachineId>,
     /// The last complete lists, the newest last; two at most.
     lists: Vec<BTreeMap<MachineId, Machine>>,
     /// What is wrong with what the cloud told last.
@@ -31,11 +36,30 @@ struct Absence {
 }
 
 impl Machines {
-    /// Takes a list. One that is not complete proves nothing, and so does one that says that all is gone.
-    pub(crate) fn listed(&mut self, listing: Listing) {
+    /// Takes what is offered now. Whether it is news.
+    pub(crate) fn offered(&mut self, catalog: Arc<Catalog>) -> bool {
+        let is_news = self.catalog.as_ref().is_none_or(|known| *known != catalog);
+        self.catalog = Some(catalog);
+        is_news
+    }
+
+    /// Takes the names of machines that are to end. Whether any is news.
+    pub(crate) fn noticed(&mut self, ending: impl Iterator<Item = MachineId>) -> bool {
+        let count = self.interrupted.len();
+        self.interrupted.extend(ending);
+        self.interrupted.len() > count
+    }
+
+    pub(crate) fn is_interrupted(&self, id: &MachineId) -> bool {
+        self.interrupted.contains(id)
+    }
+
+    /// Takes a list. One that is not complete proves nothing, and so does one that says that all is gone. Whether it
+    /// is news.
+    pub(crate) fn listed(&mut self, listing: Listing) -> bool {
         if let Some(refusal) = listing.stopped_by {
             self.trouble = Some(format!("the cloud's list broke off: {refusal}"));
-            return;
+            return false;
         }
         let alive: BTreeMap<MachineId, Machine> =
             listing.machines.into_iter().filter(|(_, machine)| machine.state != MachineState::Gone).collect();
@@ -43,13 +67,16 @@ impl Machines {
         if alive.is_empty() && known > VANISHED_MAX {
             self.trouble =
                 Some(format!("the cloud tells of none of {known} machines, which is not believed"));
-            return;
+            return false;
         }
-        self.trouble = None;
+        // Of machines that are gone nobody speaks any more.
+        self.interrupted.retain(|id| alive.contains_key(id));
+        let is_news = self.trouble.take().is_some() || self.lists.last() != Some(&alive);
         self.lists.push(alive);
         if self.lists.len() > 2 {
             self.lists.remove(0);
         }
+        is_news
     }
 
     pub(crate) fn sight(&self, id: &MachineId) -> MachineSight {
@@ -97,9 +124,5 @@ impl Machines {
         let is_current = |absence: &Absence| absence.until > now;
         let current = self.unavailable.iter().filter(|(_, absence)| is_current(absence));
         current.map(|(pattern, _)| pattern.clone()).collect()
-    }
-
-    pub(crate) fn ids(&self) -> BTreeSet<MachineId> {
-        self.lists.last().map(|list| list.keys().cloned().collect()).unwrap_or_default()
     }
 }

@@ -147,6 +147,7 @@ pub(crate) struct Versioned {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Version {
+    pub(crate) uid: String,
     pub(crate) resource_version: String,
 }
 

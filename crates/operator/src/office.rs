@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use berth_api::resources::karpenter::NodeClaim;
 use berth_api::{ClassKind, Timestamp};
@@ -13,7 +13,8 @@ use crate::acts::Standing;
 use crate::desk::Desk;
 use crate::journal::{About, DecisionKind, Journal, Severity};
 use crate::machines::Machines;
-use crate::metrics::{Metrics, table};
+use crate::metrics::{self, Metrics, table};
+use crate::objects::Versioned;
 
 /// The tag that says whose a machine is, where several clusters share an account.
 pub const CLUSTER_TAG: &str = "berth.dev/cluster";
@@ -51,31 +52,39 @@ pub(crate) struct Office {
     pub(crate) clouds: Clouds,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
-    /// Who this cluster is, to its clouds.
-    pub(crate) cluster_id: String,
+    cluster_id: Arc<OnceLock<String>>,
     pub(crate) metrics: Metrics,
     pub(crate) standing: Arc<Standing>,
     machines: Arc<Mutex<BTreeMap<ClassKind, Machines>>>,
 }
 
 impl Office {
-    pub(crate) fn new(
-        desk: Desk,
-        clouds: Clouds,
-        clock: Clock,
-        cluster_id: String,
-        metrics: Metrics,
-    ) -> Self {
+    pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock) -> Self {
+        let machines = clouds.keys().map(|kind| (*kind, Machines::default())).collect();
+        let metrics = Metrics::default();
+        let clouds = metrics::measured(clouds, &metrics);
         Self {
             desk,
             clouds,
             clock,
             journal: Journal::default(),
-            cluster_id,
+            cluster_id: Arc::default(),
             metrics,
             standing: Arc::default(),
-            machines: Arc::default(),
+            machines: Arc::new(Mutex::new(machines)),
         }
+    }
+
+    /// Who this cluster is, to its clouds: the uid of a namespace that every cluster has. Addresses and names change.
+    /// `None` until it has said so.
+    pub(crate) async fn cluster_id(&self) -> Option<&str> {
+        if self.cluster_id.get().is_none() {
+            let namespace: Versioned = self.desk.get("/api/v1/namespaces/kube-system").await.ok()?;
+            let uid = Some(namespace.metadata.uid).filter(|uid| !uid.is_empty())?;
+            // Whoever was first has asked the same.
+            let _ = self.cluster_id.set(uid);
+        }
+        self.cluster_id.get().map(String::as_str)
     }
 
     pub(crate) fn now(&self) -> Timestamp {

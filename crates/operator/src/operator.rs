@@ -1,12 +1,9 @@
 //! The loop: observe, plan, check, commit, act; and again.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
-use berth_cloud::machine::MachineId;
-use berth_core::catalog::Catalog;
+use berth_api::{Assembled, Collection, Context, Manifests};
 use berth_core::plan::Plan;
 use berth_core::snapshot::Policy;
 use berth_core::units::Price;
@@ -14,17 +11,18 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::asking;
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::follow;
 use crate::lives::Lives;
-use crate::metrics::{self, Metrics};
+use crate::metrics::Metrics;
 use crate::office::{Clock, Clouds, Office};
-use crate::planning::Round;
+use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
 use crate::sight;
 use crate::upkeep::Tenancies;
-use crate::watched::Watched;
+use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
 pub(crate) const WATCHED: [&str; 17] = [
@@ -103,12 +101,12 @@ pub struct Operator {
     watched: Watched,
     pub(crate) settings: Settings,
     lead: Lead,
-    pub(crate) catalogs: BTreeMap<ClassKind, Arc<Catalog>>,
-    pub(crate) interrupted: BTreeSet<MachineId>,
-    pub(crate) asked: Asked,
+    /// When it was last asked which nodes could go, and after how many changes.
+    pub(crate) asked: Option<(Instant, u64)>,
     pub(crate) lives: Lives,
     pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
+    pub(crate) purchased: Option<Purchases>,
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
     seeing: Seeing,
@@ -131,30 +129,9 @@ impl Seeing {
     }
 }
 
-/// When things were last done.
-#[derive(Debug, Default)]
-pub(crate) struct Asked {
-    pub(crate) notices: Option<Instant>,
-    pub(crate) machines: Option<Instant>,
-    pub(crate) catalogs: Option<Instant>,
-    /// And after how many changes.
-    pub(crate) disruptions: Option<(Instant, u64)>,
-}
-
-/// Whether something is due that is done every so often.
-pub(crate) fn is_due(last: Option<Instant>, every: Duration) -> bool {
-    last.is_none_or(|last| last.elapsed() >= every)
-}
-
 impl Operator {
     pub fn new(cluster: Cluster, clouds: Clouds, clock: Clock, settings: Settings, lead: Lead) -> Self {
-        let cluster_id = cluster.server().to_owned();
-        let metrics = Metrics::default();
-        let clouds = metrics::measured(clouds, &metrics);
-        let office = Office::new(Desk::new(cluster.clone()), clouds, clock, cluster_id, metrics);
-        for kind in office.clouds.keys() {
-            office.machines().entry(*kind).or_default();
-        }
+        let office = Office::new(Desk::new(cluster.clone()), clouds, clock);
         let first = Report { cluster: cluster.server().to_owned(), mode: settings.mode, ..Report::default() };
         Self {
             office,
@@ -162,12 +139,11 @@ impl Operator {
             watched: Watched::default(),
             settings,
             lead,
-            catalogs: BTreeMap::new(),
-            interrupted: BTreeSet::new(),
-            asked: Asked::default(),
+            asked: None,
             lives: Lives::default(),
             tenancies: Tenancies::default(),
             course: Course::default(),
+            purchased: None,
             foretold: None,
             seeing: Seeing::default(),
             reports: watch::Sender::new(Arc::new(first)),
@@ -191,6 +167,10 @@ impl Operator {
         for collection in berth_api::collections().filter(is_watched) {
             self.watched.expect(&collection);
             followers.spawn(follow::follow(self.cluster.clone(), collection, self.watched.clone()));
+        }
+        for (kind, cloud) in self.office.clouds.clone() {
+            let (office, watched) = (self.office.clone(), self.watched.clone());
+            followers.spawn(asking::attend(kind, cloud, office, watched));
         }
         let mut changes = self.watched.changes();
         let mut lead = self.lead.clone();
@@ -235,8 +215,9 @@ impl Operator {
     /// One look at everything, and what follows from it. How long until the next, if nothing happens.
     async fn round(&mut self) -> Duration {
         let lead = *self.lead.borrow();
-        let epoch = lead.filter(|_| self.settings.mode == Mode::Act);
-        self.ask_clouds().await;
+        let has_market = self.office.machines().values().all(|machines| machines.catalog.is_some());
+        let may_act = self.settings.mode == Mode::Act && has_market;
+        let epoch = lead.filter(|_| may_act);
         let view = self.watched.view();
         self.office.stand_on(epoch, view.changes);
         self.seeing.look(view.blind_spots.is_empty());
@@ -276,12 +257,14 @@ impl Operator {
             has_seen_all: self.seeing.has_seen_all,
             blind_since: self.seeing.blind_since,
             snapshot: round.snapshot,
+            waiting_since: assembled.waiting_since,
             claims: round.claims,
             pools: round.pools,
             leaving: round.leaving.into_iter().map(|(claim, (_, going))| (claim, going.reason)).collect(),
             waiting: outcome.waiting,
             course: self.course.clone(),
-            blind_spots: round.blind_spots,
+            blind_spots: round.blind_spots.into_iter().chain(self.untrusted_clouds()).collect(),
+            is_partial: assembled.is_partial,
             problems: round.problems,
             decisions: self.office.journal.decisions(),
         };
@@ -289,13 +272,19 @@ impl Operator {
         if is_busy { LOOK_SOON } else { LOOK_AGAIN }
     }
 
+    /// Clouds of which it is not known what machines they have.
+    fn untrusted_clouds(&self) -> Vec<BlindSpot> {
+        let machines = self.office.machines();
+        let troubles = machines.values().filter_map(|machines| machines.trouble.clone());
+        troubles.map(|why| BlindSpot { plural: "machines", why }).collect()
+    }
+
     fn assemble(&self, manifests: Manifests) -> Assembled {
         let context = Context { now: self.office.now(), node_cost: self.settings.node_cost };
         berth_api::assemble(manifests, &context, &mut |kind| {
-            self.catalogs
-                .get(&kind)
-                .cloned()
-                .ok_or_else(|| "its cloud has not told what it offers".to_owned())
+            let machines = self.office.machines();
+            let catalog = machines.get(&kind).and_then(|machines| machines.catalog.clone());
+            catalog.ok_or_else(|| "its cloud has not told what it offers".to_owned())
         })
     }
 

@@ -12,7 +12,7 @@ use berth_core::names::Text;
 use berth_core::node::NodeState;
 use berth_core::plan::{DisruptionStep, Plan};
 use berth_core::snapshot::{Policy, Snapshot};
-use berth_core::{check, disrupt, provision};
+use berth_core::{check, disrupt, ideal, provision};
 use tokio::time::Instant;
 
 use crate::buy::NotCommitted;
@@ -48,6 +48,14 @@ pub(crate) struct Round {
     pub(crate) epoch: Option<u64>,
 }
 
+/// The last plan for pods without a place, and what it was made from.
+#[derive(Debug)]
+pub(crate) struct Purchases {
+    changes: u64,
+    policy: Policy,
+    plan: Arc<Plan>,
+}
+
 /// What planning came to.
 #[derive(Debug, Default)]
 pub(crate) struct Planned {
@@ -65,13 +73,7 @@ impl Operator {
             moves = self.move_leavers(round, &policy, epoch).await;
             self.end_orphans(round).await;
         }
-        let waiting = round.has_homeless().then(|| {
-            let began = std::time::Instant::now();
-            let plan = provision::plan(&round.snapshot, &policy);
-            self.office.metrics.took(table::SCHEDULING, [], began.elapsed());
-            self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
-            Arc::new(plan)
-        });
+        let waiting = round.has_homeless().then(|| self.purchases(round, &policy));
         let removals = self.removals(round, &policy);
         let buys = waiting.as_deref().filter(|plan| !plan.launches.is_empty());
         let chosen = buys.or(removals.as_ref().filter(|plan| plan.changes_something()));
@@ -88,23 +90,43 @@ impl Operator {
         Planned { is_busy: moves != Moves::Nothing, waiting }
     }
 
+    /// The plan for pods without a place: the last one, if nothing has changed that it was made from.
+    fn purchases(&mut self, round: &Round, policy: &Policy) -> Arc<Plan> {
+        let last =
+            self.purchased.take().filter(|last| last.changes == round.changes && last.policy == *policy);
+        let plan = match last {
+            Some(Purchases { plan, .. }) => plan,
+            None => {
+                let began = std::time::Instant::now();
+                let plan = provision::plan(&round.snapshot, policy);
+                self.office.metrics.took(table::SCHEDULING, [], began.elapsed());
+                self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
+                Arc::new(plan)
+            }
+        };
+        self.purchased =
+            Some(Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() });
+        plan
+    }
+
     /// The plan that also takes nodes away, if it is time for one and all is seen that it depends on.
     fn removals(&mut self, round: &Round, policy: &Policy) -> Option<Plan> {
-        let is_due = self.asked.disruptions.is_none_or(|(last, changes)| {
+        let is_due = self.asked.is_none_or(|(last, changes)| {
             let every = if changes == round.changes { DISRUPT_AGAIN } else { DISRUPT_EVERY };
             last.elapsed() >= every
         });
         if !round.sees_all || !is_due {
             return None;
         }
-        self.asked.disruptions = Some((Instant::now(), round.changes));
+        self.asked = Some((Instant::now(), round.changes));
         let began = std::time::Instant::now();
         let plan = disrupt::plan(&round.snapshot, policy);
         let metrics = &self.office.metrics;
         metrics.took(table::EVALUATION, [], began.elapsed());
         metrics.took(table::PLAN_DURATION, ["disrupt"], began.elapsed());
         metrics.set(table::PLAN_GAP, [], f64::from(plan.gap_basis_points()) / 10_000.0);
-        self.course.add(self.office.now(), &plan);
+        let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
+        self.course.add(self.office.now(), &plan, lower_bound);
         Some(plan)
     }
 
@@ -134,7 +156,7 @@ impl Operator {
         let mut moves = if strays.is_empty() { Moves::On } else { Moves::Back };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
-            let stays = self.office.move_on(leaver, &verdict).await;
+            let stays = self.office.move_on(leaver, &verdict, epoch).await;
             if let (Ok(true), Some(name)) = (stays, &leaver.claim.metadata.name) {
                 moves = Moves::Back;
                 let staying = BTreeSet::from([Text::from(name.as_str())]);

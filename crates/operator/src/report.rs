@@ -35,6 +35,8 @@ pub struct Report {
     /// Since when not everything is seen.
     pub blind_since: Option<Instant>,
     pub snapshot: Arc<Snapshot>,
+    /// When those pods were made that are on no node, by namespace and name.
+    pub waiting_since: BTreeMap<(Text, Text), Timestamp>,
     pub claims: BTreeMap<Text, Arc<NodeClaim>>,
     pub pools: BTreeMap<Text, Arc<NodePool>>,
     /// Claims that are to go, and why.
@@ -44,6 +46,8 @@ pub struct Report {
     pub course: Course,
     /// What is not all seen, or not lately. While there is any of it nothing is taken away.
     pub blind_spots: Vec<BlindSpot>,
+    /// Objects were left out because they cannot be read. Then nothing is taken away either.
+    pub is_partial: bool,
     /// Objects that cannot be read, and why.
     pub problems: Vec<Problem>,
     /// The newest first.
@@ -70,14 +74,15 @@ impl Course {
     /// More points than a picture has pixels help nobody.
     const POINTS_MAX: usize = 512;
 
-    pub(crate) fn add(&mut self, at: Timestamp, plan: &Plan) {
+    /// Adds what a plan found, and the least that its pods could cost.
+    pub(crate) fn add(&mut self, at: Timestamp, plan: &Plan, lower_bound: Price) {
         if let Some(last) = self.points.back() {
             let secs = i128::from(at.duration_since(last.at).as_secs().max(0));
             let saving = i128::from(plan.cost_before.minus(plan.cost_after).micro_usd().max(0));
             let saved = i64::try_from(saving * secs / 3600).unwrap_or(i64::MAX);
             self.could_have_saved = self.could_have_saved.plus(Price::from_micro_usd(saved));
         }
-        self.points.push_back(CostPoint { at, cost: plan.cost_before, lower_bound: plan.lower_bound });
+        self.points.push_back(CostPoint { at, cost: plan.cost_before, lower_bound });
         if self.points.len() > Self::POINTS_MAX {
             // The older half is told with half as many words.
             let half = Self::POINTS_MAX / 2;

@@ -15,12 +15,15 @@ use berth_core::pod::{Taint, TaintEffect};
 
 use crate::objects::NodeObject;
 
-/// Nodes by the machines that they run on. A name proves nothing: anybody may have it.
-pub(crate) type NodesByMachine = BTreeMap<String, Arc<NodeObject>>;
+/// Nodes by the machines that they say they run on. A name proves nothing: anybody may have it.
+pub(crate) type NodesByMachine = BTreeMap<String, Vec<Arc<NodeObject>>>;
 
 pub(crate) fn by_machine<'n>(nodes: impl Iterator<Item = &'n Arc<NodeObject>>) -> NodesByMachine {
-    let known = nodes.filter(|node| !node.spec.provider_id.is_empty());
-    known.map(|node| (node.spec.provider_id.clone(), Arc::clone(node))).collect()
+    let mut by_machine = NodesByMachine::new();
+    for node in nodes.filter(|node| !node.spec.provider_id.is_empty()) {
+        by_machine.entry(node.spec.provider_id.clone()).or_default().push(Arc::clone(node));
+    }
+    by_machine
 }
 
 /// The machine of a claim, once it is launched.
@@ -40,7 +43,10 @@ pub(crate) fn conditions_of(claim: &NodeClaim) -> &[Condition] {
 
 pub(crate) fn node_of<'n>(claim: &NodeClaim, nodes: &'n NodesByMachine) -> Option<&'n Arc<NodeObject>> {
     let status = claim.status.as_ref()?;
-    nodes.get(&status.provider_id).filter(|_| !status.provider_id.is_empty())
+    let of_machine = nodes.get(&status.provider_id)?;
+    // A machine that joined twice is the node that it was first seen as.
+    let known = of_machine.iter().find(|node| node.metadata.name == status.node_name);
+    known.or_else(|| of_machine.first().filter(|_| status.node_name.is_empty()))
 }
 
 /// What else there is to know.

@@ -90,6 +90,11 @@ impl Watched {
         self.shared.changes.send_modify(|changes| *changes += 1);
     }
 
+    /// Something is news that is not an object of the cluster.
+    pub(crate) fn wake(&self) {
+        self.changed();
+    }
+
     /// Wakes whoever waits for a change.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()

@@ -4,10 +4,11 @@ pub(crate) mod advise;
 pub(crate) mod catalog;
 pub(crate) mod completions;
 pub(crate) mod crds;
+pub(crate) mod demo;
 pub(crate) mod explain;
+mod guest;
 mod input;
 pub(crate) mod run;
-mod signals;
 pub(crate) mod world;
 
 use std::io;
@@ -55,6 +56,18 @@ pub(crate) enum Failure {
     Ledgers(berth_operator::Refused),
     #[error(transparent)]
     Unfit(#[from] berth_operator::Unfit),
+    #[error(
+        "another program listens on {address}; choose another port with --api-port, or leave it out for a free one"
+    )]
+    ApiPortInUse { address: SocketAddr },
+    #[error("another program listens on {address}; choose another port with --port, or 0 for a free one")]
+    PagePortInUse { address: SocketAddr },
+    #[error("cannot listen on {address}: {error}")]
+    Listen { address: SocketAddr, error: io::Error },
+    #[error("the demo's own objects were not taken: {0}")]
+    Demo(berth_api::Problem),
+    #[error("the demo has ended by itself, which it should not")]
+    DemoEnded,
     #[error(transparent)]
     Serve(berth_world::ServeError),
     #[error("cannot run: {0}")]

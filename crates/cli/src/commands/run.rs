@@ -10,7 +10,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
 use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report};
@@ -18,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};
 
-use super::signals::interruption;
+use super::guest::interruption;
 use super::{Answer, Failure};
 use crate::args;
 use crate::out;
@@ -164,7 +163,7 @@ impl Doors {
         let routers = [
             (self.metrics, berth_operator::metrics_router(operator.metrics(), operator.reports(), lease)),
             (self.health, berth_operator::health_router(operator.reports())),
-            (self.page, page_router(operator)),
+            (self.page, berth_operator::page::router(operator.reports(), None)),
         ];
         for (listener, router) in routers {
             if let Some(listener) = listener {
@@ -173,11 +172,6 @@ impl Doors {
             }
         }
     }
-}
-
-/// The page is mounted here.
-fn page_router(_: &Operator) -> Router {
-    Router::new()
 }
 
 /// On all addresses of the machine; none for port 0.

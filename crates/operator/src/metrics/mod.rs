@@ -140,24 +140,37 @@ fn encode(
         Kind::Gauge | Kind::Histogram => metric.name,
     };
     let mut family = encoder.encode_descriptor(name, metric.help, None, kind)?;
-    let labelled = |values: &[String]| -> Vec<(&'static str, String)> {
-        metric.labels.iter().copied().zip(values.iter().cloned()).collect()
-    };
-    for (values, count) in of(&counted.counts, metric) {
-        count.encode(family.encode_family(&labelled(values))?)?;
-    }
-    for (values, durations) in of(&counted.durations, metric) {
-        durations.encode(family.encode_family(&labelled(values))?)?;
-    }
-    for (values, value) in of(&counted.last, metric).chain(of(&samples.0, metric)) {
-        let labels = labelled(values);
-        let encoder = family.encode_family(&labels)?;
-        match metric.kind {
-            Kind::Counter => ConstCounter::new(*value).encode(encoder)?,
-            Kind::Gauge | Kind::Histogram => ConstGauge::new(*value).encode(encoder)?,
+    for (values, value) in all_series(metric, counted, samples) {
+        if metric.labels.is_empty() {
+            // There is only one, and it is not in braces.
+            return value.encode(family);
         }
+        let labels: Vec<(&str, &str)> =
+            metric.labels.iter().copied().zip(values.iter().map(String::as_str)).collect();
+        value.encode(family.encode_family(&labels)?)?;
     }
     Ok(())
+}
+
+fn all_series<'s>(
+    metric: &Metric,
+    counted: &'s Counted,
+    samples: &'s Samples,
+) -> Vec<(&'s [String], Box<dyn EncodeMetric>)> {
+    let mut all: Vec<(&[String], Box<dyn EncodeMetric>)> = Vec::new();
+    for (values, count) in of(&counted.counts, metric) {
+        all.push((values, Box::new(ConstCounter::new(count.get()))));
+    }
+    for (values, durations) in of(&counted.durations, metric) {
+        all.push((values, Box::new(durations.clone())));
+    }
+    for (values, value) in of(&counted.last, metric).chain(of(&samples.0, metric)) {
+        all.push(match metric.kind {
+            Kind::Counter => (values, Box::new(ConstCounter::new(*value))),
+            Kind::Gauge | Kind::Histogram => (values, Box::new(ConstGauge::new(*value))),
+        });
+    }
+    all
 }
 
 fn of<'s, T>(

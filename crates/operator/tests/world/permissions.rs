@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::played;
+use crate::awaited;
 use crate::scene::{Scene, class, deployment, pool};
 
 const NAMESPACE: &str = "berth-system";
@@ -29,20 +29,25 @@ fn the_permissions_are_enough() {
 /// Each verb of what is seen is taken away in turn, and what is not seen is said.
 #[test]
 fn nothing_is_seen_in_vain() {
-    played(async {
+    awaited(async {
         let scene = Scene::new(1, Weather::default()).await;
         for (row, verb) in cases(Part::See) {
             grant(&scene, &granted(Some((row, verb)))).await;
             let operator = operator(&scene);
             let reports = operator.reports();
             scene.play_with(operator, sleep(Duration::from_secs(90))).await;
-            let blind: Vec<String> =
-                reports.borrow().blind_spots.iter().map(|spot| format!("{}: {}", spot.plural, spot.why)).collect();
+            let blind: Vec<String> = reports
+                .borrow()
+                .blind_spots
+                .iter()
+                .map(|spot| format!("{}: {}", spot.plural, spot.why))
+                .collect();
             let resource = PERMISSIONS[row].resource;
             let world = scene.world.clone();
             let clock = Clock::new(move || world.clock_of("berth"));
             let cluster = Cluster::through(client(&scene), "the world");
-            let told = beforehand(&cluster, &clock, Mode::Shadow).await.expect_err("a verb is lacking").to_string();
+            let told =
+                beforehand(&cluster, &clock, Mode::Shadow).await.expect_err("a verb is lacking").to_string();
             assert!(told.contains(&format!("{verb} {resource}")), "{told}");
             let wanted = format!("cannot {verb} resource \"{resource}\"");
             assert_eq!(blind.len(), 1, "without {verb} {resource}: {blind:?}");
@@ -112,7 +117,7 @@ fn operator(scene: &Scene) -> Operator {
 /// What becomes of everything that Berth does, under these rules.
 fn outcome(rules: &[(Scope, Value)], pods: u32) -> Result<(), String> {
     let mut outcome = Ok(());
-    played(async {
+    awaited(async {
         let reclaim = Reclaim {
             at_ms: RECLAIM_SECS * 1000,
             pool: Some("spot".into()),
@@ -131,10 +136,12 @@ fn outcome(rules: &[(Scope, Value)], pods: u32) -> Result<(), String> {
 }
 
 fn roles(rules: &[(Scope, Value)]) -> Vec<Value> {
-    let within = |scope| rules.iter().filter(|(of, _)| *of == scope).map(|(_, rule)| rule).collect::<Vec<_>>();
+    let within =
+        |scope| rules.iter().filter(|(of, _)| *of == scope).map(|(_, rule)| rule).collect::<Vec<_>>();
     let api = "rbac.authorization.k8s.io/v1";
     let subjects = json!([{ "kind": "ServiceAccount", "name": "berth", "namespace": NAMESPACE }]);
-    let reference = |kind: &str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "berth" });
+    let reference =
+        |kind: &str| json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": "berth" });
     vec![
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "berth", "namespace": NAMESPACE } }),
@@ -239,9 +246,9 @@ impl Play<'_> {
         scene.apply(deployment("huge", 1, "1000")).await;
         let told = self.within(60, "a pod without a place is told why", async || {
             let events = scene.list("/api/v1/namespaces/default/events").await;
-            events.iter().any(|event| {
-                event["source"]["component"] == "berth" && event["reason"] == "FailedScheduling"
-            })
+            events
+                .iter()
+                .any(|event| event["source"]["component"] == "berth" && event["reason"] == "FailedScheduling")
         });
         told.await?;
         scene.apply(deployment("huge", 0, "1000")).await;
@@ -299,11 +306,17 @@ impl Play<'_> {
 
     async fn claims_of(&self, pool: &str) -> Vec<String> {
         let claims = self.scene.claims().await;
-        let of_pool = claims.iter().filter(|claim| claim["metadata"]["labels"]["karpenter.sh/nodepool"] == pool);
+        let of_pool =
+            claims.iter().filter(|claim| claim["metadata"]["labels"]["karpenter.sh/nodepool"] == pool);
         of_pool.filter_map(|claim| claim["metadata"]["name"].as_str().map(str::to_owned)).collect()
     }
 
-    async fn within(&self, secs_max: u64, what: &str, mut holds: impl AsyncFnMut() -> bool) -> Result<(), String> {
+    async fn within(
+        &self,
+        secs_max: u64,
+        what: &str,
+        mut holds: impl AsyncFnMut() -> bool,
+    ) -> Result<(), String> {
         for _ in 0..secs_max {
             if holds().await {
                 return Ok(());
@@ -319,8 +332,7 @@ fn set_apart(pool: &mut Value, name: &str, capacity_type: &str) {
     let template = &mut pool["spec"]["template"];
     template["metadata"] = json!({ "labels": { "berth": name } });
     template["spec"]["taints"] = json!([{ "key": "berth", "value": name, "effect": "NoSchedule" }]);
-    let wanted =
-        json!({ "key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type] });
+    let wanted = json!({ "key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type] });
     if let Some(requirements) = template["spec"]["requirements"].as_array_mut() {
         requirements.push(wanted);
     }

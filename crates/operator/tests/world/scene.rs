@@ -103,6 +103,44 @@ impl Scene {
         self.cloud.inspect(|account| account.records().iter().filter(|record| record.is_alive()).count())
     }
 
+    pub(crate) fn machine_names(&self) -> Vec<String> {
+        self.cloud.inspect(|account| {
+            let alive = account.records().iter().filter(|record| record.is_alive());
+            alive.map(|record| record.machine.id.to_string()).collect()
+        })
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let request = http::Request::get(path).body(Vec::new()).expect("a request");
+        self.client.request(request).await.expect("an object")
+    }
+
+    pub(crate) async fn delete(&self, path: &str) {
+        let request = http::Request::delete(path).body(Vec::new()).expect("a request");
+        let _: Value = self.client.request(request).await.expect("it is there");
+    }
+
+    pub(crate) async fn pool(&self, name: &str) -> Value {
+        self.get(&format!("/apis/karpenter.sh/v1/nodepools/{name}")).await
+    }
+
+    /// A pool's ledger.
+    pub(crate) async fn ledger(&self, pool: &str) -> Value {
+        let pool = self.pool(pool).await;
+        let written = text(&pool["metadata"]["annotations"]["berth.dev/ledger"]).to_owned();
+        serde_json::from_str(&written).unwrap_or_default()
+    }
+
+    /// What the operator said about objects whose names begin like this.
+    pub(crate) async fn events(&self, prefix: &str) -> Vec<String> {
+        let ours = |event: &&Value| {
+            event["source"]["component"] == "berth"
+                && text(&event["involvedObject"]["name"]).starts_with(prefix)
+        };
+        let events = self.list("/api/v1/events").await;
+        events.iter().filter(ours).map(|event| text(&event["message"]).to_owned()).collect()
+    }
+
     /// Waits until it holds, a second at a time.
     pub(crate) async fn until(&self, secs_max: u64, what: &str, holds: impl AsyncFn() -> bool) {
         for _ in 0..secs_max {
@@ -115,7 +153,7 @@ impl Scene {
     }
 
     /// What there is, in a few lines.
-    async fn told(&self) -> String {
+    pub(crate) async fn told(&self) -> String {
         let mut lines = Vec::new();
         for claim in self.claims().await {
             let conditions = claim["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -147,8 +185,15 @@ impl Scene {
     }
 }
 
-fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
+}
+
+/// A condition's status and reason.
+pub(crate) fn condition<'v>(object: &'v Value, kind: &str) -> Option<(&'v str, &'v str)> {
+    let conditions = object["status"]["conditions"].as_array()?;
+    let condition = conditions.iter().find(|condition| condition["type"] == kind)?;
+    Some((text(&condition["status"]), text(&condition["reason"])))
 }
 
 pub(crate) fn class() -> Value {

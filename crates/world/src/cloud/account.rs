@@ -34,6 +34,7 @@ pub struct Account {
     /// Those that were told, in their order.
     pub(super) notices: Vec<Notice>,
     pub(super) notices_given: u64,
+    pub(super) is_cut_off: bool,
     began: Timestamp,
     /// What is to happen: by time, then in the order of planning it.
     due: BTreeMap<(Timestamp, u64), Due>,
@@ -79,6 +80,7 @@ impl Account {
             by_token: BTreeMap::new(),
             notices: Vec::new(),
             notices_given: 0,
+            is_cut_off: false,
             began,
             due: BTreeMap::new(),
             planned: 0,
@@ -148,7 +150,7 @@ impl Account {
             Err(Refusal::Denied("the credentials are not accepted".to_owned()))
         } else if strikes(&faults.throttled, "throttled") {
             Err(Refusal::Throttled { retry_after: faults.retry_after_ms.map(Duration::from_millis) })
-        } else if strikes(&faults.unreachable, "unreachable") {
+        } else if self.is_cut_off || strikes(&faults.unreachable, "unreachable") {
             Err(Refusal::Unknown("the cloud cannot be reached".to_owned()))
         } else {
             let answer = perform(self, number);

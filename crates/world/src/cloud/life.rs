@@ -143,7 +143,7 @@ impl Account {
         self.happen(Event::Ends { machine: id, ending });
     }
 
-    fn reclaim(&mut self, reclaim: &Reclaim) {
+    pub(super) fn reclaim(&mut self, reclaim: &Reclaim) {
         let struck = |record: &Record| {
             let machine = &record.machine;
             machine.state < MachineState::Stopping

@@ -5,6 +5,7 @@
 
 mod account;
 mod fate;
+mod hand;
 mod history;
 mod life;
 mod look;

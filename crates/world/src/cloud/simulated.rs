@@ -67,6 +67,13 @@ impl SimulatedCloud {
         reply.answer
     }
 
+    /// Changes something by hand. Whoever waits for the next happening looks again.
+    pub(super) fn touch<T>(&self, change: impl FnOnce(&mut Account, Timestamp) -> T) -> T {
+        let changed = change(&mut self.account(), self.now());
+        self.shared.asked.send_replace(());
+        changed
+    }
+
     async fn until(&self, at: Option<Timestamp>) {
         let Some(at) = at else { return std::future::pending().await };
         let after = Duration::try_from(at.duration_since(self.shared.began_at)).unwrap_or_default();

@@ -98,6 +98,8 @@ pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Res
         for harm in faults.strike(client, Side::Before, deed) {
             match harm {
                 Harm::Status { code, retry_after_secs } => {
+                    let revision = api.state().store.revision();
+                    faults.note(|| deed.asked(client, code, (revision, revision)));
                     return Ok(serve::refuse(&failure(code, retry_after_secs)));
                 }
                 Harm::Partial(count) => most = count,
@@ -112,8 +114,16 @@ pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Res
         let then = format!("resourceVersion={}&resourceVersionMatch=Exact", frozen.revision);
         call.query = [&*call.query, &*then].join("&");
     }
+    let before = api.state().store.revision();
     let mut answered = api.call(&call).await;
     if let Some((_, deed)) = &asked {
+        let status = match &answered {
+            Ok(Answer::Object(code, _)) => *code,
+            Ok(_) => 200,
+            Err(failure) => failure.code(),
+        };
+        let after = api.state().store.revision();
+        faults.note(|| deed.asked(client, status, (before, after)));
         for harm in faults.strike(client, Side::After, deed) {
             suffer(served, client, harm).await?;
         }

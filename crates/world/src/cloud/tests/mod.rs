@@ -19,6 +19,7 @@ use berth_core::units::Price;
 use jiff::Timestamp;
 
 use super::account::later;
+use super::weather::Reclaim;
 use super::{Account, Event, Weather};
 
 /// `c-1`, `c-2` and `m-4` with as many CPUs, in zones a and b, for a cent a CPU; spot for half.
@@ -182,6 +183,18 @@ impl Play {
                         .find(|o| o.zone == wanted.zone && o.capacity_type == wanted.capacity_type);
                     offering.map_or("none".to_owned(), |offering| offering.price.to_string())
                 })
+            }
+            "reclaim" => {
+                let reclaim = Reclaim { share_permille: about.parse().unwrap(), ..Reclaim::default() };
+                Ok(self.account.reclaim_now(&reclaim, now).to_string())
+            }
+            "reprice" => {
+                self.account.reprice(&Reclaim::default().which, about.parse().unwrap(), now);
+                return;
+            }
+            "cut" => {
+                self.account.cut_off(about == "off", now);
+                return;
             }
             other => panic!("{other} is nothing to ask for"),
         };

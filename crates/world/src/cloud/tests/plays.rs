@@ -364,3 +364,58 @@ fn notices_are_lost_or_repeated() {
         ],
     );
 }
+
+#[test]
+fn somebody_takes_a_hand() {
+    check(
+        r#"{"prices": [{"atMs": 5000, "price": {"permille": 2000}}]}"#,
+        "0 launch a; 0 launch b c-1/b/spot; 0 launch c c-1/a/on-demand; 50 reclaim 500; 51 notices; 52 reclaim 1000; \
+         53 reclaim 1000; 200 list",
+        &[
+            "0 launch a = m0:a:pending c-1/a/spot 0.005000",
+            "0 launch b c-1/b/spot = m1:b:pending c-1/b/spot 0.005000",
+            "0 launch c c-1/a/on-demand = m2:c:pending c-1/a/on-demand 0.010000",
+            "20 m0 runs",
+            "20 m1 runs",
+            "20 m2 runs",
+            "45 m0 joins as n-a zone=a team=quay tainted",
+            "45 m1 joins as n-b zone=a team=quay tainted",
+            "45 m2 joins as n-c zone=a team=quay tainted",
+            "50 reclaim 500 = 1",
+            "50 m0 has notice of Reclaim, told",
+            "51 notices = [m0 Reclaim]",
+            "52 reclaim 1000 = 1",
+            "52 m1 has notice of Reclaim, told",
+            "53 reclaim 1000 = 0",
+            "170 m0 leaves as n-a",
+            "170 m0 ends Reclaimed",
+            "172 m1 leaves as n-b",
+            "172 m1 ends Reclaimed",
+            "200 list = [m2:c:running]",
+        ],
+    );
+    check(
+        r#"{"prices": [{"atMs": 5000, "price": {"permille": 2000}}]}"#,
+        "1 reprice 500; 2 price c-1/a/spot; 3 reprice 3000; 4 price c-1/a/spot; 4 price c-1/a/on-demand; \
+         6 price c-1/a/spot; 7 reprice 1000; 8 price c-1/a/spot",
+        &[
+            "2 price c-1/a/spot = 0.002500",
+            "4 price c-1/a/spot = 0.015000",
+            "4 price c-1/a/on-demand = 0.010000",
+            "6 price c-1/a/spot = 0.030000",
+            "8 price c-1/a/spot = 0.010000",
+        ],
+    );
+    check(
+        "{}",
+        "0 launch a; 1 cut off; 2 launch b; 2 list; 30 cut on; 31 launch b; 31 list",
+        &[
+            "0 launch a = m0:a:pending c-1/a/spot 0.005000",
+            "2 launch b = ! whether the cloud did it is not known: the cloud cannot be reached",
+            "2 list = ! whether the cloud did it is not known: the cloud cannot be reached",
+            "20 m0 runs",
+            "31 launch b = m1:b:pending c-1/a/spot 0.005000",
+            "31 list = [m0:a:running m1:b:pending]",
+        ],
+    );
+}

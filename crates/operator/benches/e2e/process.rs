@@ -1,0 +1,103 @@
+//! A process that is watched while it works: its memory and its processor time.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tokio::time::sleep;
+
+const SAMPLE_EVERY: Duration = Duration::from_millis(500);
+/// Linux counts the time of processes so, on every machine that matters.
+const TICKS_A_SEC: u64 = 100;
+
+/// Ends with this value.
+pub(crate) struct Operating {
+    child: Child,
+}
+
+/// What a process needed over a time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Needed {
+    kib: Vec<u64>,
+    pub(crate) cpu_ms: u64,
+    pub(crate) wall_ms: u64,
+}
+
+impl Needed {
+    pub(crate) fn kib_p95(&self) -> u64 {
+        let mut sorted = self.kib.clone();
+        sorted.sort_unstable();
+        let index = (sorted.len() * 95).div_ceil(100).saturating_sub(1);
+        sorted.get(index).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn kib_max(&self) -> u64 {
+        self.kib.iter().copied().max().unwrap_or(0)
+    }
+}
+
+impl Operating {
+    pub(crate) fn begin(kubeconfig: &Path, berth: Option<&str>) -> Self {
+        let mut command = match berth {
+            Some(berth) => {
+                let mut command = Command::new(berth);
+                command.args(["run", "--kubeconfig"]).arg(kubeconfig);
+                command.args(["--metrics-port", "0", "--health-probe-port", "0", "--page-port", "0"]);
+                command
+            }
+            None => {
+                let mut command = Command::new(std::env::current_exe().expect("a path"));
+                command.arg("operate").arg(kubeconfig);
+                command
+            }
+        };
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the operator starts");
+        Self { child }
+    }
+
+    /// Looks at it until the script is over.
+    pub(crate) async fn during<T>(&mut self, script: impl Future<Output = T>) -> (T, Needed) {
+        let (began, before) = (Instant::now(), self.cpu_ms());
+        let mut kib = Vec::new();
+        let sampling = async {
+            loop {
+                kib.push(self.kib());
+                sleep(SAMPLE_EVERY).await;
+            }
+        };
+        let outcome = tokio::select! {
+            outcome = script => outcome,
+            () = sampling => unreachable!("it has no end"),
+        };
+        if let Ok(Some(status)) = self.child.try_wait() {
+            panic!("the operator has ended: {status}");
+        }
+        let wall_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        (outcome, Needed { kib, cpu_ms: self.cpu_ms().saturating_sub(before), wall_ms })
+    }
+
+    fn proc(&self, file: &str) -> String {
+        std::fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap_or_default()
+    }
+
+    pub(crate) fn kib(&self) -> u64 {
+        let status = self.proc("status");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        resident.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    }
+
+    fn cpu_ms(&self) -> u64 {
+        let stat = self.proc("stat");
+        // The name of the program may have spaces; what follows it has none.
+        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+        let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+        ticks * 1000 / TICKS_A_SEC
+    }
+}
+
+impl Drop for Operating {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,133 @@
+//! The operator with the simulated cloud of KWOKNodeClass, on a real control plane; and that cloud by itself, there
+//! and in the world.
+
+#![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
+
+mod cloud;
+mod stage;
+
+use std::time::{Duration, Instant};
+
+use berth_control_plane::ControlPlane;
+use berth_operator::Clock;
+use berth_world::World;
+use kube::Client;
+use serde_json::{Value, json};
+use stage::{BUDGETS, CLAIMS, CLASSES, DEPLOYMENTS, NODES, PODS, POOLS, Stage, class, deployment, pool};
+use tokio::runtime::Builder;
+use tokio::time::sleep;
+
+#[test]
+fn the_cloud_behaves_in_the_world() {
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
+    runtime.block_on(async {
+        let world = World::new(1, "2026-03-01T09:00:00Z".parse().expect("a time"));
+        let now = world.clone();
+        let clock = Clock::new(move || now.clock_of("test"));
+        let stage = async {
+            let stage = Stage::on(Client::new(world.client("test"), "default"), clock).await;
+            cloud::behaves(&stage).await;
+        };
+        tokio::select! { biased; () = world.live() => {}, () = stage => {} }
+    });
+}
+
+#[test]
+fn the_operator_on_a_real_control_plane() {
+    let Some(plane) = ControlPlane::for_test().expect("a control plane") else { return };
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let stage = Stage::on_plane(&plane).await;
+        cloud::behaves(&stage).await;
+        for claim in stage.names(CLAIMS).await {
+            stage.delete(CLAIMS, &claim).await;
+        }
+        stage.apply(CLASSES, class("default", json!({}))).await;
+        stage.apply(POOLS, pool("default")).await;
+        let play = async {
+            a_lone_pod_runs(&stage).await;
+            nodes_come_and_go(&stage).await;
+            budgets_are_kept(&stage).await;
+            nothing_is_left(&stage).await;
+        };
+        tokio::select! { biased; () = stage.operator().run() => {}, () = play => {} }
+    });
+}
+
+async fn a_lone_pod_runs(stage: &Stage) {
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "lone", "namespace": "default" },
+        "spec": { "containers": [
+            { "name": "main", "image": "x", "resources": { "requests": { "cpu": "500m", "memory": "128Mi" } } },
+        ] },
+    });
+    // The loop waits for what it knows nothing of: it has to see the cluster first.
+    sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    stage.apply(PODS, pod).await;
+    stage.until(20, "it gets a claim", async || stage.count(CLAIMS).await == 1).await;
+    eprintln!("a claim after {:?}", began.elapsed());
+    stage.until(60, "the lone pod runs", async || stage.running().await == 1).await;
+    eprintln!("a running pod after {:?}", began.elapsed());
+    stage.delete(PODS, "lone").await;
+}
+
+async fn nodes_come_and_go(stage: &Stage) {
+    stage.apply(DEPLOYMENTS, deployment("web", 20, "1")).await;
+    stage.until(120, "20 pods run", async || stage.running().await == 20).await;
+    stage.until(60, "their nodes are up", async || stage.initialized().await >= 7).await;
+    let most = stage.count(NODES).await;
+    assert!(most >= 7, "twenty CPUs on machines with 3.9 each: {most}");
+    stage.scale("web", 3).await;
+    stage
+        .until(180, "few nodes are left", async || {
+            stage.count(NODES).await <= 3 && stage.count(CLAIMS).await <= 3 && stage.running().await == 3
+        })
+        .await;
+    stage.scale("web", 0).await;
+    stage.until(180, "none is left", async || stage.is_empty().await).await;
+}
+
+/// A drain asks the budget for each pod: never are fewer there than it says.
+async fn budgets_are_kept(stage: &Stage) {
+    let mut spread = deployment("kept", 4, "1");
+    spread["spec"]["template"]["spec"]["affinity"] = json!({ "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [{
+            "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "kept" } },
+        }],
+    } });
+    stage.apply(DEPLOYMENTS, spread).await;
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "kept", "namespace": "default" },
+        "spec": { "minAvailable": 3, "selector": { "matchLabels": { "app": "kept" } } },
+    });
+    stage.apply(BUDGETS, budget).await;
+    stage.until(120, "4 pods run", async || stage.running().await == 4).await;
+    stage.until(60, "their nodes are up", async || stage.initialized().await == 4).await;
+    let before = stage.names(CLAIMS).await;
+    for claim in &before {
+        stage.delete(CLAIMS, claim).await;
+    }
+    stage
+        .until(300, "all nodes are replaced", async || {
+            let running = stage.running().await;
+            assert!(running >= 3, "{running} of 4 pods run, and the budget asks for 3");
+            let claims = stage.names(CLAIMS).await;
+            running == 4 && !claims.iter().any(|claim| before.contains(claim))
+        })
+        .await;
+    stage.delete(BUDGETS, "kept").await;
+    stage.scale("kept", 0).await;
+    stage.until(180, "none is left", async || stage.is_empty().await).await;
+}
+
+async fn nothing_is_left(stage: &Stage) {
+    let pools = stage.list(POOLS).await;
+    let ledger = pools[0]["metadata"]["annotations"]["berth.dev/ledger"].as_str().unwrap_or("{}").to_owned();
+    let ledger: Value = serde_json::from_str(&ledger).expect("JSON");
+    for of in ["claims", "leaving"] {
+        let is_empty = ledger[of].as_object().is_none_or(serde_json::Map::is_empty);
+        assert!(is_empty, "{ledger}");
+    }
+}

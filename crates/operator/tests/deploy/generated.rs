@@ -83,8 +83,12 @@ fn document() -> String {
         .to_owned();
     for (part, scope) in all_roles(&Part::ALL) {
         let place = if scope == Scope::Cluster { "in the whole cluster" } else { "in its own namespace" };
-        write!(text, "\n## {}, {place}\n\n| of | only those named | verbs | why |\n|---|---|---|---|\n", part.name())
-            .expect("text takes all");
+        write!(
+            text,
+            "\n## {}, {place}\n\n| of | only those named | verbs | why |\n|---|---|---|---|\n",
+            part.name()
+        )
+        .expect("text takes all");
         for Permission { group, resource, names, verbs, why, .. } in permissions(part, scope) {
             let separator = if group.is_empty() { "" } else { "." };
             let (plural, below) = resource.split_once('/').unwrap_or((resource, ""));

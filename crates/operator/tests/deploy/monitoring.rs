@@ -77,8 +77,12 @@ fn metrics_in(expression: &str) -> Vec<(&str, Vec<&str>)> {
         let end = word.find(|letter| !is_letter(letter)).unwrap_or(word.len());
         let (name, after) = word.split_at(end);
         rest = after;
-        if ["berth_", "karpenter_", "leader_election_", "process_"].iter().any(|prefix| name.starts_with(prefix)) {
-            let chosen = after.strip_prefix('{').and_then(|after| after.split('}').next()).unwrap_or_default();
+        if ["berth_", "karpenter_", "leader_election_", "process_"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+        {
+            let chosen =
+                after.strip_prefix('{').and_then(|after| after.split('}').next()).unwrap_or_default();
             let labels = chosen.split(',').filter_map(|term| term.split(['=', '!']).next());
             found.push((name, labels.map(str::trim).filter(|label| !label.is_empty()).collect()));
         }

@@ -52,9 +52,16 @@ fn values_are_checked() {
     let digested = image(rendered(&helm, &digest).expect("a digest is fine"));
     assert_eq!(digested["image"], format!("berth@sha256:{}", "a".repeat(64)));
     let set = image(rendered(&helm, "settings.batch-max-duration=20s").expect("a setting is fine"));
-    let args = ["run", "--metrics-port=8080", "--health-probe-port=8081", "--batch-max-duration=20s", "--log-format=json"];
+    let args = [
+        "run",
+        "--metrics-port=8080",
+        "--health-probe-port=8081",
+        "--batch-max-duration=20s",
+        "--log-format=json",
+    ];
     assert_eq!(set["args"], json!(args));
-    for bad in ["replica=3", "replicas=0", "image.digest=sha256:1", "ports.metrics=0", "settings.shadow=true"] {
+    for bad in ["replica=3", "replicas=0", "image.digest=sha256:1", "ports.metrics=0", "settings.shadow=true"]
+    {
         assert!(rendered(&helm, bad).is_err(), "{bad} should be refused");
     }
 }
@@ -141,7 +148,11 @@ fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
         round(&mut object);
         if let Some(Value::Object(labels)) = object.pointer_mut("/metadata/labels") {
             labels.retain(|name, _| {
-                let own = ["app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by"];
+                let own = [
+                    "app.kubernetes.io/instance",
+                    "app.kubernetes.io/version",
+                    "app.kubernetes.io/managed-by",
+                ];
                 name != "helm.sh/chart" && !own.contains(&name.as_str())
             });
         }
@@ -190,7 +201,11 @@ fn base(kubectl: &Path, component: &str) -> Vec<Value> {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("base-{copy_of}"));
     let _ = fs::remove_dir_all(&directory);
     copy(&root().join("deploy"), &directory.join("deploy"));
-    let components = if component.is_empty() { Vec::new() } else { vec![format!("deploy/kustomize/components/{component}")] };
+    let components = if component.is_empty() {
+        Vec::new()
+    } else {
+        vec![format!("deploy/kustomize/components/{component}")]
+    };
     let kustomization = json!({ "resources": ["deploy/kustomize/base"], "components": components });
     fs::write(directory.join("kustomization.yaml"), kustomization.to_string()).expect("it can be written");
     let text = said(kubectl, &[OsStr::new("kustomize"), directory.as_os_str()]);
@@ -230,7 +245,8 @@ fn kubectl() -> Option<PathBuf> {
 
 /// `cargo xtask test` gets it, if there is Python to get it with.
 fn helm() -> Option<PathBuf> {
-    let kept = || Some(Sources::from_environment(None).ok()?.cache.join("helm")).filter(|path| path.is_file());
+    let kept =
+        || Some(Sources::from_environment(None).ok()?.cache.join("helm")).filter(|path| path.is_file());
     let found = on_path("helm").or_else(kept);
     if found.is_none() {
         assert!(env::var_os("CI").is_none(), "there is no helm");

@@ -4,7 +4,7 @@ use berth_control_plane::{Audience, Error, Programs, Sources};
 
 use crate::metadata::Metadata;
 use crate::step::{StepError, check, command, output, works};
-use crate::{generate, policy};
+use crate::{generate, helm, policy};
 
 pub(crate) fn run() -> Result<(), StepError> {
     command("format", &["cargo", "fmt", "--all", "--check"])?;
@@ -22,7 +22,8 @@ pub(crate) fn run() -> Result<(), StepError> {
     command("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
     control_plane()?;
     browser()?;
-    // The custom resources under deploy/crds are checked by a test of their own.
+    helm::find_or_fetch()?;
+    // What is generated under deploy/ is checked by tests of its own.
     command("tests", &["cargo", "test", "--workspace"])?;
     check("generated docs are fresh", "cargo xtask generate", generate::stale)?;
     // Not its advisories: they change from day to day, and a test must not.

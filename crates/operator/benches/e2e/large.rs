@@ -157,7 +157,7 @@ async fn joined(stage: &Stage, claim: &Value, machine: &Machine) {
             "conditions": conditions,
         },
     });
-    stage.apply_status(CLAIMS, status).await;
+    apply_status(stage, CLAIMS, status).await;
     let ready = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": { "name": machine.id.as_str() },
         "status": { "conditions": [{
@@ -166,9 +166,9 @@ async fn joined(stage: &Stage, claim: &Value, machine: &Machine) {
             "lastTransitionTime": claim["metadata"]["creationTimestamp"],
         }] },
     });
-    stage.apply_status(NODES, ready).await;
+    apply_status(stage, NODES, ready).await;
     // It came with the taint of a node that is not ready.
-    stage.merge(&format!("{NODES}/{}", machine.id), &json!({ "spec": { "taints": null } })).await;
+    merge(stage, &format!("{NODES}/{}", machine.id), &json!({ "spec": { "taints": null } })).await;
 }
 
 async fn pod(stage: &Stage, node: &str, (number, of): (u32, u32)) {
@@ -189,7 +189,17 @@ async fn pod(stage: &Stage, node: &str, (number, of): (u32, u32)) {
         },
     });
     stage.ask(Method::POST, PODS, Some(&pod)).await;
-    stage.merge(&format!("{PODS}/{name}/status"), &json!({ "status": { "phase": "Running" } })).await;
+    merge(stage, &format!("{PODS}/{name}/status"), &json!({ "status": { "phase": "Running" } })).await;
+}
+
+async fn apply_status(stage: &Stage, path: &str, object: Value) {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    let path = format!("{path}/{name}/status?fieldManager=test&force=true");
+    stage.ask(Method::PATCH, &path, Some(&object)).await;
+}
+
+async fn merge(stage: &Stage, path: &str, change: &Value) {
+    stage.ask(Method::PATCH, path, Some(change)).await;
 }
 
 /// How long a pod waits for its claim. Both get what they need afterwards, so that nothing is left to do.
@@ -227,6 +237,6 @@ async fn lone_pod(stage: &Stage, cloud: &dyn Cloud, nodes: u32, index: u32) -> u
         "target": { "apiVersion": "v1", "kind": "Node", "name": id },
     });
     stage.ask(Method::POST, &format!("{PODS}/lone-{index}/binding"), Some(&binding)).await;
-    stage.merge(&format!("{PODS}/lone-{index}/status"), &json!({ "status": { "phase": "Running" } })).await;
+    merge(stage, &format!("{PODS}/lone-{index}/status"), &json!({ "status": { "phase": "Running" } })).await;
     took
 }

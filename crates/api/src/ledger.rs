@@ -57,7 +57,7 @@ pub fn of(pool: &NodePool) -> Result<Commitments, Unreadable> {
 }
 
 /// The record of a pool with this annotation; a pool without one has committed itself to nothing.
-fn parse(annotation: Option<&str>) -> Result<Commitments, Unreadable> {
+pub fn parse(annotation: Option<&str>) -> Result<Commitments, Unreadable> {
     let Some(text) = annotation else { return Ok(Commitments::default()) };
     let written: Written = serde_json::from_str(text).map_err(|error| Unreadable(error.to_string()))?;
     if written.version != VERSION {

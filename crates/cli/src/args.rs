@@ -1,6 +1,8 @@
 //! What can be said on the command line. Each flag is defined here, once; its help is its documentation.
 
+mod file;
 mod input;
+mod run;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -13,7 +15,9 @@ use berth_core::units::{Price, PriceError};
 use berth_world::faults::Fault;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use file::{Unusable, parse};
 pub(crate) use input::{CatalogChoice, Input, Offers};
+pub(crate) use run::{LogFormat, LogLevel, Run};
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
 #[derive(Debug, Parser)]
@@ -29,6 +33,7 @@ Examples:
   berth explain pod shop/api-7d9c --cluster         Why this pod is pending
   berth explain node ip-10-0-1-7 --cluster          Why this node is still here
   berth catalog list --filter 'cpu>=8,arch=arm64'   What there is to buy
+  berth run --shadow                                What Berth would do here, and save; only reads
   berth world                                       A Kubernetes to try things in
 
 Exit codes: 0 done; 1 it ran, and the answer is no; 2 bad input or usage."
@@ -48,6 +53,8 @@ pub(crate) enum Command {
     /// Show and import instance types and their prices
     #[command(subcommand, arg_required_else_help = true)]
     Catalog(CatalogCommand),
+    /// Own a cluster's capacity: buy nodes for pods that wait, and take away what is not needed
+    Run(Box<Run>),
     /// Show the whole product, with nothing installed: a cluster in this process, and a page to look at it
     Demo(Demo),
     /// Run a Kubernetes in this process, for kubectl and for tests of controllers
@@ -547,7 +554,7 @@ mod tests {
                 zone: Some("b".into()),
                 capacity_type: Some(CapacityType::Spot),
             }],
-            effort: Effort { rounds: Some(7), ..advise.input.policy(advise.worth.policy()).effort },
+            effort: Effort { rounds: Some(7), ..advise.input.judging.policy(advise.worth.policy()).effort },
             tries_scheduler: true,
             disruption: DisruptionPolicy {
                 price: Price::from_micro_usd(2000),
@@ -555,7 +562,7 @@ mod tests {
                 spot_types_min: 3,
             },
         };
-        assert_eq!(advise.input.policy(advise.worth.policy()), expected);
+        assert_eq!(advise.input.judging.policy(advise.worth.policy()), expected);
         assert_eq!(advise.input.catalog.offers.options(), CatalogOptions::default());
         assert_eq!(advise.output, Format::Table);
     }

@@ -9,18 +9,25 @@ mod render;
 use std::io;
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{CatalogCommand, Command, CommandLine, Explain};
+use args::{CatalogCommand, Command, Explain, Unusable};
 use commands::{Answer, Failure};
 
 fn main() -> ExitCode {
-    let answer = match CommandLine::parse().command {
+    let line = match args::parse(std::env::args_os()) {
+        Ok(line) => line,
+        Err(Unusable::Line(error)) => error.exit(),
+        Err(problem) => {
+            out::problem(&format_args!("berth: {problem}"));
+            return Answer::BadInput.into();
+        }
+    };
+    let answer = match line.command {
         Command::Advise(advise) => commands::advise::run(&advise),
         Command::Explain(Explain::Pod(pod)) => commands::explain::pod(&pod),
         Command::Explain(Explain::Node(node)) => commands::explain::node(&node),
         Command::Catalog(CatalogCommand::List(list)) => commands::catalog::list(&list),
         Command::Catalog(CatalogCommand::Import(import)) => commands::catalog::import(&import),
+        Command::Run(run) => commands::run::run(&run),
         Command::Demo(demo) => commands::demo::run(&demo),
         Command::World(world) => commands::world::run(&world),
         Command::Crds => commands::crds::run(),

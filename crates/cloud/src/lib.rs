@@ -13,6 +13,7 @@ mod import;
 pub mod kwok;
 pub mod machine;
 pub mod provider;
+mod quoting;
 
 use std::fs;
 use std::io;
@@ -24,6 +25,7 @@ use berth_core::names::Text;
 pub use crate::error::{CatalogError, Place, Problem};
 pub use crate::import::{export, import};
 pub use crate::provider::Cloud;
+pub use crate::quoting::QuotingCloud;
 
 /// What a price list does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod common;
 use berth_core::apply::apply;
 use berth_core::check;
 use berth_core::disrupt;
+use berth_core::ideal;
 use berth_core::node::Node;
 use berth_core::plan::Plan;
 use berth_core::provision;
@@ -53,6 +54,24 @@ fn every_consolidation_is_legal() {
         broken.map(move |fault| format!("BERTH_SEED={seed}: {fault}")).collect::<Vec<_>>()
     }));
     assert!(removed > 0 || seeds().count() == 1, "no plan ever took a node away");
+}
+
+/// What the pods of a cluster would cost at least if they were placed anew is hardly ever more than what they cost after a
+/// plan that leaves none of them out.
+#[test]
+fn no_consolidation_costs_less_than_the_ideal() {
+    let (mut judged, mut cheaper) = (0, Vec::new());
+    for seed in seeds() {
+        let (snapshot, policy) = busy_cluster(seed, Freedom::Free);
+        let plan = disrupt::plan(&snapshot, &policy);
+        if plan.unplaced.is_empty() {
+            judged += 1;
+            let anew = ideal::plan(&snapshot, &policy).lower_bound;
+            cheaper.extend((anew > plan.cost_after).then_some(seed));
+        }
+    }
+    assert!(judged > 0 || seeds().count() == 1, "every plan left something out");
+    assert!(cheaper.len() * 20 <= judged || seeds().count() == 1, "of {judged}: BERTH_SEED={cheaper:?}");
 }
 
 /// Planning again after a plan has been carried out takes nothing away and buys nothing.

@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::cluster::Refused;
 use crate::desk::{CLAIMS, POOLS};
+use crate::metrics::table;
 use crate::office::Office;
 use crate::planning::Round;
 
@@ -90,8 +91,14 @@ impl Office {
             "annotations": { ledger::LEDGER: ledger::written(next) },
         } });
         let path = format!("{POOLS}/{}", metadata.name.as_deref().unwrap_or_default());
-        self.desk.patch(&path, &change).await?;
-        Ok(())
+        let written = self.desk.patch(&path, &change).await;
+        let result = match &written {
+            Ok(_) => "committed",
+            Err(refused) if refused.is_conflict() => "conflict",
+            Err(_) => "failed",
+        };
+        self.metrics.count(table::LEDGER_COMMITS, [result]);
+        Ok(written.map(drop)?)
     }
 
     /// Commits to these launches of the plan, and makes their claims. What is over a limit by now is left to the next

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::AsyncBufRead;
@@ -11,6 +12,8 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
 use tokio::time::timeout;
+
+use crate::pace::Pace;
 
 /// Which cluster is meant. By default it is the one that kubectl would ask, or the one that this program runs in.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +50,7 @@ pub enum Unreachable {
 pub struct Cluster {
     client: Client,
     server: String,
+    pace: Option<Arc<Pace>>,
 }
 
 impl fmt::Debug for Cluster {
@@ -65,7 +69,13 @@ const INTRODUCTION_MAX: Duration = Duration::from_secs(20);
 impl Cluster {
     /// One that is at hand, under a name for people.
     pub fn through(client: Client, server: &str) -> Self {
-        Self { client, server: server.to_owned() }
+        Self { client, server: server.to_owned(), pace: None }
+    }
+
+    /// The same, asked so many times a second at most, and so many times at once.
+    #[must_use]
+    pub fn paced(&self, per_second: f64, at_once: u32) -> Self {
+        Self { pace: Some(Arc::new(Pace::new(per_second, at_once))), ..self.clone() }
     }
 
     pub fn server(&self) -> &str {
@@ -82,7 +92,7 @@ impl Cluster {
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config)
             .map_err(|error| Unreachable::Client { server: server.clone(), message: reason(&error) })?;
-        let cluster = Self { client, server };
+        let cluster = Self { client, server, pace: None };
         let whom = choice.context.as_ref().map(|context| format!("the context {context}"));
         cluster.introduce(whom.unwrap_or_else(|| "whoever asks".to_owned())).await?;
         Ok(cluster)
@@ -123,6 +133,7 @@ impl Cluster {
         request: Result<Request<Vec<u8>>, E>,
     ) -> Result<String, Refused> {
         let request = request.map_err(|error| Refused::unsaid(error.to_string()))?;
+        self.turn().await;
         self.client.request_text(request).await.map_err(Refused::from)
     }
 
@@ -132,7 +143,14 @@ impl Cluster {
         request: Result<Request<Vec<u8>>, E>,
     ) -> Result<impl AsyncBufRead + use<E>, Refused> {
         let request = request.map_err(|error| Refused::unsaid(error.to_string()))?;
+        self.turn().await;
         self.client.request_stream(request).await.map_err(Refused::from)
+    }
+
+    async fn turn(&self) {
+        if let Some(pace) = &self.pace {
+            pace.turn().await;
+        }
     }
 }
 

@@ -28,6 +28,20 @@ pub enum DecisionKind {
     Failure,
 }
 
+impl DecisionKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Launch => "launch",
+            Self::Delete => "delete",
+            Self::Replace => "replace",
+            Self::Undo => "undo",
+            Self::Interruption => "interruption",
+            Self::Refusal => "refusal",
+            Self::Failure => "failure",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Decision {

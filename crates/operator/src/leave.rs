@@ -21,6 +21,7 @@ use crate::buy::{Account, NotCommitted};
 use crate::conditions::Conditions;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
+use crate::metrics::table;
 use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::planning::Round;
@@ -237,7 +238,7 @@ impl Office {
                 }
                 let message = format!("the node is taken away: {reason}");
                 self.say(claim, Severity::Normal, "DisruptionTerminating", &message).await;
-                self.delete_claim(claim).await?;
+                self.delete_claim(claim, reason).await?;
             }
             Verdict::Undo(why) => {
                 self.stay(leaver, node, why).await?;
@@ -278,6 +279,7 @@ impl Office {
         let message = format!("{name} stays: {why}");
         self.say(claim, Severity::Normal, "DisruptionUndone", &message).await;
         let reason = leaver.departure.reason.name();
+        self.metrics.count(table::FAILED_VALIDATIONS, [reason]);
         self.decided(DecisionKind::Undo, (reason, message), vec![name], None);
         Ok(())
     }
@@ -288,6 +290,7 @@ impl Office {
             0 => (DecisionKind::Delete, "taken away".to_owned()),
             count => (DecisionKind::Replace, format!("replaced by {count}")),
         };
+        self.metrics.count(table::DISRUPTIONS, [step.action(), step.reason.name()]);
         let message = format!("{} {verb}, {} pods move", claims.join(", "), step.pods_moved);
         let saves = Some(step.saves);
         self.decided(kind, (step.reason.name(), message), claims, saves);

@@ -209,6 +209,7 @@ impl Office {
             "spec": { "taints": taints },
         });
         self.desk.patch(&node_path(node), &change).await?;
+        self.counts_node(claim);
         let mut conditions = Conditions::of(conditions_of(claim), self.now());
         conditions.hold("Registered");
         conditions.settle_readiness();
@@ -232,7 +233,7 @@ impl Office {
     /// Deletes a claim; its finalizer keeps it until its machine is gone.
     pub(crate) async fn end(&self, claim: &NodeClaim, ending: Ending) -> Performed {
         self.say(claim, Severity::Warning, ending.name(), ending.meaning()).await;
-        self.delete_claim(claim).await?;
+        self.delete_claim(claim, ending.name()).await?;
         let kind = match ending {
             Ending::Interrupted => DecisionKind::Interruption,
             _ => DecisionKind::Failure,
@@ -243,9 +244,11 @@ impl Office {
         Ok(Outcome::Unfinished)
     }
 
-    pub(crate) async fn delete_claim(&self, claim: &NodeClaim) -> Result<(), Failure> {
+    pub(crate) async fn delete_claim(&self, claim: &NodeClaim, reason: &str) -> Result<(), Failure> {
         let uid = claim.metadata.uid.as_deref().unwrap_or_default();
-        Ok(self.desk.delete(&path_of(claim), uid).await?)
+        self.desk.delete(&path_of(claim), uid).await?;
+        self.deleted_claim(claim, reason);
+        Ok(())
     }
 
     /// Lets no more pods come.
@@ -285,6 +288,7 @@ impl Office {
             Drain::Done => {
                 let mut conditions = Conditions::of(conditions_of(claim), now);
                 conditions.hold("Drained");
+                self.drained(claim);
                 self.write_conditions(claim, &conditions, json!({})).await?;
                 return Ok(Outcome::Unfinished);
             }
@@ -293,7 +297,9 @@ impl Office {
         let mut failure = None;
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
-            match self.desk.evict((&metadata.namespace, &metadata.name, &metadata.uid)).await {
+            let answer = self.desk.evict((&metadata.namespace, &metadata.name, &metadata.uid)).await;
+            self.asked_to_leave(claim, pod, answer.as_ref().err());
+            match answer {
                 Ok(()) => {}
                 // A budget, or an API that has no time: both pass. A pod of another uid is another pod.
                 Err(refused) if matches!(refused.code, Some(429 | 409)) => {
@@ -307,7 +313,10 @@ impl Office {
         for pod in delete.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
             let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
-            failure = self.desk.delete_pod(id, left_secs.unwrap_or(0)).await.err().or(failure);
+            match self.desk.delete_pod(id, left_secs.unwrap_or(0)).await {
+                Ok(()) => self.deleted_pod(claim, pod),
+                Err(refused) => failure = Some(refused),
+            }
         }
         failure.map_or(Ok(Outcome::Unfinished), |refused| Err(refused.into()))
     }
@@ -320,6 +329,9 @@ impl Office {
                 Ok(()) => {
                     let mut conditions = Conditions::of(conditions_of(claim), self.now());
                     conditions.hold("InstanceTerminating");
+                    if conditions.has_changed() {
+                        self.ended_machine(claim, &id);
+                    }
                     self.write_conditions(claim, &conditions, json!({})).await?;
                     return Ok(Outcome::Unfinished);
                 }
@@ -329,6 +341,7 @@ impl Office {
         }
         if let Some(node) = node {
             self.let_node_go(node).await?;
+            self.node_gone(claim);
         }
         let finalizers = claim.metadata.finalizers.iter().flatten().filter(|name| *name != FINALIZER);
         let change = json!({ "metadata": {
@@ -337,7 +350,10 @@ impl Office {
         } });
         match self.desk.patch(&path_of(claim), &change).await {
             Err(refused) if !refused.is_absence() => Err(refused.into()),
-            _ => Ok(Outcome::Gone),
+            _ => {
+                self.claim_gone(claim);
+                Ok(Outcome::Gone)
+            }
         }
     }
 

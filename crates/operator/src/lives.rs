@@ -70,6 +70,11 @@ impl Default for Lives {
 }
 
 impl Lives {
+    /// How many steps are being done.
+    pub(crate) fn under_way(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Waits until something is done; for ever, if nothing is being done.
     pub(crate) async fn next(&mut self) {
         match self.tasks.join_next().await {
@@ -277,6 +282,7 @@ impl Operator {
         for (kind, id, _) in orphans {
             let Some(cloud) = self.office.clouds.get(&kind) else { continue };
             if cloud.terminate(&id).await.is_ok() {
+                self.office.ended_orphan(&id);
                 let message = format!("machine {id} has no claim, and is ended");
                 let objects = vec![id.to_string()];
                 self.office.decided(DecisionKind::Failure, ("Orphaned", message), objects, None);

@@ -9,9 +9,11 @@ use berth_api::{ClassKind, Timestamp};
 use berth_cloud::Cloud;
 use berth_core::units::Price;
 
+use crate::acts::Standing;
 use crate::desk::Desk;
 use crate::journal::{About, DecisionKind, Journal, Severity};
 use crate::machines::Machines;
+use crate::metrics::{self, Metrics, table};
 use crate::objects::Versioned;
 
 /// The tag that says whose a machine is, where several clusters share an account.
@@ -51,18 +53,24 @@ pub(crate) struct Office {
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     cluster_id: Arc<OnceLock<String>>,
+    pub(crate) metrics: Metrics,
+    pub(crate) standing: Arc<Standing>,
     machines: Arc<Mutex<BTreeMap<ClassKind, Machines>>>,
 }
 
 impl Office {
     pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock) -> Self {
         let machines = clouds.keys().map(|kind| (*kind, Machines::default())).collect();
+        let metrics = Metrics::default();
+        let clouds = metrics::measured(clouds, &metrics);
         Self {
             desk,
             clouds,
             clock,
             journal: Journal::default(),
             cluster_id: Arc::default(),
+            metrics,
+            standing: Arc::default(),
             machines: Arc::new(Mutex::new(machines)),
         }
     }
@@ -101,6 +109,12 @@ impl Office {
         objects: Vec<String>,
         saves_per_hour: Option<Price>,
     ) {
+        self.metrics.count(table::DECISIONS, [kind.name(), reason]);
+        tracing::info!(
+            target: "berth::decisions",
+            kind = kind.name(), reason, objects = objects.join(" "),
+            saves_per_hour = saves_per_hour.map(|saves| saves.to_string()), "{message}"
+        );
         self.journal.decided(self.now(), kind, (reason, message), objects, saves_per_hour);
     }
 

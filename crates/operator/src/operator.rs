@@ -16,6 +16,7 @@ use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::follow;
 use crate::lives::Lives;
+use crate::metrics::Metrics;
 use crate::office::{Clock, Clouds, Office};
 use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
@@ -24,7 +25,7 @@ use crate::upkeep::Tenancies;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
-const WATCHED: [&str; 17] = [
+pub(crate) const WATCHED: [&str; 17] = [
     "pods",
     "nodes",
     "namespaces",
@@ -108,7 +109,24 @@ pub struct Operator {
     pub(crate) purchased: Option<Purchases>,
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
+    seeing: Seeing,
     reports: watch::Sender<Arc<Report>>,
+}
+
+/// How the cluster was seen so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seeing {
+    /// All of it, at least once.
+    has_seen_all: bool,
+    /// Since when not all of it.
+    blind_since: Option<Instant>,
+}
+
+impl Seeing {
+    fn look(&mut self, sees_all: bool) {
+        self.has_seen_all |= sees_all;
+        self.blind_since = if sees_all { None } else { self.blind_since.or_else(|| Some(Instant::now())) };
+    }
 }
 
 impl Operator {
@@ -127,6 +145,7 @@ impl Operator {
             course: Course::default(),
             purchased: None,
             foretold: None,
+            seeing: Seeing::default(),
             reports: watch::Sender::new(Arc::new(first)),
         }
     }
@@ -134,6 +153,11 @@ impl Operator {
     /// What each look comes to, the newest only.
     pub fn reports(&self) -> watch::Receiver<Arc<Report>> {
         self.reports.subscribe()
+    }
+
+    /// What is counted.
+    pub fn metrics(&self) -> Metrics {
+        self.office.metrics.clone()
     }
 
     /// Works for as long as this is awaited.
@@ -149,12 +173,15 @@ impl Operator {
             followers.spawn(asking::attend(kind, cloud, office, watched));
         }
         let mut changes = self.watched.changes();
+        let mut lead = self.lead.clone();
         let mut next = Instant::now();
         loop {
             tokio::select! {
                 biased;
                 // The sender lives in `self.watched`, so this cannot fail.
                 _ = changes.changed() => self.collect().await,
+                // Whoever begins to lead, or ends, does so at once.
+                Ok(()) = lead.changed() => {}
                 () = self.lives.next() => {}
                 () = sleep_until(next) => {}
             }
@@ -192,6 +219,8 @@ impl Operator {
         let may_act = self.settings.mode == Mode::Act && has_market;
         let epoch = lead.filter(|_| may_act);
         let view = self.watched.view();
+        self.office.stand_on(epoch, view.changes);
+        self.seeing.look(view.blind_spots.is_empty());
         let nodes = sight::by_machine(view.nodes.values());
         let mut is_busy = false;
         if let Some(epoch) = epoch {
@@ -222,6 +251,11 @@ impl Operator {
             cluster: self.cluster.server().to_owned(),
             mode: self.settings.mode,
             is_leader: lead.is_some(),
+            under_way: self.lives.under_way(),
+            finished: Some(Instant::now()),
+            heard: view.heard,
+            has_seen_all: self.seeing.has_seen_all,
+            blind_since: self.seeing.blind_since,
             snapshot: round.snapshot,
             waiting_since: assembled.waiting_since,
             claims: round.claims,

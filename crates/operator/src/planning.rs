@@ -12,12 +12,13 @@ use berth_core::names::Text;
 use berth_core::node::NodeState;
 use berth_core::plan::{DisruptionStep, Plan};
 use berth_core::snapshot::{Policy, Snapshot};
-use berth_core::{check, disrupt, provision};
+use berth_core::{check, disrupt, ideal, provision};
 use tokio::time::Instant;
 
 use crate::buy::NotCommitted;
 use crate::journal::DecisionKind;
 use crate::leave::{self, Moves, Outlook};
+use crate::metrics::table;
 use crate::operator::{Mode, Operator};
 use crate::sight::NodesByMachine;
 use crate::watched::BlindSpot;
@@ -95,7 +96,13 @@ impl Operator {
             self.purchased.take().filter(|last| last.changes == round.changes && last.policy == *policy);
         let plan = match last {
             Some(Purchases { plan, .. }) => plan,
-            None => Arc::new(provision::plan(&round.snapshot, policy)),
+            None => {
+                let began = std::time::Instant::now();
+                let plan = provision::plan(&round.snapshot, policy);
+                self.office.metrics.took(table::SCHEDULING, [], began.elapsed());
+                self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
+                Arc::new(plan)
+            }
         };
         self.purchased =
             Some(Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() });
@@ -112,8 +119,14 @@ impl Operator {
             return None;
         }
         self.asked = Some((Instant::now(), round.changes));
+        let began = std::time::Instant::now();
         let plan = disrupt::plan(&round.snapshot, policy);
-        self.course.add(self.office.now(), &plan);
+        let metrics = &self.office.metrics;
+        metrics.took(table::EVALUATION, [], began.elapsed());
+        metrics.took(table::PLAN_DURATION, ["disrupt"], began.elapsed());
+        metrics.set(table::PLAN_GAP, [], f64::from(plan.gap_basis_points()) / 10_000.0);
+        let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
+        self.course.add(self.office.now(), &plan, lower_bound);
         Some(plan)
     }
 
@@ -180,6 +193,7 @@ impl Operator {
         let bought = self.office.buy(round, &plan.launches, &wanted, epoch).await?;
         for bought in bought {
             let Some(launch) = plan.launches.get(bought.launch) else { continue };
+            self.office.counts_claim(launch, "provisioned");
             let message = format!("{} is bought: {}", bought.claim, launch.words());
             let objects = vec![bought.claim.to_string()];
             self.office.decided(DecisionKind::Launch, ("Provisioned", message), objects, None);
@@ -197,6 +211,9 @@ impl Operator {
         let bought = self.office.buy(round, &plan.launches, &step.replacements, epoch).await?;
         if bought.len() < step.replacements.len() {
             return Ok(());
+        }
+        for launch in bought.iter().filter_map(|bought| plan.launches.get(bought.launch)) {
+            self.office.counts_claim(launch, step.reason.name());
         }
         let replacements: Vec<Text> = bought.into_iter().map(|bought| bought.claim).collect();
         let names = self.office.depart(round, step, &replacements, epoch).await?;

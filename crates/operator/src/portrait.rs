@@ -6,7 +6,7 @@ use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_api::resources::shared::{Condition, ConditionStatus, is_true};
 use berth_api::{Timestamp, ledger};
 use berth_core::disruption::DisruptionReason;
-use berth_core::names::{self, Labels, Text};
+use berth_core::names::{self, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Host, Plan, PoolRefusal};
 use berth_core::pod::{Pod, PodOrigin, PodPhase};
@@ -250,6 +250,12 @@ impl<'r> Lives<'r> {
         }
     }
 
+    /// A label of the node, or of its claim: that has it earlier.
+    fn label(&self, node: &'r Node, name: &str) -> Option<&'r str> {
+        let of_claim = || claim_label(self.claims.get(&*node.name)?, name);
+        node.labels.get(name).map(|value| &**value).or_else(of_claim)
+    }
+
     fn reason(&self, node: &Node) -> Option<&'static str> {
         let claim = self.claims.get(&*node.name)?;
         leaving(claim, self.report).map(DisruptionReason::name)
@@ -258,6 +264,10 @@ impl<'r> Lives<'r> {
 
 fn node_name(claim: &NodeClaim) -> Option<&str> {
     claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty())
+}
+
+fn claim_label<'r>(claim: &'r NodeClaim, name: &str) -> Option<&'r str> {
+    claim.metadata.labels.as_ref()?.get(name).map(String::as_str)
 }
 
 fn leaving(claim: &NodeClaim, report: &Report) -> Option<DisruptionReason> {
@@ -304,9 +314,8 @@ fn pool_view<'r>(report: &'r Report, pool: &'r Pool, lives: &Lives<'r>) -> PoolV
 /// What the pool says of itself, if it is not ready.
 fn unready(object: Option<&NodePool>) -> Option<String> {
     let conditions = &object?.status.as_ref()?.conditions;
-    let is_it = |condition: &&Condition| {
-        condition.type_ == "Ready" && condition.status == ConditionStatus::False
-    };
+    let is_it =
+        |condition: &&Condition| condition.type_ == "Ready" && condition.status == ConditionStatus::False;
     let condition = conditions.iter().find(is_it)?;
     Some(condition.message.clone().unwrap_or_default())
 }
@@ -359,9 +368,9 @@ fn nodes<'r>(report: &'r Report, lives: &Lives<'r>) -> Vec<NodeView<'r>> {
             pool: node.pool.as_deref(),
             phase: lives.phase(node),
             reason: lives.reason(node),
-            instance_type: label(&node.labels, names::INSTANCE_TYPE),
-            zone: label(&node.labels, names::ZONE),
-            capacity_type: label(&node.labels, names::CAPACITY_TYPE),
+            instance_type: lives.label(node, names::INSTANCE_TYPE),
+            zone: lives.label(node, names::ZONE),
+            capacity_type: lives.label(node, names::CAPACITY_TYPE),
             price_per_hour: node.price,
             allocatable: Room {
                 room: Ask {
@@ -406,10 +415,6 @@ impl Ask {
             memory_bytes: self.memory_bytes.saturating_add(other.memory_bytes),
         }
     }
-}
-
-fn label<'r>(labels: &'r Labels, name: &str) -> Option<&'r str> {
-    labels.get(name).map(|value| &**value)
 }
 
 /// Pods that wait for a node, those without a place first, and how many more there are.
@@ -483,15 +488,14 @@ fn claims(report: &Report) -> (Vec<ClaimView<'_>>, usize) {
     let more = claims.len().saturating_sub(CLAIMS_MAX);
     claims.truncate(CLAIMS_MAX);
     let views = claims.into_iter().map(|(name, claim, phase)| {
-        let said = |name: &str| claim.metadata.labels.as_ref()?.get(name).map(String::as_str);
         let created = claim.metadata.creation_timestamp.as_ref();
         ClaimView {
             name,
             phase,
             node: node_name(claim),
-            instance_type: said(names::INSTANCE_TYPE),
-            zone: said(names::ZONE),
-            capacity_type: said(names::CAPACITY_TYPE),
+            instance_type: claim_label(claim, names::INSTANCE_TYPE),
+            zone: claim_label(claim, names::ZONE),
+            capacity_type: claim_label(claim, names::CAPACITY_TYPE),
             age_secs: created.map_or(0, |created| secs_between(created.0, report.at)),
             message: leaving(claim, report).map(DisruptionReason::name).or_else(|| unfinished(claim)),
         }

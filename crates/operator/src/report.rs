@@ -10,6 +10,7 @@ use berth_core::names::Text;
 use berth_core::plan::Plan;
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
+use tokio::time::Instant;
 
 use crate::journal::Decision;
 use crate::operator::Mode;
@@ -23,6 +24,16 @@ pub struct Report {
     pub cluster: String,
     pub mode: Mode,
     pub is_leader: bool,
+    /// How many steps of claims' lives are being done.
+    pub under_way: usize,
+    /// When the look was over, on a clock that only goes forward; `None` before the first.
+    pub finished: Option<Instant>,
+    /// When something was last heard of each kind.
+    pub heard: BTreeMap<&'static str, Option<Instant>>,
+    /// Everything was seen at least once.
+    pub has_seen_all: bool,
+    /// Since when not everything is seen.
+    pub blind_since: Option<Instant>,
     pub snapshot: Arc<Snapshot>,
     /// When those pods were made that are on no node, by namespace and name.
     pub waiting_since: BTreeMap<(Text, Text), Timestamp>,
@@ -63,14 +74,15 @@ impl Course {
     /// More points than a picture has pixels help nobody.
     const POINTS_MAX: usize = 512;
 
-    pub(crate) fn add(&mut self, at: Timestamp, plan: &Plan) {
+    /// Adds what a plan found, and the least that its pods could cost.
+    pub(crate) fn add(&mut self, at: Timestamp, plan: &Plan, lower_bound: Price) {
         if let Some(last) = self.points.back() {
             let secs = i128::from(at.duration_since(last.at).as_secs().max(0));
             let saving = i128::from(plan.cost_before.minus(plan.cost_after).micro_usd().max(0));
             let saved = i64::try_from(saving * secs / 3600).unwrap_or(i64::MAX);
             self.could_have_saved = self.could_have_saved.plus(Price::from_micro_usd(saved));
         }
-        self.points.push_back(CostPoint { at, cost: plan.cost_before, lower_bound: plan.lower_bound });
+        self.points.push_back(CostPoint { at, cost: plan.cost_before, lower_bound });
         if self.points.len() > Self::POINTS_MAX {
             // The older half is told with half as many words.
             let half = Self::POINTS_MAX / 2;

@@ -62,6 +62,8 @@ pub(crate) struct View {
     pub(crate) pools: BTreeMap<Text, Arc<NodePool>>,
     pub(crate) nodes: BTreeMap<Text, Arc<NodeObject>>,
     pub(crate) blind_spots: Vec<BlindSpot>,
+    /// When something was last heard of each kind.
+    pub(crate) heard: BTreeMap<&'static str, Option<Instant>>,
     /// The number of changes that led to it.
     pub(crate) changes: u64,
 }
@@ -108,6 +110,7 @@ impl Watched {
             pools: state.pools.clone(),
             nodes: state.nodes.clone(),
             blind_spots: state.hearing.iter().filter_map(|(plural, hearing)| hearing.blind(plural)).collect(),
+            heard: state.hearing.iter().map(|(plural, hearing)| (*plural, hearing.heard)).collect(),
             changes,
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! The same code serves a client in the same process without a socket, and kubectl.
 
+pub mod audit;
 pub mod cloud;
 pub mod crd;
 pub mod discovery;
@@ -39,8 +40,10 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use jiff::Timestamp;
+use tokio::sync::watch;
 
 use api::Api;
+use audit::{Asked, Changed};
 use failure::Failure;
 use faults::{FaultPlan, Faults, Seat};
 use life::Life;
@@ -108,6 +111,11 @@ impl World {
         self.faults.crashed(client).await;
     }
 
+    /// Ends a client as a fault would.
+    pub fn crash(&self, client: &str) {
+        self.faults.crash(client);
+    }
+
     /// Answers a client again that has crashed.
     pub fn restart(&self, client: &str) {
         self.faults.restart(client);
@@ -165,6 +173,29 @@ impl World {
     /// the object. Two lives are the same if their traces are.
     pub fn trace(&self) -> String {
         self.api.state().store.trace().to_owned()
+    }
+
+    /// Takes down every request of every client from now on, for [`World::take_asked`].
+    pub fn begin_audit(&self) {
+        self.faults.begin_audit();
+    }
+
+    /// The requests since this was last asked, in order.
+    pub fn take_asked(&self) -> Vec<Asked> {
+        self.faults.take_asked()
+    }
+
+    /// The changes of these resources after a revision, in order; `None` if some are forgotten.
+    pub fn changes_after(&self, revision: u64, resources: &[&str]) -> Option<Vec<Changed>> {
+        let state = self.api.state();
+        let changes = state.store.changes_after(revision).ok()?;
+        let wanted = changes.filter(|change| resources.contains(&change.key.resource()));
+        Some(wanted.map(Changed::from).collect())
+    }
+
+    /// Tells whoever holds it of each new revision.
+    pub fn revisions(&self) -> watch::Receiver<u64> {
+        self.api.state().store.subscribe()
     }
 
     /// Forgets all changes up to now: whoever still wants them is told that they are gone.

@@ -7,6 +7,7 @@ use http::Method;
 use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
 use crate::metrics;
+use crate::selector::name_selected;
 use crate::strategy::is_custom;
 
 /// What the path names.
@@ -37,6 +38,21 @@ pub(crate) enum Verb {
     Patch,
     Delete,
     DeleteCollection,
+}
+
+impl Verb {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
 }
 
 /// The options that a query may have.
@@ -143,7 +159,7 @@ pub(crate) struct Asked {
 
 impl Asked {
     /// `None` for paths that are no resources.
-    pub(crate) fn parse(method: &Method, path: &str, watch: bool) -> Option<Self> {
+    pub(crate) fn parse(method: &Method, path: &str, query: &Query) -> Option<Self> {
         let parts: Vec<String> = path.split('/').filter(|part| !part.is_empty()).map(unescaped).collect();
         let words: Vec<&str> = parts.iter().map(String::as_str).collect();
         let (group, rest) = match &words[..] {
@@ -166,18 +182,19 @@ impl Asked {
             (&Method::PATCH, _) => "patch",
             (&Method::DELETE, true) => "deletecollection",
             (&Method::DELETE, false) => "delete",
-            (&Method::GET | &Method::HEAD, true) if watch => "watch",
+            (&Method::GET | &Method::HEAD, true) if query.watch => "watch",
             (&Method::GET | &Method::HEAD, true) => "list",
             (&Method::GET | &Method::HEAD, false) => "get",
             _ => "",
         };
+        let selected = || name_selected(&query.field_selector).unwrap_or_default();
         Some(Self {
             verb,
             group: group.to_owned(),
             resource: word(0),
             subresource: word(2),
             namespace: namespace.to_owned(),
-            name: word(1),
+            name: if matches!(verb, "list" | "watch") { selected() } else { word(1) },
         })
     }
 }

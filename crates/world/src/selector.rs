@@ -3,6 +3,7 @@
 mod field;
 
 pub use field::FieldSelector;
+pub(crate) use field::name_selected;
 
 use std::fmt;
 

@@ -32,12 +32,24 @@ pub(crate) struct Input {
     #[command(flatten)]
     pub(crate) catalog: CatalogChoice,
 
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+
+    /// The instant at which ages, schedules and durations are judged, such as 2026-01-31T08:00:00Z; the
+    /// clock's if not given
+    #[arg(long, value_name = "RFC3339")]
+    pub(crate) now: Option<Timestamp>,
+}
+
+/// How plans are made.
+#[derive(Debug, Args)]
+pub(crate) struct Judging {
     /// Whether preferred affinities and ScheduleAnyway spreads count
-    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t, ignore_case = true)]
     pub(crate) preference_policy: Preferences,
 
     /// What happens where a pool's minValues cannot be met
-    #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
+    #[arg(long, value_enum, value_name = "POLICY", default_value_t, ignore_case = true)]
     pub(crate) min_values_policy: MinValues,
 
     /// Offerings that cannot be had at the moment, with * for any; may be repeated
@@ -54,41 +66,53 @@ pub(crate) struct Input {
     /// annotation berth.dev/node-cost-per-hour
     #[arg(long, value_name = "USD", default_value = "0", value_parser = dollars)]
     pub(crate) node_cost: Price,
-
-    /// The instant at which ages, schedules and durations are judged, such as 2026-01-31T08:00:00Z; the
-    /// clock's if not given
-    #[arg(long, value_name = "RFC3339")]
-    pub(crate) now: Option<Timestamp>,
 }
 
 #[derive(Debug, Args)]
+#[command(
+    mut_arg("kubeconfig", |arg| arg.requires("cluster")),
+    mut_arg("context", |arg| arg.requires("cluster")),
+)]
 pub(crate) struct ClusterChoice {
     /// Read the cluster that kubectl would ask, or the one that this runs in, and write nothing to it. Files are
     /// added to what it holds, and take the place of what has the same name there
     #[arg(long)]
     pub(crate) cluster: bool,
 
+    #[command(flatten)]
+    pub(crate) which: WhichCluster,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhichCluster {
     /// The kubeconfig that names the cluster; KUBECONFIG or ~/.kube/config if not given
-    #[arg(long, value_name = "FILE", requires = "cluster")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
 
     /// The context of the kubeconfig; its current one if not given
-    #[arg(long, value_name = "NAME", requires = "cluster")]
+    #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
+}
+
+impl WhichCluster {
+    pub(crate) fn choice(&self) -> Choice {
+        Choice { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() }
+    }
 }
 
 impl ClusterChoice {
     pub(crate) fn choice(&self) -> Option<Choice> {
-        let choice = Choice { kubeconfig: self.kubeconfig.clone(), context: self.context.clone() };
-        self.cluster.then_some(choice)
+        self.cluster.then(|| self.which.choice())
     }
 }
 
 impl Input {
     pub(crate) fn context(&self) -> Context {
-        Context { now: self.now.unwrap_or_else(Timestamp::now), node_cost: self.node_cost }
+        Context { now: self.now.unwrap_or_else(Timestamp::now), node_cost: self.judging.node_cost }
     }
+}
 
+impl Judging {
     pub(crate) fn policy(&self, disruption: DisruptionPolicy) -> Policy {
         Policy {
             preferences: match self.preference_policy {
@@ -169,5 +193,6 @@ pub(crate) enum MinValues {
     #[default]
     Strict,
     /// It is bought all the same, and the plan says so
+    #[value(alias = "BestEffort")]
     BestEffort,
 }

@@ -67,7 +67,7 @@ pub(crate) fn read(input: &Input, worth: DisruptionPolicy) -> Result<Option<Judg
         out::problem(&format_args!("berth: {problems}; nothing was judged (--keep-going judges the rest)"));
         return Ok(None);
     }
-    let mut policy = input.policy(worth);
+    let mut policy = input.judging.policy(worth);
     let Assembled { snapshot, is_partial, unavailable, skipped, remarks, .. } = assembled;
     policy.unavailable.extend(unavailable);
     Ok(Some(Judged { snapshot, policy, skipped, incomplete, is_partial, remarks }))

@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod explain;
 mod guest;
 mod input;
+pub(crate) mod run;
 pub(crate) mod world;
 
 use std::io;
@@ -47,7 +48,17 @@ pub(crate) enum Failure {
         "another program listens on {address}; choose another port with --port, or leave it out for a free one"
     )]
     PortInUse { address: SocketAddr },
-    #[error("another program listens on {address}; choose another port with --api-port, or leave it out for a free one")]
+    #[error("another program listens on port {port}; choose another with {flag}, or 0 for none")]
+    DoorInUse { port: u16, flag: &'static str },
+    #[error("cannot listen on port {port}, which {flag} names: {error}")]
+    Door { port: u16, flag: &'static str, error: io::Error },
+    #[error("cannot read the pools' ledgers: {0}")]
+    Ledgers(berth_operator::Refused),
+    #[error(transparent)]
+    Unfit(#[from] berth_operator::Unfit),
+    #[error(
+        "another program listens on {address}; choose another port with --api-port, or leave it out for a free one"
+    )]
     ApiPortInUse { address: SocketAddr },
     #[error("another program listens on {address}; choose another port with --port, or 0 for a free one")]
     PagePortInUse { address: SocketAddr },

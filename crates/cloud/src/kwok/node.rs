@@ -181,7 +181,8 @@ fn node_info(architecture: &Value, operating_system: &Value) -> Value {
         "osImage",
         "systemUUID",
     ];
-    let mut info: Map<String, Value> = unknown.map(|field| (field.to_owned(), json!(""))).into_iter().collect();
+    let mut info: Map<String, Value> =
+        unknown.map(|field| (field.to_owned(), json!(""))).into_iter().collect();
     info.insert("architecture".to_owned(), architecture.clone());
     info.insert("operatingSystem".to_owned(), operating_system.clone());
     Value::Object(info)

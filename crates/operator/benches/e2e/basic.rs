@@ -22,7 +22,8 @@ const CONSOLIDATE_SECS_MAX: u32 = 1200;
 const SETTLED: Duration = Duration::from_secs(45);
 
 pub(crate) fn play(pods: u32, idle_secs: u32, berth: Option<&str>) -> Value {
-    let plane = ControlPlane::for_test().expect("a control plane").expect("its programs; see docs/testing.md");
+    let plane =
+        ControlPlane::for_test().expect("a control plane").expect("its programs; see docs/testing.md");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(script(&plane, pods / 2, idle_secs, berth))
 }
@@ -64,7 +65,9 @@ fn told(scaled: &Scaled, needed: &Needed, planned: usize, bound: Price) -> Value
 /// Whether the operator has looked at the pool.
 async fn is_accounted_for(stage: &Stage) -> bool {
     let pools = stage.list(POOLS).await;
-    pools.iter().all(|pool| !pool["status"]["conditions"].is_null() || !pool["metadata"]["annotations"].is_null())
+    pools
+        .iter()
+        .all(|pool| !pool["status"]["conditions"].is_null() || !pool["metadata"]["annotations"].is_null())
 }
 
 /// How long each of some pods, for none of which there is room, waits for its claim; the longest.

@@ -227,10 +227,12 @@ async fn lone_pod(stage: &Stage, cloud: &dyn Cloud, nodes: u32, index: u32) -> u
     let id = id.or_else(|| claim["status"]["providerID"].as_str()?.rsplit('/').next().map(str::to_owned));
     let id = id.expect("a machine");
     let machine = cloud.get(&id.as_str().into()).await.expect("a machine");
-    stage.until(60, "it is registered", async || {
-        let node = stage.ask(Method::GET, &format!("{NODES}/{id}"), None).await;
-        node["metadata"]["labels"]["karpenter.sh/registered"] == "true"
-    }).await;
+    stage
+        .until(60, "it is registered", async || {
+            let node = stage.ask(Method::GET, &format!("{NODES}/{id}"), None).await;
+            node["metadata"]["labels"]["karpenter.sh/registered"] == "true"
+        })
+        .await;
     joined(stage, &claim, &machine).await;
     let binding = json!({
         "apiVersion": "v1", "kind": "Binding", "metadata": { "name": format!("lone-{index}") },

@@ -13,11 +13,19 @@ pub enum Control {
         replicas: u32,
     },
     /// So many of all machines on spot get notice.
-    ReclaimSpot { percent: u32 },
-    Cloud { broken: bool },
+    ReclaimSpot {
+        percent: u32,
+    },
+    Cloud {
+        broken: bool,
+    },
     /// What spot costs, as a part of what it costs by the catalog.
-    Price { percent: u32 },
-    Speed { times: u32 },
+    Price {
+        percent: u32,
+    },
+    Speed {
+        times: u32,
+    },
 }
 
 /// How things stand that can be controlled.

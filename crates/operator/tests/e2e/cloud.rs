@@ -74,7 +74,9 @@ pub(crate) async fn behaves(stage: &Stage) {
 async fn machines_are_nodes(stage: &Stage) {
     let cloud = stage.cloud();
     let order = order(stage, "shape", "default", &["no-such-type", "s-4x-arm64-linux"]).await;
-    let Ok(Launched::Machine { machine, passed_over }) = cloud.launch(&order).await else { panic!("no machine") };
+    let Ok(Launched::Machine { machine, passed_over }) = cloud.launch(&order).await else {
+        panic!("no machine")
+    };
     assert_eq!(passed_over.len(), 1, "{passed_over:?}");
     assert_eq!((&*machine.instance_type, &*machine.price.to_string()), ("s-4x-arm64-linux", "0.082026"));
     assert_eq!(&*machine.provider_id, format!("kwok://{}", machine.id));
@@ -129,7 +131,10 @@ async fn tokens_are_kept(stage: &Stage) {
     assert_eq!(bought(&*cloud, &order).await, machine, "also when its claim goes");
     cloud.terminate(&machine.id).await.expect("it ends");
     let refused = cloud.launch(&order).await;
-    assert!(matches!(refused, Err(Refusal::Invalid(_))), "nothing is bought for a claim that is gone: {refused:?}");
+    assert!(
+        matches!(refused, Err(Refusal::Invalid(_))),
+        "nothing is bought for a claim that is gone: {refused:?}"
+    );
     let none = self::order(stage, "none", "default", &["no-such-type"]).await;
     assert!(matches!(cloud.launch(&none).await, Err(Refusal::Unavailable(lacking)) if lacking.len() == 1));
 }
@@ -155,10 +160,14 @@ async fn machines_end(stage: &Stage) {
     let mut freed = held;
     freed["metadata"]["finalizers"] = json!([]);
     stage.apply(NODES, freed).await;
-    stage.until(10, "the node is gone", async || !stage.names(NODES).await.contains(&machine.id.to_string())).await;
+    stage
+        .until(10, "the node is gone", async || !stage.names(NODES).await.contains(&machine.id.to_string()))
+        .await;
     assert_eq!(cloud.terminate(&machine.id).await, not_found);
     // A node that somebody else made is none of its machines.
-    stage.apply(NODES, json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "stranger" } })).await;
+    stage
+        .apply(NODES, json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "stranger" } }))
+        .await;
     assert_eq!(cloud.terminate(&"stranger".into()).await, Err(Refusal::NotFound("stranger".into())));
     assert_eq!(stage.ask(Method::GET, &format!("{NODES}/stranger"), None).await["kind"], Value::from("Node"));
     stage.delete(NODES, "stranger").await;
@@ -174,7 +183,9 @@ async fn machines_take_their_time(stage: &Stage) {
     assert!(listed(&*cloud).await.contains_key(&machine.id));
     assert!(!stage.names(NODES).await.contains(&machine.id.to_string()));
     cloud.terminate(&given_up.id).await.expect("it ends");
-    stage.until(30, "the machine joins", async || stage.names(NODES).await.contains(&machine.id.to_string())).await;
+    stage
+        .until(30, "the machine joins", async || stage.names(NODES).await.contains(&machine.id.to_string()))
+        .await;
     sleep(Duration::from_secs(2)).await;
     assert!(!stage.names(NODES).await.contains(&given_up.id.to_string()), "it ended before it joined");
     assert_eq!(cloud.get(&machine.id).await.map(|machine| machine.state), Ok(MachineState::Running));

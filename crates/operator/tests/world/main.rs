@@ -2,6 +2,8 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod metrics;
+mod permissions;
 mod scene;
 
 use std::time::Duration;
@@ -11,18 +13,23 @@ use scene::{Scene, class, condition, deployment, pool};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-/// Plays a script on a scene with a class, a pool and an operator.
-fn played(weather: &str, script: impl AsyncFnOnce(&Scene)) {
+/// Awaits something in virtual time.
+fn awaited(script: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .expect("a runtime");
+    runtime.block_on(Box::pin(script));
+}
+
+/// Plays a script on a scene with an operator.
+fn played(weather: &str, script: impl AsyncFnOnce(&Scene)) {
     let weather: Weather = serde_json::from_str(weather).expect("weather");
-    runtime.block_on(Box::pin(async {
+    awaited(async {
         let scene = Scene::new(1, weather).await;
         scene.play(script(&scene)).await;
-    }));
+    });
 }
 
 async fn with_pool(scene: &Scene, change: impl FnOnce(&mut Value)) {

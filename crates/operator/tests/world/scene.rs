@@ -48,7 +48,12 @@ impl Scene {
 
     /// An operator, as one client of the world.
     pub(crate) fn operator(&self, name: &str, epoch: u64) -> Operator {
-        let cluster = Cluster::through(Client::new(self.world.client(name), "default"), "the world");
+        self.operator_through(Client::new(self.world.client(name), "default"), name, epoch)
+    }
+
+    /// The same, through a client of its own.
+    pub(crate) fn operator_through(&self, client: Client, name: &str, epoch: u64) -> Operator {
+        let cluster = Cluster::through(client, "the world");
         let cloud: Arc<dyn Cloud> = Arc::new(self.cloud.clone());
         let (world, client) = (self.world.clone(), name.to_owned());
         let clock = Clock::new(move || world.clock_of(&client));
@@ -58,11 +63,15 @@ impl Scene {
 
     /// Lets the world and an operator work for so long.
     pub(crate) async fn play(&self, script: impl Future<Output = ()>) {
+        self.play_with(self.operator("berth", 1), script).await;
+    }
+
+    pub(crate) async fn play_with(&self, operator: Operator, script: impl Future<Output = ()>) {
         tokio::select! {
             biased;
             () = self.world.kubelets().live_on(&self.cloud) => {}
             () = self.world.live() => {}
-            () = self.operator("berth", 1).run() => {}
+            () = operator.run() => {}
             () = Box::pin(script) => {}
         }
     }

@@ -168,7 +168,7 @@ impl Api {
         let mut query = Query::parse(&call.query)?;
         let (path, is_watch) = without_watch(&call.path);
         query.watch |= is_watch;
-        match Asked::parse(&call.method, &path, query.watch) {
+        match Asked::parse(&call.method, &path, &query) {
             Some(asked) => self.state().check_access(&asked, call)?,
             None => self.state().check_path(call)?,
         }

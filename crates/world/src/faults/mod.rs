@@ -11,6 +11,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
+use crate::audit::Asked;
 use crate::request::{Place, Verb};
 
 pub use plan::{DeedKind, Fault, FaultPlan, Harm, PlanError, Side};
@@ -26,6 +27,8 @@ pub(crate) struct Deed {
     verb: Option<Verb>,
     /// `pods`, or `pods/eviction`.
     resource: String,
+    namespace: String,
+    name: String,
 }
 
 impl Deed {
@@ -35,11 +38,32 @@ impl Deed {
             Some(part) => format!("{resource}/{}", part.name()),
             None => resource,
         };
-        Self { verb: Some(verb), resource }
+        Self { verb: Some(verb), resource, ..Self::at(place) }
     }
 
     pub(crate) fn event(place: &Place) -> Self {
-        Self { verb: None, resource: place.resource.qualified() }
+        Self { resource: place.resource.qualified(), ..Self::at(place) }
+    }
+
+    fn at(place: &Place) -> Self {
+        Self {
+            verb: None,
+            resource: String::new(),
+            namespace: place.namespace.clone().unwrap_or_default(),
+            name: place.name.clone().unwrap_or_default(),
+        }
+    }
+
+    fn asked(&self, client: &str, status: u16, revisions: (u64, u64)) -> Asked {
+        Asked {
+            client: client.to_owned(),
+            verb: self.verb.map_or("", Verb::name),
+            resource: self.resource.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            status,
+            revisions,
+        }
     }
 }
 
@@ -71,6 +95,8 @@ struct State {
     planned: Vec<Planned>,
     clients: BTreeMap<String, Harmed>,
     struck: Vec<String>,
+    /// What was asked, if anybody wants to know.
+    asked: Option<Vec<Asked>>,
 }
 
 #[derive(Debug)]
@@ -130,6 +156,20 @@ impl Faults {
         self.state().struck.clone()
     }
 
+    pub(crate) fn begin_audit(&self) {
+        self.state().asked.get_or_insert_default();
+    }
+
+    pub(crate) fn take_asked(&self) -> Vec<Asked> {
+        self.state().asked.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note(&self, asked: impl FnOnce() -> Asked) {
+        if let Some(all) = &mut self.state().asked {
+            all.push(asked());
+        }
+    }
+
     fn of(&self, client: &str) -> Harmed {
         self.state().clients.get(client).copied().unwrap_or_default()
     }
@@ -138,7 +178,7 @@ impl Faults {
         change(self.state().clients.entry(client.to_owned()).or_default());
     }
 
-    fn crash(&self, client: &str) {
+    pub(crate) fn crash(&self, client: &str) {
         self.change(client, |harmed| harmed.has_crashed = true);
         self.0.crashes.send_modify(|crashes| *crashes += 1);
     }

@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
-use http::{Request, Response};
+use http::header::InvalidHeaderValue;
+use http::{HeaderName, HeaderValue, Request, Response};
 use tokio::time::sleep;
 use tower_service::Service;
 
@@ -16,6 +17,8 @@ use crate::failure::{Failure, Reason};
 use crate::json::{Value, json};
 use crate::request::{Query, Target, Verb};
 use crate::serve;
+
+const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
 
 /// The connection broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,11 +44,18 @@ pub(crate) struct Served {
 pub struct Seat {
     served: Served,
     client: String,
+    /// Who asks, if it is not somebody who may do everything.
+    user: Option<HeaderValue>,
 }
 
 impl Seat {
     pub(crate) fn new(served: Served, client: &str) -> Self {
-        Self { served, client: client.to_owned() }
+        Self { served, client: client.to_owned(), user: None }
+    }
+
+    /// The same for a user whom the stored roles bind, such as `system:serviceaccount:berth-system:berth`.
+    pub fn acting_as(self, user: &str) -> Result<Self, InvalidHeaderValue> {
+        Ok(Self { user: Some(HeaderValue::from_str(user)?), ..self })
     }
 }
 
@@ -62,8 +72,11 @@ where
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let Self { served, client } = self.clone();
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        let Self { served, client, user } = self.clone();
+        if let Some(user) = user {
+            request.headers_mut().insert(IMPERSONATE_USER, user);
+        }
         Box::pin(async move {
             match serve::read(&served.api, request.map(Body::new)).await {
                 Ok(call) => answer(&served, &client, call).await,
@@ -85,6 +98,8 @@ pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Res
         for harm in faults.strike(client, Side::Before, deed) {
             match harm {
                 Harm::Status { code, retry_after_secs } => {
+                    let revision = api.state().store.revision();
+                    faults.note(|| deed.asked(client, code, (revision, revision)));
                     return Ok(serve::refuse(&failure(code, retry_after_secs)));
                 }
                 Harm::Partial(count) => most = count,
@@ -99,8 +114,16 @@ pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Res
         let then = format!("resourceVersion={}&resourceVersionMatch=Exact", frozen.revision);
         call.query = [&*call.query, &*then].join("&");
     }
+    let before = api.state().store.revision();
     let mut answered = api.call(&call).await;
     if let Some((_, deed)) = &asked {
+        let status = match &answered {
+            Ok(Answer::Object(code, _)) => *code,
+            Ok(_) => 200,
+            Err(failure) => failure.code(),
+        };
+        let after = api.state().store.revision();
+        faults.note(|| deed.asked(client, status, (before, after)));
         for harm in faults.strike(client, Side::After, deed) {
             suffer(served, client, harm).await?;
         }

@@ -75,6 +75,14 @@ impl FieldSelector {
     }
 }
 
+/// The only name that a query can select, whatever is listed: roles that are for names are asked about it.
+pub(crate) fn name_selected(query: &str) -> Option<String> {
+    let mut terms = split_terms(query).into_iter().filter_map(split_term);
+    let (_, _, name) = terms.find(|(label, is_equal, _)| *label == "metadata.name" && *is_equal)?;
+    let is_segment = |name: &String| !matches!(&**name, "" | "." | "..") && !name.contains(['/', '%']);
+    unescaped(name).ok().filter(is_segment)
+}
+
 impl Field {
     fn read<'a>(&self, object: &'a Value) -> Cow<'a, str> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

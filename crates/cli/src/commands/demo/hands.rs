@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::shop::Shop;
 
-pub(super) const SPEEDS: [u32; 4] = [1, 5, 20, 60];
+pub(super) const SPEEDS: [u32; 3] = [1, 5, 20];
 /// More could not be seen, and would only be slow.
 const REPLICAS_MAX: u32 = 500;
 const PRICE_PERCENT_MAX: u32 = 1000;

@@ -1,0 +1,194 @@
+//! `berth run`
+
+mod leading;
+mod log;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_api::{ClassKind, Timestamp};
+use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
+use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{Instant, interval_at, timeout};
+
+use super::guest::interruption;
+use super::{Answer, Failure};
+use crate::args;
+use crate::out;
+use leading::Leading;
+
+/// What was begun is finished in so long, or left to whoever leads next: each step may be done twice. Kubernetes ends a
+/// process after 30 seconds.
+const FINISH_MAX: Duration = Duration::from_secs(20);
+/// How often a shadow says what would have been saved.
+const TELL_SAVINGS: Duration = Duration::from_secs(3600);
+
+type Reports = watch::Receiver<Arc<Report>>;
+
+pub(crate) fn run(args: &args::Run) -> Result<Answer, Failure> {
+    log::begin(args.log_level, args.log_format);
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
+    let answer = runtime.block_on(async {
+        let stopped = interruption().map_err(Failure::Runtime)?;
+        work(args, stopped).await
+    });
+    // Nobody waits for connections that others keep open.
+    runtime.shutdown_background();
+    answer
+}
+
+async fn work(args: &args::Run, stopped: impl Future<Output = ()>) -> Result<Answer, Failure> {
+    let mut stopped = pin!(stopped);
+    for remark in args.feature_gates.remarks() {
+        tracing::warn!("{remark}");
+    }
+    // Before the cluster is asked anything: what cannot work is said at once.
+    let doors = Doors::open(args).await?;
+    let clock = Clock::system();
+    let reaching = async {
+        let cluster = Cluster::reach(&args.which.choice()).await?;
+        berth_operator::beforehand(&cluster, &clock, args.mode()).await?;
+        let leading = Leading::begin(args, &cluster, &clock).await?;
+        Ok::<_, Failure>((cluster, leading))
+    };
+    let (cluster, leading) = tokio::select! {
+        biased;
+        () = &mut stopped => return Ok(Answer::Done),
+        reached = reaching => reached?,
+    };
+    let clouds = clouds(args.mode())?;
+    let paced = cluster.paced(args.kube_client_qps, args.kube_client_burst);
+    let operator = Operator::new(paced, clouds, clock, args.settings(), leading.lead());
+    let reports = operator.reports();
+    doors.serve(&operator, &args.leader_election_name);
+    tracing::info!(
+        cluster = cluster.server(),
+        shadow = args.shadow,
+        version = env!("CARGO_PKG_VERSION"),
+        "berth runs"
+    );
+    let mut working = pin!(operator.run());
+    tokio::select! {
+        biased;
+        () = &mut stopped => {}
+        () = &mut working => {}
+        () = tell_savings(reports.clone()), if args.shadow => {}
+    }
+    tracing::info!("berth ends");
+    leading.finish();
+    tokio::select! {
+        biased;
+        () = &mut working => {}
+        () = finished(reports.clone()) => {}
+    }
+    leading.leave().await;
+    if args.shadow {
+        out::text(&savings(&reports.borrow()))?;
+    }
+    Ok(Answer::Done)
+}
+
+/// Waits until nothing is decided any more and all that was begun is done; but not for ever.
+async fn finished(mut reports: Reports) {
+    let is_over = |report: &Arc<Report>| !report.is_leader && report.under_way == 0;
+    if timeout(FINISH_MAX, reports.wait_for(is_over)).await.is_err() {
+        tracing::warn!("not all that was begun is done; whoever leads next goes on with it");
+    }
+}
+
+/// The clouds that pools can buy from. A shadow buys nothing, and needs only prices.
+fn clouds(mode: Mode) -> Result<Clouds, Failure> {
+    let quoted = |name| -> Result<Arc<dyn Cloud>, Failure> {
+        let catalog = berth_cloud::load(name, &CatalogOptions::default())?;
+        Ok(Arc::new(QuotingCloud::new(Arc::new(catalog))))
+    };
+    Ok(match mode {
+        Mode::Shadow => {
+            BTreeMap::from([(ClassKind::Kwok, quoted("kwok")?), (ClassKind::Ec2, quoted("aws-us-east-1")?)])
+        }
+        Mode::Act => BTreeMap::new(),
+    })
+}
+
+async fn tell_savings(reports: Reports) {
+    let mut hours = interval_at(Instant::now() + TELL_SAVINGS, TELL_SAVINGS);
+    loop {
+        hours.tick().await;
+        let report = reports.borrow().clone();
+        tracing::info!(
+            target: "berth::savings",
+            would_have_saved = report.course.could_have_saved.to_string(),
+            "{}", savings(&report).trim_end()
+        );
+    }
+}
+
+/// What would have been saved, for people.
+fn savings(report: &Report) -> String {
+    let course = &report.course;
+    let Some(first) = course.points().next() else {
+        return "Nothing was planned yet.\n".to_owned();
+    };
+    let minutes = Timestamp::now().duration_since(first.at).as_secs().max(0) / 60;
+    let now = course.last().map_or_else(String::new, |last| {
+        format!(" It costs ${} an hour now; it could cost ${} at least.", last.cost, last.lower_bound)
+    });
+    format!("In {minutes} minutes Berth would have saved ${}.{now}\n", course.could_have_saved)
+}
+
+/// The ports that others ask at.
+struct Doors {
+    metrics: Option<TcpListener>,
+    health: Option<TcpListener>,
+    page: Option<TcpListener>,
+}
+
+impl Doors {
+    async fn open(args: &args::Run) -> Result<Self, Failure> {
+        Ok(Self {
+            metrics: door(args.metrics_port, "--metrics-port").await?,
+            health: door(args.health_probe_port, "--health-probe-port").await?,
+            page: door(args.page_port, "--page-port").await?,
+        })
+    }
+
+    fn serve(self, operator: &Operator, lease: &str) {
+        let routers = [
+            (self.metrics, berth_operator::metrics_router(operator.metrics(), operator.reports(), lease)),
+            (self.health, berth_operator::health_router(operator.reports())),
+            (self.page, berth_operator::page::router(operator.reports(), None)),
+        ];
+        for (listener, router) in routers {
+            if let Some(listener) = listener {
+                // It ends with the process.
+                tokio::spawn(async move { axum::serve(listener, router).await });
+            }
+        }
+    }
+}
+
+/// On all addresses of the machine; none for port 0.
+async fn door(port: u16, flag: &'static str) -> Result<Option<TcpListener>, Failure> {
+    if port == 0 {
+        return Ok(None);
+    }
+    let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+    let listener = match TcpListener::bind(both).await {
+        // A machine without IPv6.
+        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+            TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await
+        }
+        bound => bound,
+    };
+    listener.map(Some).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::DoorInUse { port, flag },
+        _ => Failure::Door { port, flag, error },
+    })
+}

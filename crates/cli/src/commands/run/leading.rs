@@ -1,0 +1,84 @@
+//! Whether this replica leads.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use berth_operator::{Clock, Cluster, Elector, Lead, Mode, Wish};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::args;
+use crate::commands::Failure;
+
+/// A lease that is not released in so long runs out by itself.
+const LEAVE_MAX: Duration = Duration::from_secs(5);
+
+/// Where a pod finds the name of its namespace.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+const NAMESPACE_OUTSIDE: &str = "kube-system";
+
+pub(super) enum Leading {
+    /// Without others, until it is given up; a shadow never does.
+    Alone(watch::Sender<Option<u64>>),
+    Elected {
+        lead: Lead,
+        wish: watch::Sender<Wish>,
+        task: JoinHandle<()>,
+    },
+}
+
+impl Leading {
+    pub(super) async fn begin(args: &args::Run, cluster: &Cluster, clock: &Clock) -> Result<Self, Failure> {
+        if args.mode() == Mode::Shadow {
+            return Ok(Self::Alone(watch::Sender::new(None)));
+        }
+        if args.disable_leader_election {
+            let epoch = berth_operator::newest_epoch(cluster).await.map_err(Failure::Ledgers)? + 1;
+            return Ok(Self::Alone(watch::Sender::new(Some(epoch))));
+        }
+        let namespace = args.leader_election_namespace.clone().unwrap_or_else(own_namespace);
+        let lease = (namespace.as_str(), args.leader_election_name.as_str());
+        let elector = Elector::new(cluster.clone(), clock.clone(), lease, &identity());
+        let (lead, wish) = (elector.lead(), watch::Sender::new(Wish::Lead));
+        let task = tokio::spawn(elector.run(wish.subscribe()));
+        Ok(Self::Elected { lead, wish, task })
+    }
+
+    pub(super) fn lead(&self) -> Lead {
+        match self {
+            Self::Alone(lead) => lead.subscribe(),
+            Self::Elected { lead, .. } => lead.clone(),
+        }
+    }
+
+    /// Leads no more, and lets nobody else lead yet.
+    pub(super) fn finish(&self) {
+        match self {
+            Self::Alone(lead) => drop(lead.send_replace(None)),
+            Self::Elected { wish, .. } => drop(wish.send_replace(Wish::Finish)),
+        }
+    }
+
+    /// Lets others lead.
+    pub(super) async fn leave(self) {
+        if let Self::Elected { wish, task, .. } = self {
+            wish.send_replace(Wish::Leave);
+            if timeout(LEAVE_MAX, task).await.is_err() {
+                tracing::warn!("the lease could not be released, and runs out by itself");
+            }
+        }
+    }
+}
+
+fn own_namespace() -> String {
+    let own = std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
+    own.filter(|name| !name.is_empty()).unwrap_or_else(|| NAMESPACE_OUTSIDE.to_owned())
+}
+
+/// A name that only this process has, and that people know it by: a pod's host has the pod's name.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
+    let host = host.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+    let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    format!("{}_{}_{began:x}", host.as_deref().unwrap_or("berth"), std::process::id())
+}

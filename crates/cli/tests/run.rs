@@ -1,0 +1,319 @@
+//! `berth run` as a shell sees it, against a world that is served.
+
+#![cfg(unix)]
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const POOL: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements: []
+  disruption: {consolidateAfter: 0s, budgets: [{nodes: '100%'}]}
+---
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+spec: {}
+---
+";
+
+const POD: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: big, namespace: default}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: '20', memory: 1Gi}}}]}
+---
+";
+
+fn lease(namespace: &str, name: &str, renewed: &str) -> String {
+    format!(
+        "apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {{name: {name}, namespace: {namespace}}}
+spec: {{holderIdentity: somebody-1, leaseDurationSeconds: 15, renewTime: '{renewed}'}}
+---
+"
+    )
+}
+
+fn berth(line: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+    command.args(line.split_whitespace()).env_remove("KUBECONFIG").stdin(Stdio::null());
+    for name in ["METRICS_PORT", "HEALTH_PROBE_PORT", "LOG_LEVEL", "FEATURE_GATES", "BERTH_CONFIG"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// A process that does not outlive the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Running {
+    fn end(mut self, signal: &str) -> io::Result<(Option<i32>, String, String)> {
+        Command::new("kill").args([signal, &self.0.id().to_string()]).status()?;
+        let (mut out, mut err) = (String::new(), String::new());
+        if let Some(mut stdout) = self.0.stdout.take() {
+            stdout.read_to_string(&mut out)?;
+        }
+        if let Some(mut stderr) = self.0.stderr.take() {
+            stderr.read_to_string(&mut err)?;
+        }
+        Ok((self.0.wait()?.code(), out, err))
+    }
+}
+
+/// A world with these manifests, and the path of its kubeconfig.
+fn world(manifests: &str) -> (Running, String) {
+    let mut child = berth("world --nodes 0 -f -")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let written = child.stdin.take().map(|mut stdin| stdin.write_all(manifests.as_bytes()));
+    assert!(written.is_some_and(|written| written.is_ok()));
+    let mut lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+    let kubeconfig = lines.find_map(|line| Some(line.ok()?.split_once("export KUBECONFIG=")?.1.to_owned()));
+    (Running(child), kubeconfig.expect("it says where its kubeconfig is"))
+}
+
+/// Ports that nobody listens on.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners: [TcpListener; N] = std::array::from_fn(|_| TcpListener::bind("[::]:0").expect("a port"));
+    listeners.map(|listener| listener.local_addr().expect("an address").port())
+}
+
+/// The answer's status and body, if there is one.
+fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let status = answer.split(' ').nth(1).and_then(|code| code.parse().ok());
+    let body = answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+    status.zip(body).ok_or_else(|| io::Error::other(answer))
+}
+
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}: not after 60 s");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+fn refused(output: &Output, complaints: &[&str], what: &str) {
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{what}: {err}");
+    for complaint in complaints {
+        assert!(err.contains(complaint), "{what}: {complaint:?} is not in {err}");
+    }
+}
+
+#[test]
+fn what_is_said_wrong_is_refused() {
+    let file = |text: &str, number: usize| -> PathBuf {
+        let path = std::env::temp_dir().join(format!("berth-run-{}-{number}.yaml", std::process::id()));
+        std::fs::write(&path, text).expect("it is written");
+        path
+    };
+    for (line, complaint) in [
+        ("run --metrics-port many", "invalid value 'many' for '--metrics-port <PORT>'"),
+        ("run --batch-max-duration 10", "ends without a unit"),
+        ("run --feature-gates Drift=true", "there is no gate Drift"),
+        ("run --log-format pretty", "[possible values: console, json]"),
+        ("run --kube-client-qps 0", "write a number of at least 1"),
+        ("run --config /no/such/file", "cannot read /no/such/file"),
+        ("run --kubeconfig /no/such/file --metrics-port 0 --health-probe-port 0", "cannot use /no/such/file"),
+    ] {
+        refused(&berth(line).output().expect("berth starts"), &[complaint], line);
+    }
+    for (number, (text, complaint)) in [
+        (
+            "log-level: info\nmetrix-port: 1\n",
+            ":2: metrix-port: there is no such setting; did you mean metrics-port?",
+        ),
+        ("metrics-port: many\n", ":1: metrics-port: invalid value 'many'"),
+        ("a: [\n", ":"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let path = file(text, number);
+        let output = berth(&format!("run --config {}", path.display())).output().expect("berth starts");
+        std::fs::remove_file(&path).expect("it can be removed");
+        refused(&output, &[&format!("{}{complaint}", path.display())], text);
+    }
+    let output = berth("run").env("METRICS_PORT", "many").output().expect("berth starts");
+    refused(&output, &["invalid value 'many' for '--metrics-port <PORT>'"], "environment");
+}
+
+#[test]
+fn a_cluster_that_does_not_suit_is_refused() {
+    let now =
+        String::from_utf8(Command::new("date").args(["-u", "+%FT%TZ"]).output().expect("date runs").stdout);
+    let now = now.expect("text").trim().to_owned();
+    let quiet = "--metrics-port 0 --health-probe-port 0";
+    let run = |kubeconfig: &str, more: &str| {
+        berth(&format!("run --kubeconfig {kubeconfig} {quiet} {more}")).output().expect("berth starts")
+    };
+
+    for (namespace, name, program) in [
+        ("kube-system", "karpenter-leader-election", "Karpenter"),
+        ("default", "karpenter-leader-election", "Karpenter"),
+        ("kube-system", "cluster-autoscaler", "Cluster Autoscaler"),
+    ] {
+        let (_world, kubeconfig) =
+            world(&lease(namespace, name, &format!("{}.000000Z", now.trim_end_matches('Z'))));
+        let said = [
+            &*format!("{program} is at work here: somebody-1 holds the lease {namespace}/{name}"),
+            "--shadow",
+        ];
+        refused(&run(&kubeconfig, ""), &said, name);
+    }
+
+    let (_world, kubeconfig) = world(POOL);
+    let [port] = free_ports();
+    let _held = TcpListener::bind(("::", port)).expect("it is free");
+    for (line, flag) in [
+        (format!("--metrics-port {port} --health-probe-port 0"), "--metrics-port"),
+        (format!("--metrics-port 0 --health-probe-port {port}"), "--health-probe-port"),
+        (format!("--metrics-port 0 --health-probe-port 0 --page-port {port}"), "--page-port"),
+    ] {
+        let output = berth(&format!("run --kubeconfig {kubeconfig} {line}")).output().expect("berth starts");
+        refused(
+            &output,
+            &[&format!("another program listens on port {port}; choose another with {flag}")],
+            flag,
+        );
+    }
+
+    // Somebody whom the API does not know, and one whom it gives nothing.
+    let text = std::fs::read_to_string(&kubeconfig).expect("the kubeconfig exists");
+    let stranger = std::env::temp_dir().join(format!("berth-run-stranger-{}", std::process::id()));
+    let nobody: Vec<&str> = text.lines().filter(|line| !line.contains("client-")).collect();
+    std::fs::write(&stranger, nobody.join("\n")).expect("it is written");
+    let output = run(&stranger.to_string_lossy(), "--shadow");
+    std::fs::remove_file(&stranger).expect("it can be removed");
+    refused(&output, &["forbidden"], "nobody");
+}
+
+#[test]
+fn definitions_that_are_missing_are_named() {
+    let (world, kubeconfig) = world("");
+    let text = std::fs::read_to_string(&kubeconfig).expect("the kubeconfig exists");
+    assert!(text.contains("clusters"), "{text}");
+    let removed = Command::new("kubectl")
+        .args([
+            "--kubeconfig",
+            &kubeconfig,
+            "delete",
+            "crd",
+            "nodepools.karpenter.sh",
+            "nodeclaims.karpenter.sh",
+        ])
+        .output();
+    // Where there is no kubectl, the library's own tests have to do.
+    let Ok(removed) = removed else { return };
+    assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
+    let line = format!("run --kubeconfig {kubeconfig} --metrics-port 0 --health-probe-port 0 --shadow");
+    let output = berth(&line).output().expect("berth starts");
+    let said = [
+        "has no nodepools.karpenter.sh and no nodeclaims.karpenter.sh",
+        "berth crds | kubectl apply --server-side -f -",
+    ];
+    refused(&output, &said, "no definitions");
+    drop(world);
+    refused(&berth(&line).output().expect("berth starts"), &["does not answer"], "a world that is gone");
+}
+
+#[test]
+fn a_shadow_tells_what_it_would_do_and_writes_nothing() {
+    let (_world, kubeconfig) = world(&format!("{POOL}{POD}"));
+    let [metrics, health, page] = free_ports();
+    let config = std::env::temp_dir().join(format!("berth-run-shadow-{}.yaml", std::process::id()));
+    std::fs::write(&config, format!("metrics-port: {metrics}\nhealth-probe-port: 1\nlog-format: json\n"))
+        .expect("it is written");
+    let line = format!(
+        "run --shadow --kubeconfig {kubeconfig} --config {} --health-probe-port {health} --page-port {page}",
+        config.display()
+    );
+    let child = berth(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let shadow = Running(child);
+    until("it is ready", || matches!(get(health, "/readyz"), Ok((200, _))));
+    assert!(matches!(get(health, "/healthz"), Ok((200, _))));
+    assert!(matches!(get(page, "/"), Ok((200, _))));
+    let scraped = || get(metrics, "/metrics").map(|(_, text)| text).unwrap_or_default();
+    until("it has decided", || {
+        scraped().contains(r#"berth_decisions_total{kind="launch",reason="Provisioned"} 1"#)
+    });
+    let text = scraped();
+    for line in [
+        r#"leader_election_master_status{name="berth"} 0.0"#,
+        "karpenter_scheduler_queue_depth 1.0",
+        r#"karpenter_nodepools_usage{nodepool="default",resource_type="nodes"} 0.0"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+    let (code, out, err) = shadow.end("-TERM").expect("it ends");
+    std::fs::remove_file(&config).expect("it can be removed");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("Berth would have saved $"), "{out}");
+    let lines: Vec<serde_json::Value> =
+        err.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    let would = lines.iter().find(|line| line["target"] == "berth::decisions").expect("a decision");
+    assert_eq!(would["kind"], "launch");
+    assert!(would["message"].as_str().is_some_and(|said| said.starts_with("would buy ")), "{would}");
+    // It left no trace: no claim, no lease, no ledger.
+    let advised =
+        berth(&format!("advise --cluster --kubeconfig {kubeconfig} -o json")).output().expect("it runs");
+    let plan: serde_json::Value = serde_json::from_slice(&advised.stdout).expect("a plan");
+    assert_eq!(plan["summary"]["podsPending"], 1);
+    assert_eq!(plan["summary"]["nodesNew"], 1);
+}
+
+#[test]
+fn one_that_leads_hands_over_when_it_ends() {
+    let (_world, kubeconfig) = world(POOL);
+    let ports = free_ports::<4>();
+    let run = |metrics: u16, health: u16| {
+        let line = format!(
+            "run --kubeconfig {kubeconfig} --metrics-port {metrics} --health-probe-port {health} --log-format json"
+        );
+        let child = berth(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Running(child.expect("it starts"))
+    };
+    let leads = |metrics: u16| {
+        let text = get(metrics, "/metrics").map(|(_, text)| text).unwrap_or_default();
+        text.contains(r#"leader_election_master_status{name="berth"} 1.0"#)
+    };
+    let first = run(ports[0], ports[1]);
+    until("the first leads", || leads(ports[0]));
+    let second = run(ports[2], ports[3]);
+    until("the second is ready", || matches!(get(ports[3], "/readyz"), Ok((200, _))));
+    assert!(!leads(ports[2]));
+    let began = Instant::now();
+    let (code, _, err) = first.end("-TERM").expect("it ends");
+    assert_eq!(code, Some(0), "{err}");
+    until("the second leads", || leads(ports[2]));
+    assert!(began.elapsed() < Duration::from_secs(12), "it did not wait for the lease to run out");
+    let (code, _, err) = second.end("-INT").expect("it ends");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains(r#""epoch":2"#), "{err}");
+}

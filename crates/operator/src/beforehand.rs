@@ -1,0 +1,197 @@
+//! What has to be so before Berth works on a cluster. Whoever starts it is told at once what is not.
+
+use std::time::Duration;
+
+use berth_api::Timestamp;
+use futures::{StreamExt, stream};
+use http::Request;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::buy::WRITES_AT_ONCE;
+use crate::cluster::{Cluster, Refused};
+use crate::desk::Desk;
+use crate::objects::{List, Metadata};
+use crate::office::Clock;
+use crate::operator::Mode;
+use crate::rbac::{PERMISSIONS, Part, Permission, Scope};
+use crate::served::Served;
+
+/// Why Berth does not begin.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    #[error("{server} has no {}; {INSTALL}", kinds.join(" and no "))]
+    Missing { server: String, kinds: Vec<String> },
+    #[error("{server} serves {kind} as {served}, and Berth reads {wanted}; {INSTALL}")]
+    OtherVersion { server: String, kind: String, served: String, wanted: String },
+    #[error(
+        "{program} is at work here: {holder} holds the lease {lease} and renewed it {secs} s ago. Two autoscalers would \
+         buy and remove nodes against each other. Scale {program} down first; or use --shadow, which only reads, to \
+         see beside it what Berth would do"
+    )]
+    Rival { program: &'static str, lease: String, holder: String, secs: u64 },
+    #[error(
+        "{server} does not let Berth {}; grant it with the roles of deploy/, or run as somebody who may",
+        lacking.join(", ")
+    )]
+    Forbidden { server: String, lacking: Vec<String> },
+    #[error("{server} does not say what it serves: {why}")]
+    Silent { server: String, why: Refused },
+}
+
+const INSTALL: &str = "install Berth's definitions with `berth crds | kubectl apply --server-side -f -`";
+
+/// Kinds without which there is nothing to do.
+const NEEDED: [&str; 2] = ["nodepools", "nodeclaims"];
+
+/// Autoscalers that would work on the same nodes, and the leases by which their replicas know who leads.
+const RIVALS: [(&str, &str); 2] =
+    [("Karpenter", "karpenter-leader-election"), ("Cluster Autoscaler", "cluster-autoscaler")];
+
+/// A lease that was not renewed for so long is nobody's, whatever it says. Clocks may be that far apart.
+const RENEWED_SECS_MAX: u64 = 60;
+
+/// No question takes longer.
+const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// Looks whether Berth can work here, and whether nobody else does.
+pub async fn beforehand(cluster: &Cluster, clock: &Clock, mode: Mode) -> Result<(), Unfit> {
+    definitions(cluster).await?;
+    permissions(cluster, mode).await?;
+    if mode == Mode::Act {
+        rivals(cluster, clock.now()).await?;
+    }
+    Ok(())
+}
+
+async fn definitions(cluster: &Cluster) -> Result<(), Unfit> {
+    let server = || cluster.server().to_owned();
+    let silent = |why| Unfit::Silent { server: server(), why };
+    let served = timeout(ANSWER_MAX, Served::by(cluster)).await;
+    let served =
+        served.unwrap_or_else(|_| Err(Refused::unsaid("nothing came".to_owned()))).map_err(silent)?;
+    let mut missing = Vec::new();
+    for needed in berth_api::collections().filter(|known| NEEDED.contains(&known.plural)) {
+        let kind = format!("{}.{}", needed.plural, needed.group);
+        match served.versions_of(&needed).as_deref() {
+            Some([]) => missing.push(kind),
+            Some(versions) if !versions.contains(&needed.version) => {
+                let (served, wanted) = (versions.join(", "), needed.version.to_owned());
+                return Err(Unfit::OtherVersion { server: server(), kind, served, wanted });
+            }
+            _ => {}
+        }
+    }
+    if missing.is_empty() { Ok(()) } else { Err(Unfit::Missing { server: server(), kinds: missing }) }
+}
+
+/// Asks the API what it would allow. What it does not say is found out later, and then told as something not seen.
+async fn permissions(cluster: &Cluster, mode: Mode) -> Result<(), Unfit> {
+    // Without the others it works less well, but it works.
+    let is_needed = |permission: &&Permission| {
+        let is_part = permission.part == Part::See || permission.part == Part::Act && mode == Mode::Act;
+        is_part && permission.scope == Scope::Cluster && permission.names.is_empty()
+    };
+    let needed = PERMISSIONS.iter().filter(is_needed);
+    let asked = needed.flat_map(|permission| permission.verbs.iter().map(move |verb| (*verb, permission)));
+    let desk = &Desk::new(cluster.clone());
+    let lacking: Vec<String> = stream::iter(asked.collect::<Vec<_>>())
+        .map(async |(verb, Permission { group, resource, .. })| {
+            let is_denied = is_denied(desk, verb, group, resource).await;
+            is_denied.then(|| match *group {
+                "" => format!("{verb} {resource}"),
+                group => format!("{verb} {resource} of {group}"),
+            })
+        })
+        .buffered(WRITES_AT_ONCE)
+        .filter_map(async |lacking| lacking)
+        .collect()
+        .await;
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    Err(Unfit::Forbidden { server: cluster.server().to_owned(), lacking })
+}
+
+async fn is_denied(desk: &Desk, verb: &str, group: &str, resource: &str) -> bool {
+    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+        "spec": { "resourceAttributes": {
+            "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+        } },
+    });
+    let answer = desk.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await;
+    let answer: Option<Value> = answer.ok().and_then(|text| serde_json::from_str(&text).ok());
+    answer.is_some_and(|review| review["status"]["allowed"] == false)
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Lease {
+    metadata: Metadata,
+    spec: LeaseSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct LeaseSpec {
+    holder_identity: Option<String>,
+    renew_time: Option<Timestamp>,
+}
+
+async fn rivals(cluster: &Cluster, now: Timestamp) -> Result<(), Unfit> {
+    for (program, name) in RIVALS {
+        let path = format!("/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3D{name}");
+        let question = cluster.ask(Request::get(&path).body(Vec::new()));
+        let answer = timeout(ANSWER_MAX, question).await.ok().and_then(Result::ok);
+        let Some(list) = answer.and_then(|text| serde_json::from_str::<List<Lease>>(&text).ok()) else {
+            tracing::warn!(
+                "cannot tell whether {program} is at work here: the leases {name} cannot be listed"
+            );
+            continue;
+        };
+        if let Some(rival) = list.items.iter().find_map(|lease| rival(program, lease, now)) {
+            return Err(rival);
+        }
+    }
+    Ok(())
+}
+
+fn rival(program: &'static str, lease: &Lease, now: Timestamp) -> Option<Unfit> {
+    let holder = lease.spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
+    // A clock that is ahead of ours is as good as one that is behind.
+    let secs = now.duration_since(lease.spec.renew_time?).as_secs().unsigned_abs();
+    let lease = format!("{}/{}", lease.metadata.namespace, lease.metadata.name);
+    (secs <= RENEWED_SECS_MAX).then_some(Unfit::Rival { program, lease, holder, secs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_lease_that_is_held_and_renewed_is_a_rivals() {
+        let now: Timestamp = "2026-03-01T09:00:00Z".parse().unwrap();
+        for (holder, renewed, expected) in [
+            (Some("karpenter-7d_1"), Some("2026-03-01T08:59:55Z"), Some(5)),
+            (Some("karpenter-7d_1"), Some("2026-03-01T09:00:30Z"), Some(30)),
+            (Some("karpenter-7d_1"), Some("2026-03-01T08:58:00Z"), None),
+            (Some("karpenter-7d_1"), None, None),
+            (Some(""), Some("2026-03-01T08:59:55Z"), None),
+            (None, Some("2026-03-01T08:59:55Z"), None),
+        ] {
+            let spec = LeaseSpec {
+                holder_identity: holder.map(str::to_owned),
+                renew_time: renewed.map(|time| time.parse().unwrap()),
+            };
+            let found = rival("Karpenter", &Lease { spec, ..Lease::default() }, now);
+            let secs = found.map(|unfit| match unfit {
+                Unfit::Rival { secs, .. } => secs,
+                other => panic!("{other}"),
+            });
+            assert_eq!(secs, expected, "{holder:?} {renewed:?}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Every metric, defined once: what is counted, what a scrape says and `docs/metrics.md` all come from here.
+//!
+//! Names that begin with `karpenter_` are Karpenter's and mean what they mean there. No label names a pod: their number
+//! has no bound.
+
+/// A metric, as it is told to whoever scrapes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub labels: &'static [&'static str],
+    pub help: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+/// The name of something that is counted, with so many labels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counter<const LABELS: usize>(pub(crate) &'static str);
+
+/// The name of something that has a value now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauge<const LABELS: usize>(pub(crate) &'static str);
+
+/// The name of something that takes time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Histogram<const LABELS: usize>(pub(crate) &'static str);
+
+macro_rules! table {
+    ($($id:ident = $kind:ident $name:literal [$($label:literal)*] $help:literal;)*) => {
+        $(pub(crate) const $id: $kind<{ const LABELS: &[&str] = &[$($label),*]; LABELS.len() }> = $kind($name);)*
+
+        /// All of them.
+        pub const TABLE: &[Metric] = &[
+            $(Metric { name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help },)*
+        ];
+    };
+}
+
+table! {
+    CLAIMS_CREATED = Counter "karpenter_nodeclaims_created_total" ["nodepool" "reason" "min_values_relaxed"]
+        "Claims made, by why: provisioned, or the reason of the disruption that they replace nodes for";
+    CLAIMS_TERMINATED = Counter "karpenter_nodeclaims_terminated_total" ["nodepool" "capacity_type" "zone"]
+        "Claims that are gone, and their machines with them";
+    CLAIMS_DISRUPTED = Counter "karpenter_nodeclaims_disrupted_total" ["nodepool" "reason" "capacity_type"]
+        "Claims deleted, by why";
+    CLAIMS_TERMINATION = Histogram "karpenter_nodeclaims_termination_duration_seconds" ["nodepool"]
+        "From a claim's deletion until it is gone";
+    MACHINES_TERMINATION = Histogram "karpenter_nodeclaims_instance_termination_duration_seconds" ["nodepool"]
+        "From the end of a node's drain until the cloud has no machine any more";
+
+    NODES_CREATED = Counter "karpenter_nodes_created_total" ["nodepool"]
+        "Nodes that joined for a claim";
+    NODES_TERMINATED = Counter "karpenter_nodes_terminated_total" ["nodepool"]
+        "Nodes that were taken away";
+    NODES_DRAINED = Counter "karpenter_nodes_drained_total" ["nodepool"]
+        "Nodes from which all pods that had to leave have left";
+    NODES_TERMINATION = Histogram "karpenter_nodes_termination_duration_seconds" ["nodepool"]
+        "From a claim's deletion until its node is gone";
+    NODES_LIFETIME = Histogram "karpenter_nodes_lifetime_duration_seconds" ["nodepool"]
+        "How long nodes that were taken away had lived";
+    NODES_ALLOCATABLE = Gauge "karpenter_nodes_allocatable"
+        ["node_name" "nodepool" "instance_type" "capacity_type" "zone" "arch" "os" "resource_type"]
+        "What pods can have of a node";
+    NODES_POD_REQUESTS = Gauge "karpenter_nodes_total_pod_requests"
+        ["node_name" "nodepool" "instance_type" "capacity_type" "zone" "arch" "os" "resource_type"]
+        "What the pods of a node ask for, without DaemonSets' pods";
+    NODES_DAEMON_REQUESTS = Gauge "karpenter_nodes_total_daemon_requests"
+        ["node_name" "nodepool" "instance_type" "capacity_type" "zone" "arch" "os" "resource_type"]
+        "What DaemonSets' pods of a node ask for";
+    NODES_OVERHEAD = Gauge "karpenter_nodes_system_overhead"
+        ["node_name" "nodepool" "instance_type" "capacity_type" "zone" "arch" "os" "resource_type"]
+        "What a node has and pods cannot have";
+
+    PODS_STATE = Gauge "karpenter_pods_state"
+        ["namespace" "phase" "nodepool" "instance_type" "capacity_type" "zone" "arch"]
+        "How many pods are alike in all of these; Karpenter has a series for each pod, with the same sums";
+    PODS_EVICTIONS = Counter "karpenter_pods_eviction_requests_total" ["code"]
+        "Evictions asked for, by the API's answer; 429 is a PodDisruptionBudget's no";
+    PODS_DRAINED = Counter "karpenter_pods_drained_total" ["reason"]
+        "Pods that were evicted or deleted because their node goes, by why it does";
+
+    POOLS_LIMIT = Gauge "karpenter_nodepools_limit" ["nodepool" "resource_type"]
+        "What a pool may have at most";
+    POOLS_USAGE = Gauge "karpenter_nodepools_usage" ["nodepool" "resource_type"]
+        "What a pool's nodes have, those on their way among them";
+    POOLS_COST = Gauge "karpenter_nodepools_cost_total" ["nodepool"]
+        "What a pool's nodes cost, in dollars an hour";
+    POOLS_ALLOWED = Gauge "karpenter_nodepools_allowed_disruptions" ["nodepool" "reason"]
+        "How many more of a pool's nodes may go now, by its budgets";
+    POOLS_CONSUMING = Gauge "karpenter_nodepools_nodes_consuming_budgets" ["nodepool"]
+        "How many of a pool's nodes are going";
+
+    SCHEDULING = Histogram "karpenter_scheduler_scheduling_duration_seconds" []
+        "How long a plan for pods without a place took";
+    QUEUE_DEPTH = Gauge "karpenter_scheduler_queue_depth" []
+        "How many pods wait for a place";
+    IGNORED_PODS = Gauge "karpenter_scheduler_ignored_pods_count" []
+        "How many pods wait that are not planned for, because something holds them back";
+    UNSCHEDULABLE_PODS = Gauge "karpenter_scheduler_unschedulable_pods_count" []
+        "How many pods wait for which there is no place, and none can be bought";
+
+    EVALUATION = Histogram "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" []
+        "How long a plan that may take nodes away took";
+    DISRUPTIONS = Counter "karpenter_voluntary_disruption_decisions_total" ["decision" "reason"]
+        "Steps decided that take nodes away: delete, or replace";
+    FAILED_VALIDATIONS = Counter "karpenter_voluntary_disruption_failed_validations_total" ["reason"]
+        "Nodes that stay after all, because something has changed since it was decided that they go";
+
+    STATE_NODES = Gauge "karpenter_cluster_state_node_count" []
+        "How many nodes there are, those on their way among them";
+    STATE_SYNCED = Gauge "karpenter_cluster_state_synced" []
+        "1 if everything is seen, and lately; else nothing is taken away";
+    STATE_UNSYNCED = Gauge "karpenter_cluster_state_unsynced_time_seconds" []
+        "For how long not everything has been seen";
+    UTILIZATION = Gauge "karpenter_cluster_utilization_percent" ["resource_type"]
+        "What pods ask for, of all that nodes can give";
+
+    CLOUD_DURATION = Histogram "karpenter_cloudprovider_duration_seconds" ["provider" "method"]
+        "How long clouds take to answer";
+    CLOUD_ERRORS = Counter "karpenter_cloudprovider_errors_total" ["provider" "method" "error"]
+        "What clouds refuse, by why";
+
+    BUILD = Gauge "karpenter_build_info" ["version"]
+        "1, with the version of Berth";
+    MASTER = Gauge "leader_election_master_status" ["name"]
+        "1 if this replica leads, else 0";
+
+    PLAN_DURATION = Histogram "berth_plan_duration_seconds" ["kind"]
+        "How long a plan took: provision, or disrupt for one that may take nodes away";
+    PLAN_GAP = Gauge "berth_plan_gap_ratio" []
+        "How much dearer the last plan is than the lower bound at most, as a part of its cost";
+    LEDGER_COMMITS = Counter "berth_ledger_commits_total" ["result"]
+        "Writes to pools' ledgers: committed, conflict if somebody else was faster, or failed";
+    WATCH_AGE = Gauge "berth_watch_age_seconds" ["kind"]
+        "How long ago something was last heard of objects of a kind; over 60 nothing is taken away";
+    ROUND_AGE = Gauge "berth_round_age_seconds" []
+        "How long ago the last look at the cluster ended";
+    COST = Gauge "berth_cost_per_hour" ["pool"]
+        "What a pool's nodes cost, in dollars an hour";
+    LOWER_BOUND = Gauge "berth_lower_bound_per_hour" []
+        "What the cluster would cost at least, in dollars an hour";
+    NAMESPACE_COST = Gauge "berth_namespace_cost_per_hour" ["namespace"]
+        "A namespace's part of what nodes cost, by what its pods ask for: half by CPU, half by memory";
+    IDLE_COST = Gauge "berth_idle_cost_per_hour" []
+        "The part of what nodes cost that no pod asks for";
+    COULD_HAVE_SAVED = Gauge "berth_could_have_saved_dollars" []
+        "What would have been saved since the start, had everything planned been done at once";
+    DECISIONS = Counter "berth_decisions_total" ["kind" "reason"]
+        "What was decided, by what and why; with --shadow, what would have been";
+    UNREADABLE = Gauge "berth_unreadable_objects" []
+        "How many objects cannot be read, and are left out";
+
+    PROCESS_CPU = Counter "process_cpu_seconds_total" []
+        "CPU time of this process, in seconds";
+    PROCESS_RESIDENT = Gauge "process_resident_memory_bytes" []
+        "Memory of this process";
+    PROCESS_VIRTUAL = Gauge "process_virtual_memory_bytes" []
+        "Address space of this process";
+    PROCESS_FDS = Gauge "process_open_fds" []
+        "Files and connections that this process has open";
+    PROCESS_FDS_MAX = Gauge "process_max_fds" []
+        "How many it may have open";
+    PROCESS_START = Gauge "process_start_time_seconds" []
+        "When this process began, in seconds since 1970";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn metrics_are_named_as_prometheus_wants_them() {
+        let names: BTreeSet<&str> = TABLE.iter().map(|metric| metric.name).collect();
+        assert_eq!(names.len(), TABLE.len(), "each once");
+        for Metric { name, kind, labels, help } in TABLE {
+            assert_eq!(*kind == Kind::Counter, name.ends_with("_total") && *name != POOLS_COST.0, "{name}");
+            if *kind == Kind::Histogram {
+                assert!(name.ends_with("_seconds"), "{name}");
+            }
+            assert!(!help.is_empty() && !help.ends_with('.'), "{name}");
+            let forbidden = ["pod", "pod_name", "name"];
+            let named = labels.iter().filter(|label| forbidden.contains(label));
+            assert_eq!(named.count(), usize::from(*name == MASTER.0), "{name}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What others ask of a running operator: whether it is alive, whether it is ready, and its numbers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::{StatusCode, header};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use crate::metrics::{CONTENT_TYPE, Metrics};
+use crate::report::Report;
+
+/// An operator that has not ended a look at the cluster for so long does not make progress any more. A look waits for
+/// clouds and for the API, each with a limit of a minute or less, and plans for seconds.
+pub const PROGRESS_MAX: Duration = Duration::from_secs(300);
+
+/// `/healthz` and `/readyz`.
+pub fn health_router(reports: watch::Receiver<Arc<Report>>) -> Router {
+    let health = Health { reports, began: Instant::now() };
+    Router::new()
+        .route("/healthz", get(async |State(health): State<Health>| answer(health.alive())))
+        .route("/readyz", get(async |State(health): State<Health>| answer(health.ready())))
+        .with_state(health)
+}
+
+/// `/metrics`. `lease` is the name of the lease by which it is decided who leads.
+pub fn metrics_router(metrics: Metrics, reports: watch::Receiver<Arc<Report>>, lease: &str) -> Router {
+    let lease: Arc<str> = lease.into();
+    let scrape = async move || {
+        let report = reports.borrow().clone();
+        ([(header::CONTENT_TYPE, CONTENT_TYPE)], metrics.scrape(&report, &lease))
+    };
+    Router::new().route("/metrics", get(scrape))
+}
+
+#[derive(Clone, Debug)]
+struct Health {
+    reports: watch::Receiver<Arc<Report>>,
+    began: Instant,
+}
+
+impl Health {
+    /// Whether the loop still goes round.
+    fn alive(&self) -> Result<String, String> {
+        let silence = self.reports.borrow().finished.unwrap_or(self.began).elapsed();
+        let said = format!("the last look at the cluster ended {} s ago", silence.as_secs());
+        if silence <= PROGRESS_MAX { Ok(said) } else { Err(said) }
+    }
+
+    /// Whether everything has been seen once. What is not seen later keeps it from taking nodes away, but another
+    /// replica would not see it either.
+    fn ready(&self) -> Result<String, String> {
+        let report = self.reports.borrow();
+        if report.has_seen_all {
+            return Ok("all that is watched has been seen".to_owned());
+        }
+        let spots: Vec<String> = report.blind_spots.iter().map(ToString::to_string).collect();
+        Err(if spots.is_empty() {
+            "the cluster has not been looked at yet".to_owned()
+        } else {
+            spots.join("\n")
+        })
+    }
+}
+
+fn answer(health: Result<String, String>) -> Response {
+    let (status, said) = match health {
+        Ok(said) => (StatusCode::OK, said),
+        Err(said) => (StatusCode::SERVICE_UNAVAILABLE, said),
+    };
+    (status, [(header::CONTENT_TYPE, "text/plain; charset=utf-8")], format!("{said}\n")).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watched::BlindSpot;
+
+    #[tokio::test(start_paused = true)]
+    async fn health_follows_reports() {
+        let reports = watch::Sender::new(Arc::new(Report::default()));
+        let health = Health { reports: reports.subscribe(), began: Instant::now() };
+        assert!(health.alive().is_ok(), "it has had no time yet");
+        assert_eq!(health.ready(), Err("the cluster has not been looked at yet".to_owned()));
+        tokio::time::advance(PROGRESS_MAX + Duration::from_secs(1)).await;
+        assert_eq!(health.alive(), Err("the last look at the cluster ended 301 s ago".to_owned()));
+
+        let spot = BlindSpot { plural: "pods", why: "not all are known: forbidden".to_owned() };
+        let half = Report { finished: Some(Instant::now()), blind_spots: vec![spot], ..Report::default() };
+        reports.send_replace(Arc::new(half.clone()));
+        assert!(health.alive().is_ok());
+        assert_eq!(health.ready(), Err("pods: not all are known: forbidden".to_owned()));
+
+        // Once is enough.
+        reports.send_replace(Arc::new(Report { has_seen_all: true, ..half }));
+        assert!(health.ready().is_ok());
+        // A loop that is blocked.
+        tokio::time::advance(PROGRESS_MAX + Duration::from_secs(1)).await;
+        assert!(health.alive().is_err());
+    }
+}

@@ -1,0 +1,151 @@
+//! What goes wrong: each case is one fault at one point of one workload.
+
+use std::fmt;
+use std::str::FromStr;
+
+use berth_world::cloud::{Call, Weather};
+use berth_world::faults::Fault;
+use serde_json::Value;
+
+use crate::cloud::CloudCrash;
+use crate::truth::Counts;
+use crate::workloads::Workload;
+
+/// One run, as its replay names it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Case {
+    pub(crate) workload: Workload,
+    pub(crate) seed: u64,
+    /// The number of the kind of fault; 0 for none.
+    pub(crate) kind: u8,
+    pub(crate) injection: Injection,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Injection {
+    Nothing,
+    /// Between an operator and the API.
+    Api(Fault),
+    /// The operator ends at a call to the cloud.
+    Cloud(CloudCrash),
+    /// In the cloud: what is different from the workload's weather.
+    Weather(Value),
+}
+
+impl Case {
+    pub(crate) fn weather(&self) -> Weather {
+        let weather = self.workload.weather();
+        let Injection::Weather(change) = &self.injection else { return weather };
+        let mut whole = serde_json::to_value(weather).expect("it can be written");
+        merge(&mut whole, change);
+        serde_json::from_value(whole).expect("a weather")
+    }
+}
+
+fn merge(whole: &mut Value, change: &Value) {
+    match (whole, change) {
+        (Value::Object(whole), Value::Object(change)) => {
+            for (key, change) in change {
+                merge(whole.entry(key.clone()).or_insert(Value::Null), change);
+            }
+        }
+        (whole, change) => *whole = change.clone(),
+    }
+}
+
+impl Injection {
+    /// So many claims more may be made because of it.
+    pub(crate) fn claims_lost(&self) -> u64 {
+        match self {
+            Self::Nothing => 0,
+            _ => 8,
+        }
+    }
+}
+
+impl fmt::Display for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing"),
+            Self::Api(fault) => write!(f, "api {fault}"),
+            Self::Cloud(CloudCrash { call, nth, is_after }) => {
+                let side = if *is_after { "after" } else { "before" };
+                write!(f, "cloud {side} {} #{nth}: crash", call.name())
+            }
+            Self::Weather(change) => write!(f, "weather {change}"),
+        }
+    }
+}
+
+impl FromStr for Injection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match kind {
+            "nothing" => Ok(Self::Nothing),
+            "api" => {
+                rest.parse().map(Self::Api).map_err(|error: berth_world::faults::PlanError| error.to_string())
+            }
+            "weather" => serde_json::from_str(rest).map(Self::Weather).map_err(|error| error.to_string()),
+            "cloud" => {
+                let words: Vec<&str> = rest.split(' ').collect();
+                let [side, call, nth, "crash"] = words[..] else { return Err(format!("{rest:?}")) };
+                let calls = [Call::Launch, Call::Terminate];
+                let call = calls.into_iter().find(|known| known.name() == call);
+                let nth = nth.trim_matches(['#', ':']).parse().ok();
+                let crash =
+                    call.zip(nth).map(|(call, nth)| CloudCrash { call, nth, is_after: side == "after" });
+                crash.map(Self::Cloud).ok_or_else(|| format!("{rest:?}"))
+            }
+            _ => Err(format!("{text:?} is nothing that goes wrong")),
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} seed {} F{} {}", self.workload, self.seed, self.kind, self.injection)
+    }
+}
+
+impl FromStr for Case {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.splitn(5, ' ').collect();
+        let [workload, "seed", seed, kind, injection] = words[..] else {
+            return Err(format!("{text:?} is not `WORKLOAD seed N F1 INJECTION`"));
+        };
+        let number = |text: &str| text.parse::<u64>().map_err(|error| format!("{text:?}: {error}"));
+        Ok(Self {
+            workload: workload.parse()?,
+            seed: number(seed)?,
+            kind: u8::try_from(number(kind.trim_start_matches('F'))?).map_err(|error| error.to_string())?,
+            injection: injection.parse()?,
+        })
+    }
+}
+
+/// F1: the operator ends before each of its writes, and after each before it hears of it.
+pub(crate) fn crashes(workload: Workload, counts: &Counts) -> Vec<Case> {
+    let case = |injection| Case { workload, seed: 1, kind: 1, injection };
+    let mut cases = Vec::new();
+    for nth in 1..=counts.writes {
+        for side in ["before", "after"] {
+            cases.push(case(api(&format!("berth {side} write * #{nth}: crash"))));
+        }
+    }
+    for (call, count) in [(Call::Launch, counts.launches), (Call::Terminate, counts.terminations)] {
+        for nth in 1..=count {
+            for is_after in [false, true] {
+                cases.push(case(Injection::Cloud(CloudCrash { call, nth, is_after })));
+            }
+        }
+    }
+    cases
+}
+
+fn api(line: &str) -> Injection {
+    Injection::Api(line.parse().expect("a fault"))
+}

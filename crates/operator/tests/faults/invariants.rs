@@ -1,0 +1,398 @@
+//! What must hold at every moment, whatever goes wrong. The numbers are those of the list of invariants in
+//! `docs/testing.md`; I7 (a cap on money) has no field that sets one yet.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use berth_core::disruption::DisruptionReason;
+use berth_world::audit::Asked;
+use berth_world::cloud::Call;
+
+use crate::truth::{Claim, Machine, Node, Pod, Pool, State};
+
+/// A machine may be without a claim for so long.
+const ORPHAN_SECS_MAX: i64 = 600;
+/// A pod that should have ended so long ago is not waited for.
+const STUCK_SECS: i64 = 60;
+/// A machine that has not joined by then may be given up.
+const JOIN_SECS_MAX: i64 = 900;
+/// Within a second an operator writes no more than this, and asks the cloud no more than that.
+const WRITES_MAX: usize = 250;
+const CALLS_MAX: usize = 200;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Invariant {
+    NoLeak,
+    SingleLaunch,
+    UpperBounds,
+    LowerBounds,
+    PodBudgets,
+    DisruptionBudget,
+    DoNotDisrupt,
+    DrainFirst,
+    OursOnly,
+    OneDecider,
+    Lifecycle,
+    Idempotence,
+    Convergence,
+    NoFlapping,
+    Explained,
+    Bounded,
+    FailSafe,
+}
+
+impl Invariant {
+    fn number(self) -> u8 {
+        match self {
+            Self::NoLeak => 1,
+            Self::SingleLaunch => 2,
+            Self::UpperBounds => 3,
+            Self::LowerBounds => 4,
+            Self::PodBudgets => 5,
+            Self::DisruptionBudget => 6,
+            Self::DoNotDisrupt => 8,
+            Self::DrainFirst => 9,
+            Self::OursOnly => 10,
+            Self::OneDecider => 11,
+            Self::Lifecycle => 12,
+            Self::Idempotence => 13,
+            Self::Convergence => 14,
+            Self::NoFlapping => 15,
+            Self::Explained => 16,
+            Self::Bounded => 17,
+            Self::FailSafe => 18,
+        }
+    }
+}
+
+/// An invariant that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) invariant: Invariant,
+    pub(crate) how: String,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "I{} {:?}: {}", self.invariant.number(), self.invariant, self.how)
+    }
+}
+
+impl Invariant {
+    pub(crate) fn broken(self, how: impl Into<String>) -> Broken {
+        Broken { invariant: self, how: how.into() }
+    }
+
+    fn unless(self, holds: bool, how: impl FnOnce() -> String) -> Option<Broken> {
+        (!holds).then(|| self.broken(how()))
+    }
+}
+
+/// Of machines, after everything that happens.
+pub(crate) fn of_machines(state: &State) -> Option<Broken> {
+    no_leak(state)
+        .or_else(|| single_launch(state))
+        .or_else(|| state.pools.iter().find_map(|(name, pool)| upper_bounds(state, name, pool)))
+}
+
+fn no_leak(state: &State) -> Option<Broken> {
+    state.past.orphans.iter().find_map(|(id, since)| {
+        let secs = state.now.duration_since(*since).as_secs();
+        let how = || format!("machine {id} has had no claim for {secs} s");
+        Invariant::NoLeak.unless(secs <= ORPHAN_SECS_MAX, how)
+    })
+}
+
+fn single_launch(state: &State) -> Option<Broken> {
+    let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
+    for machine in state.machines.iter().filter(|machine| machine.token.is_some()) {
+        *by_name.entry(&machine.name).or_default() += 1;
+    }
+    by_name.into_iter().find_map(|(name, machines)| {
+        let claims = state.past.claims.get(name).map_or(0, std::collections::BTreeSet::len);
+        let how = || format!("{machines} machines were bought for {claims} claims of the name {name}");
+        Invariant::SingleLaunch.unless(machines <= claims, how)
+    })
+}
+
+fn upper_bounds(state: &State, name: &str, pool: &Pool) -> Option<Broken> {
+    let claims = state.claims.values().filter(|claim| claim.pool == name).count();
+    // What somebody has cut loose from its claim is not the pool's any more.
+    let is_kept = |machine: &&Machine| {
+        machine.pool == name
+            && machine.token.as_ref().is_none_or(|token| !state.past.abandoned.contains(token))
+    };
+    let machines: Vec<&Machine> = state.alive().filter(is_kept).collect();
+    let committed = pool.ledger.claims.len();
+    let within = |count: usize, what: &str| {
+        let max = pool.nodes_max.unwrap_or(u64::MAX);
+        let how = || format!("{name} has {count} {what} of at most {max}");
+        Invariant::UpperBounds.unless(count as u64 <= max, how)
+    };
+    let cpu: i64 = machines.iter().map(|machine| machine.cpu_milli).sum();
+    let cpu_max = pool.cpu_max.map_or(i64::MAX, |cores| i64::try_from(cores).unwrap_or(i64::MAX) * 1000);
+    within(claims, "claims")
+        .or_else(|| within(machines.len(), "machines"))
+        .or_else(|| within(committed, "claims in its ledger"))
+        .or_else(|| {
+            let how = || format!("{name} has {cpu} milli-CPU of at most {cpu_max}");
+            Invariant::UpperBounds.unless(cpu <= cpu_max, how)
+        })
+}
+
+/// Of nodes, after each change of one.
+pub(crate) fn of_nodes(state: &State) -> Option<Broken> {
+    state.pools.iter().find_map(|(name, pool)| disruption_budget(state, name, pool))
+}
+
+/// Of a pool, after each change of it.
+pub(crate) fn of_pool(
+    state: &State,
+    name: &str,
+    before: Option<&Pool>,
+    after: Option<&Pool>,
+) -> Option<Broken> {
+    let after = after?;
+    let epochs = before.map(|before| (before.ledger.epoch, after.ledger.epoch));
+    let one_decider = epochs.and_then(|(before, after)| {
+        let how = || format!("the ledger of {name} went from epoch {before} back to {after}");
+        Invariant::OneDecider.unless(before <= after, how)
+    });
+    one_decider.or_else(|| upper_bounds(state, name, after)).or_else(|| disruption_budget(state, name, after))
+}
+
+/// Of a claim, after each change of it.
+pub(crate) fn of_claim(
+    state: &State,
+    name: &str,
+    before: Option<&Claim>,
+    after: Option<&Claim>,
+) -> Option<Broken> {
+    let pools = || state.pools.iter().find_map(|(pool, object)| upper_bounds(state, pool, object));
+    lifecycle(name, before, after).or_else(pools)
+}
+
+/// A claim that an operator makes is one that its pool's ledger has.
+pub(crate) fn committed(state: &State, name: &str, claim: Option<&Claim>) -> Option<Broken> {
+    let pool = state.pools.get(&claim?.pool)?;
+    let how = || format!("{name} was made, and nobody had committed to it");
+    Invariant::OneDecider.unless(pool.ledger.claims.contains_key(name), how)
+}
+
+fn lifecycle(name: &str, before: Option<&Claim>, after: Option<&Claim>) -> Option<Broken> {
+    const COURSE: [&str; 3] = ["Launched", "Registered", "Initialized"];
+    let after = after?;
+    let same = before.filter(|before| before.uid == after.uid);
+    let undone = same.and_then(|before| {
+        let lost = COURSE.iter().find(|step| before.holds.contains(**step) && !after.holds.contains(**step));
+        let moved = !before.provider_id.is_empty() && before.provider_id != after.provider_id;
+        match (lost, moved) {
+            (Some(step), _) => Some(format!("{name} was {step} and is no longer")),
+            (None, true) => Some(format!("{name} has another machine than before")),
+            _ if before.deletion.is_some() && after.deletion.is_none() => {
+                Some(format!("{name} was deleted and is not any more"))
+            }
+            _ => None,
+        }
+    });
+    let skipped = COURSE.windows(2).find_map(|pair| {
+        let [earlier, later] = pair else { return None };
+        (after.holds.contains(*later) && !after.holds.contains(*earlier))
+            .then(|| format!("{name} is {later} and was never {earlier}"))
+    });
+    undone.or(skipped).map(|how| Invariant::Lifecycle.broken(how))
+}
+
+/// Nodes that are on their way out though nothing forces them.
+fn disruption_budget(state: &State, name: &str, pool: &Pool) -> Option<Broken> {
+    let is_going = |(claim_name, claim): &(&String, &Claim)| {
+        if claim.pool != name {
+            return false;
+        }
+        let departure = pool.ledger.leaving.get(claim_name.as_str());
+        let is_committed =
+            departure.is_some_and(|departure| DisruptionReason::BUDGETED.contains(&departure.reason));
+        let is_forced =
+            departure.is_some_and(|departure| !DisruptionReason::BUDGETED.contains(&departure.reason));
+        let is_doomed = state.machine_of(claim).is_none_or(|machine| !machine.is_alive || machine.is_doomed);
+        !is_doomed && !is_forced && (is_committed || state.past.disrupted.contains(&claim.uid))
+    };
+    let going = state.claims.iter().filter(is_going).count() as u64;
+    let how = || format!("{going} nodes of {name} go at once; {} may", pool.away_max);
+    Invariant::DisruptionBudget.unless(going <= pool.away_max, how)
+}
+
+/// Whether nothing but a decision takes the claim's node away: all that belongs to it is there.
+pub(crate) fn is_voluntary(state: &State, claim: &Claim) -> bool {
+    let machine = state.machine_of(claim).is_some_and(|machine| machine.is_alive && !machine.is_doomed);
+    let node = state.node_of(&claim.provider_id);
+    machine && node.is_some_and(|(_, node)| !node.is_deleting) && claim.deletion.is_none()
+}
+
+/// Of a write by an operator, before it has its effect.
+pub(crate) fn before_write(state: &State, asked: &Asked) -> Option<Broken> {
+    let bounded = Invariant::Bounded.unless(state.past.writes.len() <= WRITES_MAX, || {
+        format!("{} writes within a second", state.past.writes.len())
+    });
+    if bounded.is_some() || !asked.is_done() {
+        return bounded;
+    }
+    match (asked.verb, &*asked.resource) {
+        ("create", "pods/eviction") => before_eviction(state, asked),
+        ("delete" | "deletecollection", "pods") => before_pod_deletion(state, asked),
+        ("delete", "nodeclaims.karpenter.sh") => before_claim_deletion(state, asked),
+        ("patch" | "delete", "nodes") => ours_only(state, asked),
+        _ => None,
+    }
+}
+
+fn pod<'s>(state: &'s State, asked: &Asked) -> Option<&'s Pod> {
+    state.pods.get(&(asked.namespace.clone(), asked.name.clone()))
+}
+
+fn before_eviction(state: &State, asked: &Asked) -> Option<Broken> {
+    let pod = pod(state, asked)?;
+    let node = state.nodes.get(&pod.node);
+    let name = &asked.name;
+    let cordoned = Invariant::DrainFirst.unless(node.is_none_or(|node| node.is_closed), || {
+        format!("{name} was evicted from {}, which takes pods", pod.node)
+    });
+    let protected = Invariant::DoNotDisrupt
+        .unless(!pod.is_protected, || format!("{name} was evicted, and must not be disrupted"));
+    cordoned.or(protected).or_else(|| pod_budgets(state, asked, pod))
+}
+
+fn pod_budgets(state: &State, asked: &Asked, pod: &Pod) -> Option<Broken> {
+    if pod.deletion.is_some() || !pod.is_ready {
+        return None;
+    }
+    state.budgets.iter().find_map(|(name, budget)| {
+        let covers = |(id, pod): &(&(String, String), &Pod)| {
+            id.0 == budget.namespace
+                && budget.labels.iter().all(|(key, value)| pod.labels.get(key) == Some(value))
+        };
+        let is_covered = covers(&(&(asked.namespace.clone(), asked.name.clone()), pod));
+        let healthy = state.pods.iter().filter(covers);
+        let healthy = healthy.filter(|(_, pod)| pod.is_ready && pod.deletion.is_none()).count() as u64;
+        let how = || format!("{} was evicted; {name} had {healthy} of {}", asked.name, budget.available_min);
+        Invariant::PodBudgets.unless(!is_covered || healthy > budget.available_min, how)
+    })
+}
+
+/// Only a deadline makes pods go in another way than by eviction.
+fn before_pod_deletion(state: &State, asked: &Asked) -> Option<Broken> {
+    let pod = pod(state, asked)?;
+    let claim = state.nodes.get(&pod.node).and_then(|node| state.claim_of_node(node));
+    let has_deadline = claim.is_some_and(|(_, claim)| claim.grace_secs.is_some() && claim.deletion.is_some());
+    Invariant::PodBudgets.unless(has_deadline, || format!("{} was deleted instead of evicted", asked.name))
+}
+
+/// A claim that an operator deletes stands in the ledger as leaving, or has nothing left to lose.
+fn before_claim_deletion(state: &State, asked: &Asked) -> Option<Broken> {
+    let claim = state.claims.get(&asked.name)?;
+    let pool = state.pools.get(&claim.pool);
+    if !is_voluntary(state, claim) {
+        return fail_safe(state, &asked.name, claim);
+    }
+    let name = &asked.name;
+    let departure = pool.and_then(|pool| pool.ledger.leaving.get(name.as_str()));
+    let (node_name, node) = state.node_of(&claim.provider_id)?;
+    let Some(departure) = departure else {
+        let how =
+            format!("{name} was deleted, and nothing but a decision that nobody committed to forced it");
+        return Some(Invariant::DisruptionBudget.broken(how));
+    };
+    let is_forced = berth_core::safety::is_forced(departure.reason);
+    let protected = state.pods_on(node_name).find(|(_, pod)| pod.is_protected && !pod.may_stay);
+    let protected = protected
+        .filter(|_| !is_forced)
+        .map(|((_, pod), _)| Invariant::DoNotDisrupt.broken(format!("{name} was deleted with {pod} on it")));
+    Invariant::DrainFirst
+        .unless(node.is_closed, || format!("{name} was deleted while its node took pods"))
+        .or(protected)
+        .or_else(|| lower_bounds(state, claim))
+}
+
+/// A claim whose machine is there is not given up before its time.
+fn fail_safe(state: &State, name: &str, claim: &Claim) -> Option<Broken> {
+    let machine = state.machine_of(claim).filter(|machine| machine.is_alive && !machine.is_doomed)?;
+    let has_node = state.node_of(&claim.provider_id).is_some();
+    let age = state.now.duration_since(claim.created).as_secs();
+    let is_waiting = !has_node && !claim.holds.contains("Registered") && claim.deletion.is_none();
+    let is_known = !claim.provider_id.is_empty();
+    let how = || format!("{name} was given up after {age} s while {} was on its way", machine.id);
+    Invariant::FailSafe.unless(!is_waiting || !is_known || age > JOIN_SECS_MAX, how)
+}
+
+fn lower_bounds(state: &State, claim: &Claim) -> Option<Broken> {
+    let replicas = state.pools.get(&claim.pool)?.replicas?;
+    let is_ready = |node: &Node| node.is_ready && !node.is_closed;
+    let of_pool = |node: &&Node| state.claim_of_node(node).is_some_and(|(_, of)| of.pool == claim.pool);
+    let ready = state.nodes.values().filter(|node| is_ready(node)).filter(of_pool).count() as u64;
+    let how = || format!("{} was left with {ready} of {replicas} nodes", claim.pool);
+    Invariant::LowerBounds.unless(ready >= replicas, how)
+}
+
+/// Nodes that an operator changes run on machines that were bought.
+fn ours_only(state: &State, asked: &Asked) -> Option<Broken> {
+    let node = state.nodes.get(&asked.name)?;
+    let machine = state.machines.iter().find(|machine| machine.provider_id == node.provider_id);
+    let is_ours = machine.is_some_and(|machine| machine.token.is_some());
+    Invariant::OursOnly.unless(is_ours, || format!("{} was changed, and is not ours", asked.name))
+}
+
+/// Of a call to the cloud, before it has its effect.
+pub(crate) fn before_call(state: &State, call: Call, about: &str) -> Option<Broken> {
+    let bounded = Invariant::Bounded.unless(state.past.calls.len() <= CALLS_MAX, || {
+        format!("{} calls to the cloud within a second", state.past.calls.len())
+    });
+    bounded.or_else(|| match call {
+        Call::Terminate => before_termination(state, about),
+        _ => None,
+    })
+}
+
+fn before_termination(state: &State, id: &str) -> Option<Broken> {
+    let machine = state.machines.iter().find(|machine| machine.id.as_str() == id)?;
+    if machine.token.is_none() {
+        return Some(Invariant::OursOnly.broken(format!("machine {id} was ended, and is not ours")));
+    }
+    if !machine.is_alive || machine.was_ended {
+        return None;
+    }
+    let claim = state.claims.iter().find(|(_, claim)| machine.token.as_deref() == Some(&*claim.uid));
+    let Some((name, claim)) = claim else { return None };
+    if claim.deletion.is_none() {
+        let how = format!("machine {id} was ended, and its claim {name} was not");
+        return Some(Invariant::OursOnly.broken(how));
+    }
+    let since_deletion = claim.deletion.map_or(0, |at| state.now.duration_since(at).as_secs());
+    if claim.grace_secs.is_some_and(|grace| since_deletion >= grace) {
+        return None;
+    }
+    let (node, _) = state.node_of(&machine.provider_id)?;
+    let is_stuck = |pod: &Pod| {
+        pod.deletion.is_some_and(|deadline| state.now.duration_since(deadline).as_secs() > STUCK_SECS)
+    };
+    let left = state.pods_on(node).find(|(_, pod)| !pod.may_stay && !is_stuck(pod));
+    left.map(|((_, pod), _)| {
+        Invariant::DrainFirst.broken(format!("machine {id} of {name} was ended with {pod} on it"))
+    })
+}
+
+/// Whether everything has come to rest: nothing is on its way, and what there is belongs together.
+pub(crate) fn is_settled(state: &State) -> bool {
+    let is_up = |claim: &Claim| {
+        claim.deletion.is_none()
+            && claim.holds.contains("Initialized")
+            && state.machine_of(claim).is_some_and(|machine| machine.is_alive)
+    };
+    let is_owned = |node: &Node| {
+        let of_machine = state.machines.iter().any(|machine| machine.provider_id == node.provider_id);
+        !of_machine || (state.claim_of_node(node).is_some() && !node.is_closed && !node.is_deleting)
+    };
+    state.claims.values().all(is_up)
+        && state.nodes.values().all(is_owned)
+        && state.past.orphans.is_empty()
+        && state.pools.values().all(|pool| pool.ledger.leaving.is_empty())
+}

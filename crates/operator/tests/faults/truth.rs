@@ -1,0 +1,536 @@
+//! What is true of the world, whatever anybody has seen of it: its objects, its machines, and who did what.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use berth_api::resources::karpenter::{NodeClaim, NodePool};
+use berth_api::{Timestamp, ledger};
+use berth_cloud::machine::MachineId;
+use berth_core::commitment::Commitments;
+use berth_core::names;
+use berth_core::resources::CPU;
+use berth_world::World;
+use berth_world::audit::{Asked, Changed};
+use berth_world::cloud::{Call, Record, SimulatedCloud};
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::invariants::{self, Broken};
+
+/// Clients of these names are operators.
+const OPERATORS: &str = "berth";
+
+/// What is judged is about these.
+const RESOURCES: [&str; 5] =
+    ["pods", "nodes", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh", "poddisruptionbudgets.policy"];
+
+/// Clones are the same.
+#[derive(Clone)]
+pub(crate) struct Truth {
+    world: World,
+    cloud: SimulatedCloud,
+    state: Arc<Mutex<State>>,
+    broken: watch::Sender<Option<Broken>>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    revision: u64,
+    pub(crate) now: Timestamp,
+    pub(crate) pods: BTreeMap<(String, String), Pod>,
+    pub(crate) nodes: BTreeMap<String, Node>,
+    pub(crate) claims: BTreeMap<String, Claim>,
+    pub(crate) pools: BTreeMap<String, Pool>,
+    pub(crate) budgets: BTreeMap<String, Budget>,
+    /// All that ever were.
+    pub(crate) machines: Vec<Machine>,
+    happened: usize,
+    pub(crate) past: Past,
+    pub(crate) counts: Counts,
+}
+
+/// What has been.
+#[derive(Default)]
+pub(crate) struct Past {
+    /// Claims that ever were: their uids by their names.
+    pub(crate) claims: BTreeMap<String, BTreeSet<String>>,
+    /// Since when machines have no claim.
+    pub(crate) orphans: BTreeMap<MachineId, Timestamp>,
+    /// Claims that somebody other than an operator has taken the finalizer from.
+    pub(crate) abandoned: BTreeSet<String>,
+    /// Claims that an operator deleted though it need not have, by uid.
+    pub(crate) disrupted: BTreeSet<String>,
+    /// When operators wrote, and asked the cloud, in the last second.
+    pub(crate) writes: VecDeque<Timestamp>,
+    pub(crate) calls: VecDeque<Timestamp>,
+}
+
+/// How often operators did what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// By verb and resource.
+    pub(crate) asked: BTreeMap<(String, String), u64>,
+    pub(crate) writes: u64,
+    pub(crate) launches: u64,
+    pub(crate) terminations: u64,
+    /// Changes of objects, by resource.
+    pub(crate) changes: BTreeMap<String, u64>,
+    pub(crate) claims_made: u64,
+    pub(crate) claims_gone: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) id: MachineId,
+    /// The uid of the claim that it was bought for; `None`: it is a stranger's.
+    pub(crate) token: Option<String>,
+    /// The name of that claim.
+    pub(crate) name: String,
+    pub(crate) pool: String,
+    pub(crate) provider_id: String,
+    pub(crate) is_alive: bool,
+    /// The cloud ends it by itself.
+    pub(crate) is_doomed: bool,
+    /// Somebody has had it ended before.
+    pub(crate) was_ended: bool,
+    pub(crate) cpu_milli: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Pod {
+    pub(crate) node: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) phase: String,
+    pub(crate) is_ready: bool,
+    pub(crate) deletion: Option<Timestamp>,
+    pub(crate) is_protected: bool,
+    /// Nobody waits for it.
+    pub(crate) may_stay: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) provider_id: String,
+    pub(crate) is_closed: bool,
+    pub(crate) is_deleting: bool,
+    pub(crate) is_ready: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    pub(crate) uid: String,
+    pub(crate) pool: String,
+    pub(crate) provider_id: String,
+    pub(crate) node: String,
+    pub(crate) created: Timestamp,
+    pub(crate) deletion: Option<Timestamp>,
+    pub(crate) grace_secs: Option<i64>,
+    /// Conditions that hold.
+    pub(crate) holds: BTreeSet<String>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    pub(crate) nodes_max: Option<u64>,
+    pub(crate) cpu_max: Option<u64>,
+    pub(crate) away_max: u64,
+    pub(crate) replicas: Option<u64>,
+    pub(crate) ledger: Commitments,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Budget {
+    pub(crate) namespace: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) available_min: u64,
+}
+
+impl Truth {
+    pub(crate) fn new(world: &World, cloud: &SimulatedCloud) -> Self {
+        world.begin_audit();
+        let state = State { revision: world.revision(), ..State::default() };
+        Self {
+            world: world.clone(),
+            cloud: cloud.clone(),
+            state: Arc::new(Mutex::new(state)),
+            broken: watch::Sender::new(None),
+        }
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at what is true now.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
+        self.catch_up();
+        look(&self.locked())
+    }
+
+    /// Judges everything that happens until something is wrong.
+    pub(crate) async fn judge(&self) -> Broken {
+        let mut revisions = self.world.revisions();
+        let mut broken = self.broken.subscribe();
+        loop {
+            self.catch_up();
+            if let Some(broken) = self.broken.borrow().clone() {
+                return broken;
+            }
+            tokio::select! {
+                biased;
+                _ = broken.changed() => {}
+                _ = revisions.changed() => {}
+            }
+        }
+    }
+
+    /// An operator is about to ask something of the cloud.
+    pub(crate) fn before_call(&self, call: Call, about: &str) {
+        self.catch_up();
+        let mut state = self.locked();
+        let now = state.now;
+        within_a_second(&mut state.past.calls, now);
+        match call {
+            Call::Launch => state.counts.launches += 1,
+            Call::Terminate => state.counts.terminations += 1,
+            _ => {}
+        }
+        let found = invariants::before_call(&state, call, about);
+        drop(state);
+        self.note(found);
+    }
+
+    fn note(&self, found: Option<Broken>) {
+        if let Some(found) = found {
+            self.broken.send_if_modified(|broken| {
+                let is_first = broken.is_none();
+                *broken = broken.take().or(Some(found));
+                is_first
+            });
+        }
+    }
+
+    /// Takes in what has happened since this was last done, one thing after the other.
+    pub(crate) fn catch_up(&self) {
+        let asked = self.world.take_asked();
+        let mut state = self.locked();
+        self.cloud.inspect(|account| {
+            state.now = account.now();
+            if state.happened != account.history().len() {
+                state.happened = account.history().len();
+                state.machines = account.records().iter().map(Machine::read).collect();
+            }
+        });
+        let changes = self.world.changes_after(state.revision, &RESOURCES).unwrap_or_default();
+        state.revision = self.world.revision();
+        let mut changes = VecDeque::from(changes);
+        let mut found = None;
+        for asked in asked {
+            found = found.or(state.take(&mut changes, asked.revisions.0, None));
+            if is_operator(&asked) {
+                found = found.or(state.count(&asked));
+            }
+            found = found.or(state.take(&mut changes, asked.revisions.1, Some(&asked)));
+        }
+        found = found.or(state.take(&mut changes, u64::MAX, None));
+        state.mark_orphans();
+        found = found.or_else(|| invariants::of_machines(&state));
+        drop(state);
+        self.note(found);
+    }
+}
+
+impl State {
+    /// Takes changes up to a revision, made by whoever asked for them.
+    fn take(&mut self, changes: &mut VecDeque<Changed>, until: u64, by: Option<&Asked>) -> Option<Broken> {
+        while changes.front().is_some_and(|change| change.revision <= until) {
+            let change = changes.pop_front()?;
+            *self.counts.changes.entry(change.resource.clone()).or_default() += 1;
+            if let Some(broken) = self.change(change, by) {
+                return Some(broken);
+            }
+        }
+        None
+    }
+
+    /// Counts what an operator asked, and judges it before it has its effect.
+    fn count(&mut self, asked: &Asked) -> Option<Broken> {
+        *self.counts.asked.entry((asked.verb.to_owned(), asked.resource.clone())).or_default() += 1;
+        if !asked.is_write() {
+            return None;
+        }
+        self.counts.writes += 1;
+        within_a_second(&mut self.past.writes, self.now);
+        let found = invariants::before_write(self, asked);
+        if asked.is_done()
+            && asked.verb == "delete"
+            && asked.resource == "nodeclaims.karpenter.sh"
+            && let Some(claim) = self.claims.get(&asked.name)
+            && invariants::is_voluntary(self, claim)
+        {
+            self.past.disrupted.insert(claim.uid.clone());
+        }
+        found
+    }
+
+    fn change(&mut self, change: Changed, by: Option<&Asked>) -> Option<Broken> {
+        let Changed { resource, namespace, name, object, .. } = change;
+        let object = object.as_ref();
+        match &*resource {
+            "pods" => {
+                put(&mut self.pods, (namespace, name), object.map(Pod::read));
+                None
+            }
+            "nodes" => {
+                put(&mut self.nodes, name, object.map(Node::read));
+                invariants::of_nodes(self)
+            }
+            "poddisruptionbudgets.policy" => {
+                put(&mut self.budgets, name, object.map(Budget::read));
+                None
+            }
+            "nodepools.karpenter.sh" => {
+                let (before, after) = (self.pools.get(&name).cloned(), object.map(Pool::read));
+                put(&mut self.pools, name.clone(), after.clone());
+                invariants::of_pool(self, &name, before.as_ref(), after.as_ref())
+            }
+            "nodeclaims.karpenter.sh" => {
+                let (before, after) = (self.claims.get(&name).cloned(), object.map(Claim::read));
+                self.remember(&name, before.as_ref(), after.as_ref(), by);
+                put(&mut self.claims, name.clone(), after.clone());
+                let is_made = before.is_none() && by.is_some_and(is_operator);
+                let committed = is_made.then(|| invariants::committed(self, &name, after.as_ref())).flatten();
+                committed.or_else(|| invariants::of_claim(self, &name, before.as_ref(), after.as_ref()))
+            }
+            _ => None,
+        }
+    }
+
+    fn remember(&mut self, name: &str, before: Option<&Claim>, after: Option<&Claim>, by: Option<&Asked>) {
+        match (before, after) {
+            (None, Some(claim)) => {
+                self.counts.claims_made += 1;
+                self.past.claims.entry(name.to_owned()).or_default().insert(claim.uid.clone());
+            }
+            (Some(claim), None) => {
+                self.counts.claims_gone += 1;
+                if !by.is_some_and(is_operator) {
+                    self.past.abandoned.insert(claim.uid.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Notes since when machines have no claim.
+    fn mark_orphans(&mut self) {
+        let uids: BTreeSet<&str> = self.claims.values().map(|claim| claim.uid.as_str()).collect();
+        let mut orphans = BTreeMap::new();
+        for machine in self.alive() {
+            if !machine.token.as_deref().is_some_and(|token| uids.contains(token)) {
+                let since = self.past.orphans.get(&machine.id).copied().unwrap_or(self.now);
+                orphans.insert(machine.id.clone(), since);
+            }
+        }
+        self.past.orphans = orphans;
+    }
+
+    /// The machine of a claim, if it has one.
+    pub(crate) fn machine_of(&self, claim: &Claim) -> Option<&Machine> {
+        self.machines.iter().find(|machine| machine.token.as_deref() == Some(&*claim.uid))
+    }
+
+    /// The node of a machine: names prove nothing.
+    pub(crate) fn node_of(&self, provider_id: &str) -> Option<(&String, &Node)> {
+        self.nodes.iter().find(|(_, node)| !provider_id.is_empty() && node.provider_id == provider_id)
+    }
+
+    pub(crate) fn claim_of_node(&self, node: &Node) -> Option<(&String, &Claim)> {
+        let has = |claim: &Claim| !claim.provider_id.is_empty() && claim.provider_id == node.provider_id;
+        self.claims.iter().find(|(_, claim)| has(claim))
+    }
+
+    pub(crate) fn pods_on<'a>(
+        &'a self,
+        node: &'a str,
+    ) -> impl Iterator<Item = (&'a (String, String), &'a Pod)> {
+        self.pods.iter().filter(move |(_, pod)| pod.node == node)
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.pods.values().filter(|pod| pod.phase == "Running" && pod.deletion.is_none()).count()
+    }
+
+    /// The machines that were bought and are there.
+    pub(crate) fn alive(&self) -> impl Iterator<Item = &Machine> {
+        self.machines.iter().filter(|machine| machine.is_alive && machine.token.is_some())
+    }
+
+    /// In a few lines.
+    pub(crate) fn told(&self) -> String {
+        let mut lines = vec![format!("at {}", self.now)];
+        for (name, pool) in &self.pools {
+            let ledger = &pool.ledger;
+            let claims: Vec<&str> = ledger.claims.keys().map(|name| &**name).collect();
+            let leaving: Vec<&str> = ledger.leaving.keys().map(|name| &**name).collect();
+            lines.push(format!("pool {name}: epoch {}, {claims:?}, leaving {leaving:?}", ledger.epoch));
+        }
+        for (name, claim) in &self.claims {
+            let holds: Vec<&str> = claim.holds.iter().map(String::as_str).collect();
+            let deleting = claim.deletion.map(|at| format!(" deleted {at}")).unwrap_or_default();
+            lines.push(format!("claim {name} on {:?}{deleting}: {}", claim.node, holds.join(" ")));
+        }
+        for (name, node) in &self.nodes {
+            let pods = self.pods_on(name).count();
+            lines.push(format!(
+                "node {name}: ready {}, closed {}, deleting {}, {pods} pods",
+                node.is_ready, node.is_closed, node.is_deleting
+            ));
+        }
+        for machine in self.alive() {
+            lines.push(format!("machine {} of {}", machine.id, machine.name));
+        }
+        let homeless = self.pods.values().filter(|pod| pod.node.is_empty()).count();
+        lines.push(format!("{} pods, {homeless} without a node, {} run", self.pods.len(), self.running()));
+        lines.join("\n")
+    }
+}
+
+impl Machine {
+    fn read(record: &Record) -> Self {
+        let purchase = record.purchase.as_ref();
+        let capacity = purchase.map(|purchase| &purchase.instance_type.capacity);
+        Self {
+            id: record.machine.id.clone(),
+            token: purchase.map(|purchase| purchase.order.token.to_string()),
+            name: record.machine.name.to_string(),
+            pool: purchase.map(|purchase| purchase.order.pool.to_string()).unwrap_or_default(),
+            provider_id: record.machine.provider_id.to_string(),
+            is_alive: record.is_alive(),
+            is_doomed: record.doomed_at.is_some(),
+            was_ended: !record.terminations_asked.is_empty(),
+            cpu_milli: capacity.map_or(0, |capacity| capacity.get(CPU)),
+        }
+    }
+}
+
+/// Adds a time, and forgets those that are over a second old.
+fn within_a_second(times: &mut VecDeque<Timestamp>, now: Timestamp) {
+    times.push_back(now);
+    while times.front().is_some_and(|at| now.duration_since(*at).as_millis() >= 1000) {
+        times.pop_front();
+    }
+}
+
+fn is_operator(asked: &Asked) -> bool {
+    asked.client.starts_with(OPERATORS)
+}
+
+fn put<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
+    match value {
+        Some(value) => drop(all.insert(key, value)),
+        None => drop(all.remove(&key)),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str()?.parse().ok()
+}
+
+fn labels(value: &Value) -> BTreeMap<String, String> {
+    value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
+}
+
+fn holds(object: &Value, condition: &str) -> bool {
+    let conditions = object["status"]["conditions"].as_array();
+    conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
+}
+
+impl Pod {
+    fn read(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let owners = metadata["ownerReferences"].as_array();
+        let is_nodes = owners.into_iter().flatten().any(|owner| owner["kind"] == "Node");
+        let tolerations = object["spec"]["tolerations"].as_array();
+        let tolerates = tolerations.into_iter().flatten().any(|toleration| {
+            let key = toleration["key"].as_str().unwrap_or_default();
+            let effect = toleration["effect"].as_str().unwrap_or_default();
+            matches!(effect, "" | "NoSchedule")
+                && (key == names::TAINT_DISRUPTED || (key.is_empty() && toleration["operator"] == "Exists"))
+        });
+        let phase = text(&object["status"]["phase"]);
+        let has_ended = matches!(&*phase, "Succeeded" | "Failed");
+        Self {
+            node: text(&object["spec"]["nodeName"]),
+            labels: labels(&metadata["labels"]),
+            is_ready: holds(object, "Ready"),
+            deletion: time(&metadata["deletionTimestamp"]),
+            is_protected: metadata["annotations"][names::DO_NOT_DISRUPT] == "true",
+            may_stay: is_nodes || tolerates || has_ended,
+            phase,
+        }
+    }
+}
+
+impl Node {
+    fn read(object: &Value) -> Self {
+        let taints = object["spec"]["taints"].as_array();
+        Self {
+            provider_id: text(&object["spec"]["providerID"]),
+            is_closed: taints.into_iter().flatten().any(|taint| taint["key"] == names::TAINT_DISRUPTED),
+            is_deleting: !object["metadata"]["deletionTimestamp"].is_null(),
+            is_ready: holds(object, "Ready"),
+        }
+    }
+}
+
+impl Claim {
+    fn read(object: &Value) -> Self {
+        let metadata = &object["metadata"];
+        let typed = serde_json::from_value::<NodeClaim>(object.clone()).ok();
+        let grace = typed.and_then(|claim| claim.spec.termination_grace_period);
+        let conditions = object["status"]["conditions"].as_array();
+        let holding = conditions.into_iter().flatten().filter(|condition| condition["status"] == "True");
+        Self {
+            uid: text(&metadata["uid"]),
+            pool: text(&metadata["labels"][names::NODEPOOL]),
+            provider_id: text(&object["status"]["providerID"]),
+            node: text(&object["status"]["nodeName"]),
+            created: time(&metadata["creationTimestamp"]).unwrap_or_default(),
+            deletion: time(&metadata["deletionTimestamp"]),
+            grace_secs: grace.and_then(|grace| i64::try_from(grace.as_std().as_secs()).ok()),
+            holds: holding.map(|condition| text(&condition["type"])).collect(),
+        }
+    }
+}
+
+impl Pool {
+    fn read(object: &Value) -> Self {
+        let whole = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
+        let spec = &object["spec"];
+        let budgets = spec["disruption"]["budgets"].as_array();
+        let away = budgets.into_iter().flatten().filter_map(|budget| whole(&budget["nodes"]));
+        let ledger = serde_json::from_value::<NodePool>(object.clone()).ok();
+        Self {
+            nodes_max: whole(&spec["limits"]["nodes"]),
+            cpu_max: whole(&spec["limits"]["cpu"]),
+            away_max: away.min().unwrap_or(u64::MAX),
+            replicas: whole(&spec["replicas"]),
+            ledger: ledger.and_then(|pool| ledger::of(&pool).ok()).unwrap_or_default(),
+        }
+    }
+}
+
+impl Budget {
+    fn read(object: &Value) -> Self {
+        Self {
+            namespace: text(&object["metadata"]["namespace"]),
+            labels: labels(&object["spec"]["selector"]["matchLabels"]),
+            available_min: object["spec"]["minAvailable"].as_u64().unwrap_or(0),
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a scrape says after something has happened.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_operator::{METRICS, MetricKind, Metrics, Report};
+use berth_world::cloud::Weather;
+use tokio::sync::watch;
+
+use crate::scene::{Scene, class, deployment, pool};
+
+#[derive(Debug, Default)]
+struct Scraped {
+    help: BTreeMap<String, String>,
+    kinds: BTreeMap<String, String>,
+    /// By the whole series, labels and all.
+    values: BTreeMap<String, f64>,
+}
+
+impl Scraped {
+    fn of(metrics: &Metrics, reports: &watch::Receiver<Arc<Report>>) -> Self {
+        let text = metrics.scrape(&reports.borrow(), "berth");
+        assert!(text.ends_with("# EOF\n"));
+        let mut scraped = Self::default();
+        for line in text.lines() {
+            let words: Vec<&str> = line.splitn(4, ' ').collect();
+            match words[..] {
+                ["#", "HELP", name, help] => drop(scraped.help.insert(name.to_owned(), help.to_owned())),
+                ["#", "TYPE", name, kind] => drop(scraped.kinds.insert(name.to_owned(), kind.to_owned())),
+                ["#", ..] => {}
+                _ => {
+                    let (series, value) = line.rsplit_once(' ').expect("a value");
+                    let value = value.parse().expect("a number");
+                    assert_eq!(scraped.values.insert(series.to_owned(), value), None, "{series} twice");
+                }
+            }
+        }
+        scraped
+    }
+
+    fn value(&self, series: &str) -> f64 {
+        *self.values.get(series).unwrap_or_else(|| panic!("no {series} in {:#?}", self.values))
+    }
+
+    /// All series of a metric together.
+    fn sum(&self, name: &str) -> f64 {
+        let is_its = |series: &&String| series.split('{').next() == Some(name);
+        self.values.keys().filter(is_its).map(|series| self.values[series]).sum()
+    }
+}
+
+#[test]
+fn a_scrape_tells_what_is_and_what_was() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .expect("a runtime");
+    runtime.block_on(Box::pin(async {
+        let scene = Scene::new(1, Weather::default()).await;
+        let operator = scene.operator("berth", 1);
+        let (metrics, reports) = (operator.metrics(), operator.reports());
+        let script = async {
+            scene.apply(class()).await;
+            scene
+                .apply(pool("default", |pool| pool["spec"]["limits"] = serde_json::json!({ "cpu": "100" })))
+                .await;
+            scene.apply(deployment("web", 20, "1")).await;
+            scene.until(180, "20 pods run", async || scene.running().await == 20).await;
+            tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+            let up = Scraped::of(&metrics, &reports);
+            is_all_of_the_table(&up);
+            let created = up.value(r#"karpenter_nodeclaims_created_total{nodepool="default",reason="provisioned",min_values_relaxed="false"}"#);
+            let machines = f64::from(u32::try_from(scene.machines()).expect("not many"));
+            assert!(created >= machines && machines > 0.0, "{created} of {machines}");
+            assert_eq!(up.value(r#"karpenter_nodes_created_total{nodepool="default"}"#), created);
+            assert_eq!(up.value("karpenter_cluster_state_node_count"), machines);
+            assert_eq!(up.value("karpenter_cluster_state_synced"), 1.0);
+            assert_eq!(up.value(r#"leader_election_master_status{name="berth"}"#), 1.0);
+            assert_eq!(
+                up.value(r#"karpenter_nodepools_limit{nodepool="default",resource_type="cpu"}"#),
+                100.0
+            );
+            assert_eq!(
+                up.value(r#"karpenter_nodepools_usage{nodepool="default",resource_type="nodes"}"#),
+                machines
+            );
+            assert!(up.value(r#"karpenter_nodepools_usage{nodepool="default",resource_type="cpu"}"#) >= 20.0);
+            assert!(up.sum("karpenter_nodes_total_pod_requests") >= 20.0);
+            let running: f64 = up
+                .values
+                .iter()
+                .filter(|(series, _)| {
+                    series.starts_with("karpenter_pods_state{") && series.contains(r#"phase="Running""#)
+                })
+                .map(|(_, count)| count)
+                .sum();
+            assert_eq!(running, 20.0);
+            assert_eq!(up.value("karpenter_scheduler_queue_depth"), 0.0);
+            let cost = up.value(r#"berth_cost_per_hour{pool="default"}"#);
+            assert!(cost > 0.0);
+            assert_eq!(up.value(r#"karpenter_nodepools_cost_total{nodepool="default"}"#), cost);
+            let shared = up.sum("berth_namespace_cost_per_hour") + up.value("berth_idle_cost_per_hour");
+            assert!((shared - cost).abs() < 1e-5, "{shared} of {cost}");
+            assert!(up.value("berth_lower_bound_per_hour") <= cost + 1e-9);
+            assert!(up.value(r#"berth_watch_age_seconds{kind="pods"}"#) <= 60.0);
+            assert!(up.value(r#"berth_ledger_commits_total{result="committed"}"#) >= 1.0);
+            assert!(up.value(r#"berth_plan_duration_seconds_count{kind="provision"}"#) >= 1.0);
+            assert!(
+                up.value(
+                    r#"karpenter_cloudprovider_duration_seconds_count{provider="kwok",method="Create"}"#
+                ) >= machines
+            );
+            if cfg!(target_os = "linux") {
+                assert!(up.value("process_resident_memory_bytes") > 1e6);
+                assert!(up.value("process_start_time_seconds") > 1.7e9);
+            }
+
+            scene.apply(deployment("web", 0, "1")).await;
+            scene
+                .until(900, "none is left", async || scene.machines() == 0 && scene.claims().await.is_empty())
+                .await;
+            tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+            let down = Scraped::of(&metrics, &reports);
+            is_all_of_the_table(&down);
+            let created = down.sum("karpenter_nodeclaims_created_total");
+            assert_eq!(down.sum("karpenter_nodeclaims_terminated_total"), created);
+            assert_eq!(down.sum("karpenter_nodeclaims_disrupted_total"), created);
+            assert_eq!(down.value(r#"karpenter_nodes_terminated_total{nodepool="default"}"#), created);
+            assert_eq!(
+                down.value(r#"karpenter_nodeclaims_termination_duration_seconds_count{nodepool="default"}"#),
+                created
+            );
+            assert_eq!(down.value("karpenter_cluster_state_node_count"), 0.0);
+            assert_eq!(down.value(r#"berth_cost_per_hour{pool="default"}"#), 0.0);
+            assert!(down.sum("karpenter_voluntary_disruption_decisions_total") >= 1.0);
+            assert!(down.sum("berth_decisions_total") > created);
+        };
+        tokio::select! {
+            biased;
+            () = scene.world.kubelets().live_on(&scene.cloud) => {}
+            () = scene.world.live() => {}
+            () = operator.run() => {}
+            () = Box::pin(script) => {}
+        }
+    }));
+}
+
+/// Every row is there, as it is defined, and nothing else is.
+fn is_all_of_the_table(scraped: &Scraped) {
+    assert_eq!(scraped.kinds.len(), METRICS.len());
+    let mut known = Vec::new();
+    for metric in METRICS {
+        // The format names counters without what it adds to their series.
+        let name = match metric.kind {
+            MetricKind::Counter => metric.name.strip_suffix("_total").expect("a counter"),
+            _ => metric.name,
+        };
+        assert_eq!(scraped.kinds.get(name).map(String::as_str), Some(metric.kind.name()), "{name}");
+        assert_eq!(scraped.help.get(name).map(String::as_str), Some(metric.help), "{name}");
+        known.push((
+            metric,
+            match metric.kind {
+                MetricKind::Histogram => {
+                    vec![format!("{name}_bucket"), format!("{name}_sum"), format!("{name}_count")]
+                }
+                _ => vec![metric.name.to_owned()],
+            },
+        ));
+    }
+    for series in scraped.values.keys() {
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let row = known.iter().find(|(_, names)| names.iter().any(|known| known == name));
+        let (metric, _) = row.unwrap_or_else(|| panic!("{series} is in no row"));
+        for label in metric.labels {
+            assert!(labels.contains(&format!("{label}=\"")), "{series} has no {label}");
+        }
+        assert!(!labels.contains("web-"), "{series} names a pod");
+    }
+}

@@ -1,0 +1,25 @@
+{{- /* Names are the same whatever the release is called: a cluster has one Berth. */ -}}
+
+{{- define "berth.labels" -}}
+app.kubernetes.io/name: berth
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "berth.selector" -}}
+app.kubernetes.io/name: berth
+{{- end }}
+
+{{- define "berth.image" -}}
+{{- with .Values.image -}}
+{{- if .digest }}{{ .repository }}@{{ .digest }}{{ else }}{{ .repository }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
+{{- end -}}
+{{- end }}
+
+{{- define "berth.subjects" -}}
+- kind: ServiceAccount
+  name: berth
+  namespace: {{ .Release.Namespace }}
+{{- end }}

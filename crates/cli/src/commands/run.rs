@@ -63,7 +63,7 @@ async fn work(args: &args::Run, stopped: impl Future<Output = ()>) -> Result<Ans
         () = &mut stopped => return Ok(Answer::Done),
         reached = reaching => reached?,
     };
-    let clouds = clouds(args.mode())?;
+    let clouds = clouds(args.mode(), &cluster, &clock)?;
     let paced = cluster.paced(args.kube_client_qps, args.kube_client_burst);
     let operator = Operator::new(paced, clouds, clock, args.settings(), leading.lead());
     let reports = operator.reports();
@@ -104,16 +104,17 @@ async fn finished(mut reports: Reports) {
 }
 
 /// The clouds that pools can buy from. A shadow buys nothing, and needs only prices.
-fn clouds(mode: Mode) -> Result<Clouds, Failure> {
-    let quoted = |name| -> Result<Arc<dyn Cloud>, Failure> {
-        let catalog = berth_cloud::load(name, &CatalogOptions::default())?;
-        Ok(Arc::new(QuotingCloud::new(Arc::new(catalog))))
-    };
+fn clouds(mode: Mode, cluster: &Cluster, clock: &Clock) -> Result<Clouds, Failure> {
+    let catalog = |name| berth_cloud::load(name, &CatalogOptions::default()).map(Arc::new);
+    let quoted =
+        |name| -> Result<Arc<dyn Cloud>, Failure> { Ok(Arc::new(QuotingCloud::new(catalog(name)?))) };
     Ok(match mode {
         Mode::Shadow => {
             BTreeMap::from([(ClassKind::Kwok, quoted("kwok")?), (ClassKind::Ec2, quoted("aws-us-east-1")?)])
         }
-        Mode::Act => BTreeMap::new(),
+        Mode::Act => {
+            BTreeMap::from([(ClassKind::Kwok, berth_operator::kwok_cloud(cluster, catalog("kwok")?, clock))])
+        }
     })
 }
 

@@ -21,18 +21,18 @@ const CONSOLIDATE_SECS_MAX: u32 = 1200;
 /// Nothing has changed for so long: that is where it ends.
 const SETTLED: Duration = Duration::from_secs(45);
 
-pub(crate) fn play(pods: u32, idle_secs: u32, berth: Option<&str>) -> Value {
+pub(crate) fn play(berth: &str, pods: u32, idle_secs: u32) -> Value {
     let plane =
         ControlPlane::for_test().expect("a control plane").expect("its programs; see docs/testing.md");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(script(&plane, pods / 2, idle_secs, berth))
 }
 
-async fn script(plane: &ControlPlane, each: u32, idle_secs: u32, berth: Option<&str>) -> Value {
+async fn script(plane: &ControlPlane, each: u32, idle_secs: u32, berth: &str) -> Value {
     let stage = Stage::on_plane(plane).await;
     stage.apply(CLASSES, workload::class()).await;
     stage.apply(POOLS, workload::pool()).await;
-    let mut operating = Operating::begin(plane.kubeconfig(), berth);
+    let mut operating = Operating::begin(berth, plane.kubeconfig());
     stage.until(60, "the pool is looked at", async || is_accounted_for(&stage).await).await;
 
     let lone = lone_pods(&stage).await;

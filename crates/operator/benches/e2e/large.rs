@@ -32,12 +32,12 @@ const ZONES: [&str; 4] = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zon
 const SETTLED_CPU_MS: u64 = 500;
 const LONE_PODS: u32 = 3;
 
-pub(crate) fn play(nodes: u32, pods: u32, berth: Option<&str>) -> Value {
+pub(crate) fn play(berth: &str, nodes: u32, pods: u32) -> Value {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(script(nodes, pods, berth))
+    runtime.block_on(script(berth, nodes, pods))
 }
 
-async fn script(nodes: u32, pods: u32, berth: Option<&str>) -> Value {
+async fn script(berth: &str, nodes: u32, pods: u32) -> Value {
     let world = World::new(1, Timestamp::now());
     let stage = Stage::on(Client::new(world.client("test"), "default"), Clock::system()).await;
     stage.apply(CLASSES, workload::class()).await;
@@ -60,7 +60,7 @@ async fn script(nodes: u32, pods: u32, berth: Option<&str>) -> Value {
     let served = world.serve((Ipv4Addr::LOCALHOST, 0).into()).await.expect("a port");
     let path = std::env::temp_dir().join(format!("berth-large-{}.kubeconfig", std::process::id()));
     std::fs::write(&path, served.kubeconfig()).expect("a file");
-    let mut operating = Operating::begin(&path, berth);
+    let mut operating = Operating::begin(berth, &path);
     let began = Instant::now();
     let ((first_ms, longest_ms), needed) = operating
         .during(async {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use berth_control_plane::ControlPlane;
+use berth_core::plan::Plan;
 use berth_core::units::Price;
 use futures::AsyncBufReadExt;
 use http::Method;
@@ -49,15 +50,16 @@ async fn script(plane: &ControlPlane, each: u32, idle_secs: u32, berth: &str) ->
     json!({
         "loneClaimMs": lone, "idleSecs": idle_secs, "idleWrites": writes, "idleKiB": idle.kib_max(),
         "idleCpuMs": idle.cpu_ms,
-        "out": told(&grown, &growing, plan.launches.len(), plan.lower_bound),
-        "in": told(&shrunk, &shrinking, fewer.launches.len(), bound),
+        "out": told(&grown, &growing, each, &plan),
+        "in": told(&shrunk, &shrinking, few, &fewer),
     })
 }
 
-fn told(scaled: &Scaled, needed: &Needed, planned: usize, bound: Price) -> Value {
+fn told(scaled: &Scaled, needed: &Needed, each: u32, plan: &Plan) -> Value {
     json!({
-        "pods": scaled.pods, "milliseconds": scaled.milliseconds, "nodes": scaled.nodes, "nodesMax": scaled.nodes_max,
-        "nodesPlanned": planned, "costPerHour": scaled.cost.to_string(), "lowerBoundPerHour": bound.to_string(),
+        "pods": scaled.pods, "podsWanted": each * 2, "milliseconds": scaled.milliseconds,
+        "nodes": scaled.nodes, "nodesMax": scaled.nodes_max, "nodesPlanned": plan.launches.len(),
+        "costPerHour": scaled.cost.to_string(), "lowerBoundPerHour": plan.lower_bound.to_string(),
         "kibP95": needed.kib_p95(), "kibMax": needed.kib_max(), "cpuMs": needed.cpu_ms, "wallMs": needed.wall_ms,
     })
 }

@@ -28,7 +28,8 @@ use workloads::Workload;
 fn single_faults() {
     let choice = Choice::from_environment();
     let mut cases: Vec<Case> = Vec::new();
-    let references = Workload::ALL.map(|workload| Case { workload, seed: 1, kind: 0, injection: Injection::Nothing });
+    let references =
+        Workload::ALL.map(|workload| Case { workload, seed: 1, kind: 0, injection: Injection::Nothing });
     let references = references.into_iter().filter(|case| choice.has_workload(case.workload));
     let references = played(references.collect());
     references.demand();

@@ -113,9 +113,7 @@ impl Meddler {
                 let find = |state: &State| state.pods_on(&victim).next().map(|((_, name), _)| name.clone());
                 let Some(name) = stage.truth.look(find) else { return };
                 let path = format!("/api/v1/namespaces/default/pods/{name}");
-                let mark = |value: Value| {
-                    json!({ "metadata": { "annotations": { "karpenter.sh/do-not-disrupt": value } } })
-                };
+                let mark = |value: Value| json!({ "metadata": { "annotations": { "karpenter.sh/do-not-disrupt": value } } });
                 stage.patch(&path, &mark(json!("true"))).await;
                 sleep(UNDONE).await;
                 stage.patch(&path, &mark(Value::Null)).await;

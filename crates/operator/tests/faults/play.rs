@@ -1,8 +1,8 @@
 //! One run: a world, a workload, one or two operators, and what goes wrong.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_api::{ClassKind, Timestamp};
@@ -269,7 +269,8 @@ impl Stage {
     fn decisions(&self) -> String {
         let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let decisions = reports.iter().flat_map(|report| report.borrow().decisions.clone());
-        let lines = decisions.take(40).map(|of| format!("{} {:?} {}: {}", of.at, of.kind, of.reason, of.message));
+        let lines =
+            decisions.take(40).map(|of| format!("{} {:?} {}: {}", of.at, of.kind, of.reason, of.message));
         lines.collect::<Vec<_>>().join("\n")
     }
 

@@ -79,8 +79,10 @@ fn at_reads(counts: &Counts, each_max: u64, harms: &[&str]) -> Vec<Injection> {
     for ((verb, resource), count) in reads {
         for nth in 1..=(*count).min(each_max) {
             for harm in harms {
-                injections
-                    .push(api(&format!("berth before {verb} {resource} {}", harm.replace('N', &nth.to_string()))));
+                injections.push(api(&format!(
+                    "berth before {verb} {resource} {}",
+                    harm.replace('N', &nth.to_string())
+                )));
             }
         }
     }
@@ -116,7 +118,8 @@ fn crashes(counts: &Counts) -> Vec<Injection> {
 }
 
 fn lasting_conflicts() -> Vec<Injection> {
-    let lasting = ["patch nodepools.karpenter.sh", "patch nodeclaims.karpenter.sh/status", "patch nodes", "write *"];
+    let lasting =
+        ["patch nodepools.karpenter.sh", "patch nodeclaims.karpenter.sh/status", "patch nodes", "write *"];
     lasting.map(|deed| api(&format!("berth before {deed} #2x60: status 409"))).to_vec()
 }
 
@@ -134,7 +137,8 @@ fn throttled(counts: &Counts) -> Vec<Injection> {
 }
 
 fn failing(counts: &Counts) -> Vec<Injection> {
-    let harms = ["before * #N: status 500", "before * #Nx5: status 503", "before * #N: lost", "after * #N: lost"];
+    let harms =
+        ["before * #N: status 500", "before * #Nx5: status 503", "before * #N: lost", "after * #N: lost"];
     let mut injections = at_writes(counts, &harms);
     injections.extend(at_reads(counts, 3, &["#N: status 504", "#Nx20: status 503", "#N: lost"]));
     injections
@@ -161,7 +165,9 @@ fn misheard(counts: &Counts) -> Vec<Injection> {
 
 /// A fault of the so many-th call of a kind, or machine.
 fn nth_call(call: &str, fault: &str, nth: u64) -> Injection {
-    weather(json!({ "calls": { call: { fault: { "nth": [nth] }, "slowByMs": 90_000, "retryAfterMs": 5000 } } }))
+    weather(
+        json!({ "calls": { call: { fault: { "nth": [nth] }, "slowByMs": 90_000, "retryAfterMs": 5000 } } }),
+    )
 }
 
 fn launches_lost(counts: &Counts) -> Vec<Injection> {
@@ -199,7 +205,8 @@ fn lists() -> Vec<Injection> {
     for nth in 1..=8_u64 {
         injections.push(weather(json!({ "lists": { "empty": { "nth": [nth] } } })));
         injections.push(weather(json!({ "lists": { "empty": { "nth": [nth, nth + 1, nth + 2] } } })));
-        injections.push(weather(json!({ "lists": { "pageSize": 1, "cut": { "nth": [nth, nth + 1, nth + 2] } } })));
+        injections
+            .push(weather(json!({ "lists": { "pageSize": 1, "cut": { "nth": [nth, nth + 1, nth + 2] } } })));
         injections.push(nth_call("list", "unreachable", nth));
     }
     injections
@@ -219,11 +226,14 @@ fn stock() -> Vec<Injection> {
         weather(json!({ "quotas": [
             { "name": "all", "machinesMax": 2 }, { "name": "all", "atMs": 600_000, "machinesMax": 100 },
         ] })),
-        weather(json!({ "withdrawals": [{ "of": { "instanceType": "c-*" }, "window": { "fromMs": 0, "untilMs": 900_000 } }] })),
+        weather(
+            json!({ "withdrawals": [{ "of": { "instanceType": "c-*" }, "window": { "fromMs": 0, "untilMs": 900_000 } }] }),
+        ),
     ];
     for count in [1, 2, 3] {
-        injections
-            .push(weather(json!({ "stock": [{ "of": all, "count": count }, { "of": all, "atMs": 500_000, "count": 100 }] })));
+        injections.push(weather(
+            json!({ "stock": [{ "of": all, "count": count }, { "of": all, "atMs": 500_000, "count": 100 }] }),
+        ));
     }
     injections
 }

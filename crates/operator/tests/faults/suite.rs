@@ -108,7 +108,8 @@ impl Report {
         for (case, outcome) in self.of() {
             *struck.entry(case.kind).or_default() += outcome.struck;
         }
-        let missing: Vec<u8> = struck.into_iter().filter(|(_, count)| *count == 0).map(|(kind, _)| kind).collect();
+        let missing: Vec<u8> =
+            struck.into_iter().filter(|(_, count)| *count == 0).map(|(kind, _)| kind).collect();
         assert!(missing.is_empty(), "no faults of these kinds struck: {missing:?}");
     }
 }

@@ -105,9 +105,7 @@ impl Workload {
 /// So many pods run, and nothing is on its way.
 fn at_rest(running: usize) -> impl Fn(&State) -> bool {
     move |state| {
-        state.running() == running
-            && state.workload().count() == running
-            && invariants::is_settled(state)
+        state.running() == running && state.workload().count() == running && invariants::is_settled(state)
     }
 }
 

@@ -187,7 +187,7 @@ impl Stage {
     }
 }
 
-pub(crate) fn class(name: &str, spec: Value) -> Value {
+pub(crate) fn class(name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
         "metadata": { "name": name }, "spec": spec,

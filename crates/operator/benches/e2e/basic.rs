@@ -16,7 +16,7 @@ use crate::stage::{CLAIMS, CLASSES, DEPLOYMENTS, NODES, PODS, POOLS, Stage};
 use crate::workload::{self, LARGE, SMALL};
 
 const LONE_PODS: usize = 3;
-const CLAIM_MAX: Duration = Duration::from_secs(120);
+const CLAIM_MAX: Duration = Duration::from_mins(2);
 const SCALE_OUT_SECS_MAX: u32 = 600;
 const CONSOLIDATE_SECS_MAX: u32 = 1200;
 /// Nothing has changed for so long: that is where it ends.

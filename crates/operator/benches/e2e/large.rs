@@ -76,7 +76,7 @@ async fn script(berth: &str, nodes: u32, pods: u32) -> Value {
             (first, longest)
         })
         .await;
-    let (_, settled) = operating.during(sleep(Duration::from_secs(60))).await;
+    let ((), settled) = operating.during(sleep(Duration::from_mins(1))).await;
     let _ = std::fs::remove_file(&path);
     drop(operating);
     served.stop().await;

@@ -131,6 +131,8 @@ pub struct Elector {
     seen: Option<(Record, Instant)>,
     /// When the last renewal that worked began.
     renewed: Option<Instant>,
+    /// What kept it from being looked at or written, last.
+    trouble: Option<String>,
     lead: watch::Sender<Option<u64>>,
 }
 
@@ -146,6 +148,7 @@ impl Elector {
             terms: Terms::default(),
             seen: None,
             renewed: None,
+            trouble: None,
             lead: watch::Sender::new(None),
         }
     }
@@ -171,6 +174,7 @@ impl Elector {
             if wanted == Wish::Leave && !self.is_mine() {
                 return;
             }
+            self.complain(outcome.as_ref().err());
             let pause = match outcome {
                 // Somebody else wrote it: what they wrote is looked at soon.
                 Err(refused) if refused.is_conflict() || refused.is_absence() => self.terms.retry / 10,
@@ -185,6 +189,18 @@ impl Elector {
                 () = sleep(pause) => {}
             }
         }
+    }
+
+    /// Says what is wrong, once for each time that it begins. That others are faster is not.
+    fn complain(&mut self, refused: Option<&Refused>) {
+        let trouble = refused.filter(|refused| !refused.is_conflict()).map(|refused| refused.message.clone());
+        if let Some(why) = trouble.as_ref().filter(|_| trouble != self.trouble) {
+            tracing::warn!(
+                lease = format!("{}/{}", self.namespace, self.name),
+                "cannot use the lease: {why}"
+            );
+        }
+        self.trouble = trouble;
     }
 
     fn is_mine(&self) -> bool {

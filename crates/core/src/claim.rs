@@ -180,7 +180,7 @@ fn live(sight: &Sight) -> Step {
     if sight.is_interrupted {
         return Step::Delete(Ending::Interrupted);
     }
-    if sight.machine == MachineSight::Absent && launched_secs > UNTOLD_SECS_MAX {
+    if is_machine_gone(sight) {
         return Step::Delete(Ending::MachineGone);
     }
     match sight.node {
@@ -202,13 +202,22 @@ fn live(sight: &Sight) -> Step {
     }
 }
 
+/// The cloud no longer tells of a machine, and nothing else does. A list may leave out what is new, or what it should
+/// have; but a node that is ready runs on something.
+fn is_machine_gone(sight: &Sight) -> bool {
+    let is_new = sight.launched_secs.is_some_and(|secs| secs <= UNTOLD_SECS_MAX);
+    let may_be_heard =
+        matches!(sight.node, NodeSight::Unseen | NodeSight::Present(NodeState { is_ready: true, .. }));
+    sight.machine == MachineSight::Absent && !is_new && !may_be_heard
+}
+
 fn leave(sight: &Sight, deleting_secs: u64) -> Step {
     let is_overdue = sight.termination_grace_secs.is_some_and(|grace| deleting_secs >= grace);
     match sight.node {
         NodeSight::Unseen => Step::Wait(Waiting::Sight),
         NodeSight::Present(node) if !node.is_closed => Step::Close,
         // What is on a machine that is gone cannot be drained, nor be harmed.
-        NodeSight::Present(_) if sight.machine == MachineSight::Absent => Step::EndMachine,
+        NodeSight::Present(_) if is_machine_gone(sight) => Step::EndMachine,
         NodeSight::Present(_) if !sight.is_drained && !is_overdue => Step::Drain,
         NodeSight::Present(node) if node.has_volumes && !is_overdue => Step::Wait(Waiting::Volumes),
         NodeSight::Present(_) | NodeSight::Absent => Step::EndMachine,
@@ -321,6 +330,11 @@ mod tests {
                 Step::Delete(Ending::MachineGone),
             ),
             (
+                "untold, and its node is ready",
+                Sight { machine: MachineSight::Absent, launched_secs: Some(999), ..up() },
+                Step::Wait(Waiting::Nothing),
+            ),
+            (
                 "never joins",
                 Sight { launched_secs: Some(901), ..launched() },
                 Step::Delete(Ending::RegistrationTimeout),
@@ -391,7 +405,30 @@ mod tests {
                 Step::EndMachine,
             ),
             ("then the machine", Sight { is_drained: true, ..closed() }, Step::EndMachine),
-            ("nothing to drain", Sight { machine: MachineSight::Absent, ..closed() }, Step::EndMachine),
+            (
+                "nothing to drain",
+                Sight {
+                    machine: MachineSight::Absent,
+                    launched_secs: Some(301),
+                    node: node(|n| (n.is_closed, n.is_ready) = (true, false)),
+                    ..closed()
+                },
+                Step::EndMachine,
+            ),
+            (
+                "the cloud does not tell of it yet",
+                Sight {
+                    machine: MachineSight::Absent,
+                    node: node(|n| (n.is_closed, n.is_ready) = (true, false)),
+                    ..closed()
+                },
+                Step::Drain,
+            ),
+            (
+                "the cloud does not tell of it, but its node is ready",
+                Sight { machine: MachineSight::Absent, launched_secs: Some(301), ..closed() },
+                Step::Drain,
+            ),
             ("no node at all", Sight { node: NodeSight::Absent, ..ending() }, Step::EndMachine),
             ("nobody looks", Sight { node: NodeSight::Unseen, ..ending() }, Step::Wait(Waiting::Sight)),
             (

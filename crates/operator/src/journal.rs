@@ -117,7 +117,11 @@ impl Journal {
         pages.said.insert(what, Instant::now()).is_none()
     }
 
-    /// Says something about an object, unless it was said lately. Whether it was news; if it is not heard, it is lost.
+    fn unsay(&self, about: &About, reason: &str, message: &str) {
+        self.pages().said.remove(&(about.clone(), reason.to_owned(), message.to_owned()));
+    }
+
+    /// Says something about an object, unless it was said lately. Whether it was news.
     pub(crate) async fn say(
         &self,
         desk: &Desk,
@@ -143,8 +147,10 @@ impl Journal {
             "source": { "component": "berth" }, "reportingComponent": "berth", "reportingInstance": "berth",
             "firstTimestamp": format!("{at:.0}"), "lastTimestamp": format!("{at:.0}"), "count": 1,
         });
-        // An event that is lost is no loss.
-        let _ = desk.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await;
+        // What was not heard is said again with the next look.
+        if desk.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await.is_err() {
+            self.unsay(about, reason, message);
+        }
         true
     }
 }

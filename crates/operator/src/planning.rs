@@ -94,15 +94,14 @@ impl Operator {
     fn purchases(&mut self, round: &Round, policy: &Policy) -> Arc<Plan> {
         let last =
             self.purchased.take().filter(|last| last.changes == round.changes && last.policy == *policy);
-        let plan = match last {
-            Some(Purchases { plan, .. }) => plan,
-            None => {
-                let began = std::time::Instant::now();
-                let plan = provision::plan(&round.snapshot, policy);
-                self.office.metrics.took(table::SCHEDULING, [], began.elapsed());
-                self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
-                Arc::new(plan)
-            }
+        let plan = if let Some(last) = last {
+            last.plan
+        } else {
+            let began = std::time::Instant::now();
+            let plan = provision::plan(&round.snapshot, policy);
+            self.office.metrics.took(table::SCHEDULING, [], began.elapsed());
+            self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
+            Arc::new(plan)
         };
         self.purchased =
             Some(Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() });

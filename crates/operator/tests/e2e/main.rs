@@ -42,7 +42,7 @@ fn the_operator_on_a_real_control_plane() {
         for claim in stage.names(CLAIMS).await {
             stage.delete(CLAIMS, &claim).await;
         }
-        stage.apply(CLASSES, class("default", json!({}))).await;
+        stage.apply(CLASSES, class("default", &json!({}))).await;
         stage.apply(POOLS, pool("default")).await;
         let play = async {
             a_lone_pod_runs(&stage).await;

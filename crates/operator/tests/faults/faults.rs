@@ -1,14 +1,15 @@
-//! What goes wrong: each case is one fault at one point of one workload.
+//! What goes wrong: each case is one fault at one point of one workload, and has a text that plays it again.
 
 use std::fmt;
 use std::str::FromStr;
 
 use berth_world::cloud::{Call, Weather};
-use berth_world::faults::Fault;
+use berth_world::faults::{Fault, PlanError};
 use serde_json::Value;
 
 use crate::cloud::CloudCrash;
-use crate::truth::Counts;
+use crate::leaders::Leaders;
+use crate::meddling::{Meddler, Poison};
 use crate::workloads::Workload;
 
 /// One run, as its replay names it.
@@ -30,6 +31,12 @@ pub(crate) enum Injection {
     Cloud(CloudCrash),
     /// In the cloud: what is different from the workload's weather.
     Weather(Value),
+    /// Somebody else changes something at a bad moment.
+    Meddle(Meddler),
+    /// An object that makes no sense.
+    Poison(Poison),
+    /// More than one operator believes to lead.
+    Leaders(Leaders),
 }
 
 impl Case {
@@ -39,6 +46,16 @@ impl Case {
         let mut whole = serde_json::to_value(weather).expect("it can be written");
         merge(&mut whole, change);
         serde_json::from_value(whole).expect("a weather")
+    }
+
+    /// So many claims more than without it may be made because of it.
+    pub(crate) fn claims_lost(&self) -> u64 {
+        match self.kind {
+            0 | 23 => 0,
+            // Each time that nothing can be had, a claim has been made for it.
+            14 => 40,
+            _ => 10,
+        }
     }
 }
 
@@ -53,16 +70,6 @@ fn merge(whole: &mut Value, change: &Value) {
     }
 }
 
-impl Injection {
-    /// So many claims more may be made because of it.
-    pub(crate) fn claims_lost(&self) -> u64 {
-        match self {
-            Self::Nothing => 0,
-            _ => 8,
-        }
-    }
-}
-
 impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -73,6 +80,9 @@ impl fmt::Display for Injection {
                 write!(f, "cloud {side} {} #{nth}: crash", call.name())
             }
             Self::Weather(change) => write!(f, "weather {change}"),
+            Self::Meddle(meddler) => write!(f, "meddle {meddler}"),
+            Self::Poison(poison) => write!(f, "poison {poison}"),
+            Self::Leaders(leaders) => write!(f, "leaders {leaders}"),
         }
     }
 }
@@ -84,23 +94,22 @@ impl FromStr for Injection {
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
         match kind {
             "nothing" => Ok(Self::Nothing),
-            "api" => {
-                rest.parse().map(Self::Api).map_err(|error: berth_world::faults::PlanError| error.to_string())
-            }
+            "api" => rest.parse().map(Self::Api).map_err(|error: PlanError| error.to_string()),
             "weather" => serde_json::from_str(rest).map(Self::Weather).map_err(|error| error.to_string()),
-            "cloud" => {
-                let words: Vec<&str> = rest.split(' ').collect();
-                let [side, call, nth, "crash"] = words[..] else { return Err(format!("{rest:?}")) };
-                let calls = [Call::Launch, Call::Terminate];
-                let call = calls.into_iter().find(|known| known.name() == call);
-                let nth = nth.trim_matches(['#', ':']).parse().ok();
-                let crash =
-                    call.zip(nth).map(|(call, nth)| CloudCrash { call, nth, is_after: side == "after" });
-                crash.map(Self::Cloud).ok_or_else(|| format!("{rest:?}"))
-            }
+            "meddle" => rest.parse().map(Self::Meddle),
+            "poison" => rest.parse().map(Self::Poison),
+            "leaders" => rest.parse().map(Self::Leaders),
+            "cloud" => cloud_crash(rest).map(Self::Cloud).ok_or_else(|| format!("{rest:?} is no call")),
             _ => Err(format!("{text:?} is nothing that goes wrong")),
         }
     }
+}
+
+fn cloud_crash(text: &str) -> Option<CloudCrash> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let [side, call, nth, "crash"] = words[..] else { return None };
+    let call = [Call::Launch, Call::Terminate].into_iter().find(|known| known.name() == call)?;
+    Some(CloudCrash { call, nth: nth.trim_matches(['#', ':']).parse().ok()?, is_after: side == "after" })
 }
 
 impl fmt::Display for Case {
@@ -125,27 +134,4 @@ impl FromStr for Case {
             injection: injection.parse()?,
         })
     }
-}
-
-/// F1: the operator ends before each of its writes, and after each before it hears of it.
-pub(crate) fn crashes(workload: Workload, counts: &Counts) -> Vec<Case> {
-    let case = |injection| Case { workload, seed: 1, kind: 1, injection };
-    let mut cases = Vec::new();
-    for nth in 1..=counts.writes {
-        for side in ["before", "after"] {
-            cases.push(case(api(&format!("berth {side} write * #{nth}: crash"))));
-        }
-    }
-    for (call, count) in [(Call::Launch, counts.launches), (Call::Terminate, counts.terminations)] {
-        for nth in 1..=count {
-            for is_after in [false, true] {
-                cases.push(case(Injection::Cloud(CloudCrash { call, nth, is_after })));
-            }
-        }
-    }
-    cases
-}
-
-fn api(line: &str) -> Injection {
-    Injection::Api(line.parse().expect("a fault"))
 }

@@ -391,8 +391,9 @@ pub(crate) fn is_settled(state: &State) -> bool {
         let of_machine = state.machines.iter().any(|machine| machine.provider_id == node.provider_id);
         !of_machine || (state.claim_of_node(node).is_some() && !node.is_closed && !node.is_deleting)
     };
-    state.claims.values().all(is_up)
+    state.claims.values().filter(|claim| claim.is_ours).all(is_up)
         && state.nodes.values().all(is_owned)
         && state.past.orphans.is_empty()
+        && !state.alive().any(|machine| machine.is_doomed)
         && state.pools.values().all(|pool| pool.ledger.leaving.is_empty())
 }

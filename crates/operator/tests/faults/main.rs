@@ -1,66 +1,53 @@
 //! The operator, with one thing after the other going wrong.
 //!
-//! A fault-free run of each workload counts what can go wrong; then each of it does, in a run of its own. What must
-//! hold is checked from the world's truth after everything that happens.
+//! A run of each workload in which nothing goes wrong counts what can; then each of it does, in a run of its own.
+//! What must hold is checked from the world's truth after everything that happens.
+//!
+//! `BERTH_FAULTS=all` plays every case instead of some, `BERTH_FAULTS=W4,F19` those of a workload or a kind, and
+//! `BERTH_REPLAY` the one that a failure names.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
 mod cloud;
 mod faults;
 mod invariants;
+mod leaders;
+mod meddling;
 mod objects;
 mod play;
+mod points;
+mod suite;
 mod truth;
 mod workloads;
 
 use faults::{Case, Injection};
+use suite::{Choice, played};
 use workloads::Workload;
 
-/// What to type to see it again.
-fn replay(case: &Case) -> String {
-    format!("BERTH_REPLAY='{case}' cargo test -p berth-operator --test faults replays -- --nocapture")
-}
-
-fn checked(case: &Case, catalog: &std::sync::Arc<berth_core::catalog::Catalog>) -> play::Outcome {
-    let outcome = play::play(case, catalog);
-    if let Some(broken) = &outcome.broken {
-        panic!("{broken}\n{}\n{}", outcome.told, replay(case));
-    }
-    outcome
-}
-
 #[test]
-fn nothing_goes_wrong() {
-    let catalog = play::catalog();
-    for workload in Workload::ALL {
-        let case = Case { workload, seed: 1, kind: 0, injection: Injection::Nothing };
-        let began = std::time::Instant::now();
-        let outcome = play::play(&case, &catalog);
-        println!("{workload} {:?} {:?}", began.elapsed(), outcome.counts);
-        if let Some(broken) = &outcome.broken {
-            println!("{broken}\n{}\n{}", outcome.told, replay(&case));
+fn single_faults() {
+    let choice = Choice::from_environment();
+    let mut cases: Vec<Case> = Vec::new();
+    let references =
+        Workload::ALL.map(|workload| Case { workload, seed: 1, kind: 0, injection: Injection::Nothing });
+    let references = references.into_iter().filter(|case| choice.has_workload(case.workload));
+    let references = played(references.collect());
+    references.demand();
+    for (case, outcome) in references.of() {
+        for kind in points::KINDS.into_iter().filter(|kind| choice.has_kind(*kind)) {
+            cases.extend(choice.some_of(points::cases(case.workload, kind, &outcome.counts)));
         }
     }
-}
-
-#[test]
-fn crashes() {
-    let catalog = play::catalog();
-    let workload = Workload::W1;
-    let reference = Case { workload, seed: 1, kind: 0, injection: Injection::Nothing };
-    let counts = checked(&reference, &catalog).counts;
-    for case in faults::crashes(workload, &counts) {
-        let outcome = play::play(&case, &catalog);
-        match outcome.broken {
-            Some(broken) => println!("{broken}\n{}\n{}", outcome.told, replay(&case)),
-            None => println!("ok {case} {}", outcome.struck),
-        }
-    }
+    let report = played(cases);
+    println!("{report}");
+    report.demand();
 }
 
 #[test]
 fn replays() {
     let Ok(text) = std::env::var("BERTH_REPLAY") else { return };
-    let case: Case = text.parse().expect("a case");
-    checked(&case, &play::catalog());
+    let case: Case = text.parse().unwrap_or_else(|why| panic!("{why}"));
+    let report = played(vec![case]);
+    println!("{report}");
+    report.demand();
 }

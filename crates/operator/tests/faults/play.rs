@@ -1,29 +1,33 @@
 //! One run: a world, a workload, one or two operators, and what goes wrong.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::{CatalogOptions, Cloud};
 use berth_core::catalog::Catalog;
-use berth_operator::{Clock, Cluster, Operator, Settings};
+use berth_operator::{Clock, Cluster, Lead, Operator, Report, Settings};
 use berth_world::World;
 use berth_world::cloud::{Account, SimulatedCloud};
+use berth_world::faults::FaultPlan;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::cloud::JudgedCloud;
 use crate::faults::{Case, Injection};
 use crate::invariants::{Broken, Invariant};
+use crate::leaders::Leaders;
 use crate::truth::{Counts, State, Truth};
 
 const BEGAN: &str = "2026-03-01T09:00:00Z";
 /// The first operator; faults are its.
 pub(crate) const FIRST: &str = "berth";
+/// Another that may believe to lead.
+pub(crate) const SECOND: &str = "berth-2";
 /// Whoever else changes something.
 const SOMEBODY: &str = "test";
 /// How long a process takes to start again.
@@ -32,6 +36,8 @@ const RESTART: Duration = Duration::from_secs(2);
 const CONVERGED_SECS_MAX: u64 = 3600;
 /// For so long nothing is written once all is at rest.
 const REST: Duration = Duration::from_secs(120);
+/// What goes wrong has done so by then, or has no occasion to.
+const FAULTS_OVER: Duration = Duration::from_secs(1200);
 /// What was said or noticed late is written by then.
 const CALM: Duration = Duration::from_secs(65);
 
@@ -51,8 +57,12 @@ pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) cloud: SimulatedCloud,
     pub(crate) truth: Truth,
+    case: Case,
     client: Client,
     began: Instant,
+    struck: AtomicUsize,
+    is_done: watch::Sender<bool>,
+    reports: Mutex<Vec<watch::Receiver<Arc<Report>>>>,
 }
 
 /// Plays a case, in virtual time, on this thread.
@@ -71,11 +81,10 @@ pub(crate) fn catalog() -> Arc<Catalog> {
 
 async fn played(case: &Case, catalog: &Arc<Catalog>) -> Outcome {
     let stage = Stage::new(case, catalog).await;
-    if let Injection::Api(fault) = &case.injection {
-        stage.world.plan_faults(berth_world::faults::FaultPlan(vec![fault.clone()]));
-    }
     let script = async {
         case.workload.play(&stage).await?;
+        stage.faults_over().await;
+        stage.until("all is well in the end", |state| case.workload.is_over(state)).await?;
         stage.rest().await?;
         stage.truth.look(|state| bought_enough(case, state))
     };
@@ -84,16 +93,17 @@ async fn played(case: &Case, catalog: &Arc<Catalog>) -> Outcome {
         broken = stage.truth.judge() => Some(broken),
         () = stage.world.kubelets().live_on(&stage.cloud) => None,
         () = stage.world.live() => None,
-        () = stage.process(FIRST, case) => None,
+        () = stage.go_wrong() => None,
         played = script => played.err(),
     };
     let (told, counts) = stage.truth.look(|state| (state.told(), state.counts.clone()));
-    Outcome { broken, told, counts, struck: stage.world.faults_struck().len() }
+    let told = format!("{told}\n{}", stage.decisions());
+    Outcome { broken, told, counts, struck: stage.struck() }
 }
 
 /// What goes wrong costs some claims; without an end they would be more.
 fn bought_enough(case: &Case, state: &State) -> Result<(), Broken> {
-    let max = case.workload.claims_max() + case.injection.claims_lost();
+    let max = case.workload.claims_max() + case.claims_lost();
     let made = state.counts.claims_made;
     if made > max {
         return Err(Invariant::NoFlapping.broken(format!("{made} claims were made; {max} are enough")));
@@ -109,7 +119,17 @@ impl Stage {
         let cloud = SimulatedCloud::new(account);
         let client = Client::new(world.client(SOMEBODY), "default");
         let truth = Truth::new(&world, &cloud);
-        let stage = Self { world, cloud, truth, client, began: Instant::now() };
+        let stage = Self {
+            world,
+            cloud,
+            truth,
+            case: case.clone(),
+            client,
+            began: Instant::now(),
+            struck: AtomicUsize::new(0),
+            is_done: watch::Sender::new(false),
+            reports: Mutex::default(),
+        };
         for definition in definitions() {
             stage.apply(definition).await;
         }
@@ -127,7 +147,8 @@ impl Stage {
 
     pub(crate) async fn delete(&self, path: &str) {
         let request = http::Request::delete(path).body(Vec::new()).expect("a request");
-        self.client.request::<Value>(request).await.expect("it is deleted");
+        // Somebody else may have been faster.
+        let _ = self.client.request::<Value>(request).await;
     }
 
     pub(crate) async fn patch(&self, path: &str, change: &Value) {
@@ -135,7 +156,7 @@ impl Stage {
             .header("content-type", "application/merge-patch+json")
             .body(change.to_string().into_bytes())
             .expect("a request");
-        self.client.request::<Value>(request).await.expect("it is changed");
+        let _ = self.client.request::<Value>(request).await;
     }
 
     async fn get(&self, path: &str) -> Value {
@@ -177,7 +198,9 @@ impl Stage {
             return Err(Invariant::NoFlapping.broken(how));
         }
         if now.writes > then.writes {
-            let news = now.asked.iter().filter(|(what, count)| then.asked.get(*what) != Some(*count));
+            let is_write = |verb: &str| !matches!(verb, "get" | "list" | "watch");
+            let news = now.asked.iter().filter(|((verb, _), _)| is_write(verb));
+            let news = news.filter(|(what, count)| then.asked.get(*what) != Some(*count));
             let news: Vec<String> = news.map(|((verb, of), _)| format!("{verb} {of}")).collect();
             let how = format!("{} writes at rest: {}", now.writes - then.writes, news.join(", "));
             return Err(Invariant::Idempotence.broken(how));
@@ -193,8 +216,8 @@ impl Stage {
         let of_berth = of_berth.filter(|event| event["source"]["component"] == "berth");
         let told: Vec<&str> = of_berth.filter_map(|event| event["involvedObject"]["name"].as_str()).collect();
         let waiting = self.truth.look(|state| {
-            let waiting = state.pods.iter().filter(|(_, pod)| pod.node.is_empty() && pod.deletion.is_none());
-            waiting.map(|((_, name), _)| name.clone()).collect::<Vec<_>>()
+            let waiting = state.workload().filter(|(_, pod)| pod.node.is_empty() && pod.deletion.is_none());
+            waiting.map(|(name, _)| name.clone()).collect::<Vec<_>>()
         });
         match waiting.iter().find(|name| !told.contains(&name.as_str())) {
             Some(name) => Err(Invariant::Explained.broken(format!("{name} waits and is not told why"))),
@@ -202,32 +225,106 @@ impl Stage {
         }
     }
 
-    /// An operator that is started again whenever it ends, each time as the leader of a new epoch.
-    async fn process(&self, name: &str, case: &Case) {
+    /// Lets operators work, and what is to go wrong go wrong.
+    async fn go_wrong(&self) {
+        match &self.case.injection {
+            Injection::Leaders(leaders) => return leaders.work(self).await,
+            Injection::Api(fault) => self.world.plan_faults(FaultPlan(vec![fault.clone()])),
+            Injection::Poison(poison) => poison.apply(self).await,
+            _ => {}
+        }
+        let mut epoch = 0;
+        let alone = self.process(FIRST, || {
+            epoch += 1;
+            berth_operator::alone(epoch)
+        });
+        let beside = async {
+            match &self.case.injection {
+                Injection::Meddle(meddler) => meddler.meddle(self).await,
+                Injection::Weather(change) => sleep(Duration::from_millis(latest_ms(change))).await,
+                _ => {}
+            }
+            self.all_is_done();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            () = beside => {}
+            () = alone => {}
+        }
+    }
+
+    /// Nothing more is going to go wrong.
+    pub(crate) fn all_is_done(&self) {
+        self.is_done.send_replace(true);
+    }
+
+    /// Waits until nothing is going to go wrong any more; what has no occasion to is not waited for long.
+    async fn faults_over(&self) {
+        let mut is_done = self.is_done.subscribe();
+        let _ = timeout(FAULTS_OVER, is_done.wait_for(|done| *done)).await;
+    }
+
+    /// What operators say they decided last.
+    fn decisions(&self) -> String {
+        let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
+        let decisions = reports.iter().flat_map(|report| report.borrow().decisions.clone());
+        let lines =
+            decisions.take(40).map(|of| format!("{} {:?} {}: {}", of.at, of.kind, of.reason, of.message));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Something has gone wrong as planned.
+    pub(crate) fn strike(&self) {
+        self.struck.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn struck(&self) -> usize {
+        match &self.case.injection {
+            Injection::Api(_) => self.world.faults_struck().len(),
+            // What the weather does is counted by what it befalls.
+            Injection::Weather(_) | Injection::Poison(_) | Injection::Nothing => 1,
+            Injection::Leaders(Leaders::Both { .. }) => 1,
+            _ => self.struck.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until it holds, at each change.
+    pub(crate) async fn when(&self, holds: impl Fn(&State) -> bool) {
+        let mut revisions = self.world.revisions();
+        while !self.truth.look(&holds) {
+            // The world holds the sender.
+            let _ = revisions.changed().await;
+        }
+    }
+
+    /// Waits until operators have written so often.
+    pub(crate) async fn writes_done(&self, nth: u64) {
+        self.when(|state| state.counts.writes >= nth).await;
+    }
+
+    /// An operator that is started again whenever it ends.
+    pub(crate) async fn process(&self, name: &str, mut lead: impl FnMut() -> Lead) {
         let calls = Arc::new(AtomicU64::new(0));
-        for epoch in 1.. {
-            let (lead, hears) = watch::channel(Some(epoch));
-            let operator = self.operator(name, case, &calls, hears);
+        loop {
+            let operator = self.operator(name, &calls, lead());
+            self.reports.lock().unwrap_or_else(PoisonError::into_inner).push(operator.reports());
             tokio::select! {
                 biased;
                 () = self.world.crashed(name) => {}
                 () = operator.run() => {}
             }
-            drop(lead);
+            if matches!(self.case.injection, Injection::Cloud(_)) {
+                self.strike();
+            }
             sleep(RESTART).await;
             self.world.restart(name);
         }
     }
 
-    fn operator(
-        &self,
-        name: &str,
-        case: &Case,
-        calls: &Arc<AtomicU64>,
-        lead: berth_operator::Lead,
-    ) -> Operator {
+    fn operator(&self, name: &str, calls: &Arc<AtomicU64>, lead: Lead) -> Operator {
         let cluster = Cluster::through(Client::new(self.world.client(name), "default"), "the world");
-        let crash = match case.injection {
+        let crash = match self.case.injection {
             Injection::Cloud(crash) if name == FIRST => Some(crash),
             _ => None,
         };
@@ -244,6 +341,18 @@ impl Stage {
         let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
         Operator::new(cluster, clouds, clock, Settings::default(), lead)
     }
+}
+
+/// When the last that a weather foretells has happened, with some time for what follows from it.
+fn latest_ms(weather: &Value) -> u64 {
+    let own = ["atMs", "untilMs"].iter().filter_map(|key| weather[*key].as_u64()).max();
+    let own = own.map(|at| at + weather["noticeMs"].as_u64().unwrap_or(0) + 60_000);
+    let below = match weather {
+        Value::Object(fields) => fields.values().map(latest_ms).max(),
+        Value::Array(items) => items.iter().map(latest_ms).max(),
+        _ => None,
+    };
+    own.max(below).unwrap_or(0)
 }
 
 /// The definitions of the kinds that workloads use.

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_api::resources::karpenter::{NodeClaim, NodePool};
-use berth_api::{Timestamp, ledger};
+use berth_api::{Timestamp, claims, ledger};
 use berth_cloud::machine::MachineId;
 use berth_core::commitment::Commitments;
 use berth_core::names;
 use berth_core::resources::CPU;
 use berth_world::World;
 use berth_world::audit::{Asked, Changed};
-use berth_world::cloud::{Call, Record, SimulatedCloud};
+use berth_world::cloud::{Call, Purchase, Record, SimulatedCloud};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -127,6 +127,8 @@ pub(crate) struct Claim {
     pub(crate) grace_secs: Option<i64>,
     /// Conditions that hold.
     pub(crate) holds: BTreeSet<String>,
+    /// An operator made it.
+    pub(crate) is_ours: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -357,8 +359,14 @@ impl State {
         self.pods.iter().filter(move |(_, pod)| pod.node == node)
     }
 
+    /// The workload's own pods.
+    pub(crate) fn workload(&self) -> impl Iterator<Item = (&String, &Pod)> {
+        let own = self.pods.iter().filter(|((namespace, _), _)| namespace == "default");
+        own.map(|((_, name), pod)| (name, pod))
+    }
+
     pub(crate) fn running(&self) -> usize {
-        self.pods.values().filter(|pod| pod.phase == "Running" && pod.deletion.is_none()).count()
+        self.workload().filter(|(_, pod)| pod.phase == "Running" && pod.deletion.is_none()).count()
     }
 
     /// The machines that were bought and are there.
@@ -399,7 +407,12 @@ impl State {
 impl Machine {
     fn read(record: &Record) -> Self {
         let purchase = record.purchase.as_ref();
-        let capacity = purchase.map(|purchase| &purchase.instance_type.capacity);
+        // What the cloud chose to sell instead is not what was asked for.
+        let is_ordered = |purchase: &&Purchase| {
+            let name = &purchase.instance_type.name;
+            purchase.order.offerings.iter().any(|offering| offering.instance_type == *name)
+        };
+        let capacity = purchase.filter(is_ordered).map(|purchase| &purchase.instance_type.capacity);
         Self {
             id: record.machine.id.clone(),
             token: purchase.map(|purchase| purchase.order.token.to_string()),
@@ -504,6 +517,7 @@ impl Claim {
             deletion: time(&metadata["deletionTimestamp"]),
             grace_secs: grace.and_then(|grace| i64::try_from(grace.as_std().as_secs()).ok()),
             holds: holding.map(|condition| text(&condition["type"])).collect(),
+            is_ours: !metadata["annotations"][claims::OFFERINGS].is_null(),
         }
     }
 }

@@ -79,6 +79,16 @@ impl Workload {
         }
     }
 
+    /// What it comes to in the end.
+    pub(crate) fn is_over(self, state: &State) -> bool {
+        match self {
+            Self::W1 => at_rest(0)(state) && !has_claims(state),
+            Self::W2 | Self::W6 | Self::W8 => at_rest(9)(state),
+            Self::W4 => at_rest(11)(state) && state.alive().count() <= 5,
+            Self::W5 => at_rest(27)(state),
+        }
+    }
+
     /// More claims than this are not made for it if nothing goes wrong.
     pub(crate) fn claims_max(self) -> u64 {
         match self {
@@ -94,7 +104,13 @@ impl Workload {
 
 /// So many pods run, and nothing is on its way.
 fn at_rest(running: usize) -> impl Fn(&State) -> bool {
-    move |state| state.running() == running && state.pods.len() == running && invariants::is_settled(state)
+    move |state| {
+        state.running() == running && state.workload().count() == running && invariants::is_settled(state)
+    }
+}
+
+fn has_claims(state: &State) -> bool {
+    state.claims.values().any(|claim| claim.is_ours)
 }
 
 async fn up_and_down(stage: &Stage) -> Result<(), Broken> {
@@ -102,7 +118,7 @@ async fn up_and_down(stage: &Stage) -> Result<(), Broken> {
     stage.apply(deployment("web", 20, "1")).await;
     stage.until("20 pods run", at_rest(20)).await?;
     stage.apply(deployment("web", 0, "1")).await;
-    stage.until("nothing is left", |state| at_rest(0)(state) && state.claims.is_empty()).await
+    stage.until("nothing is left", |state| Workload::W1.is_over(state)).await
 }
 
 async fn burst(stage: &Stage) -> Result<(), Broken> {
@@ -129,8 +145,7 @@ async fn half_empty(stage: &Stage) -> Result<(), Broken> {
     stage.apply(pod("precious", "500m", protect)).await;
     stage.until("31 pods run", at_rest(31)).await?;
     stage.apply(deployment("filler", 0, "1")).await;
-    let is_tight = |state: &State| at_rest(11)(state) && state.alive().count() <= 5;
-    stage.until("at most five nodes are left", is_tight).await
+    stage.until("at most five nodes are left", |state| Workload::W4.is_over(state)).await
 }
 
 async fn reclaimed(stage: &Stage) -> Result<(), Broken> {
@@ -162,9 +177,9 @@ async fn drifted(stage: &Stage) -> Result<(), Broken> {
 async fn deleted_while_launching(stage: &Stage) -> Result<(), Broken> {
     stage.apply(pool("default", &["4"], 2, |_| {})).await;
     stage.apply(deployment("web", 9, "1")).await;
-    stage.until("claims are made", |state| !state.claims.is_empty()).await?;
+    stage.until("claims are made", has_claims).await?;
     stage.delete(&format!("{NODEPOOLS}/default")).await;
-    stage.until("all are gone", |state| state.claims.is_empty() && invariants::is_settled(state)).await?;
+    stage.until("all are gone", |state| !has_claims(state) && invariants::is_settled(state)).await?;
     stage.apply(pool("default", &["4"], 2, |_| {})).await;
     stage.until("9 pods run", at_rest(9)).await
 }

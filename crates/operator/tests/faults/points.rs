@@ -1,0 +1,301 @@
+//! Where things can go wrong: all points of a workload for each kind of fault, by what a run without any did.
+
+use berth_world::cloud::Call;
+use serde_json::{Value, json};
+
+use crate::cloud::CloudCrash;
+use crate::faults::{Case, Injection};
+use crate::leaders::Leaders;
+use crate::meddling::{Deed, Meddler, Poison};
+use crate::truth::Counts;
+use crate::workloads::Workload;
+
+/// The kinds of faults that there are here.
+pub(crate) const KINDS: [u8; 20] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 22, 23];
+
+/// What is watched and changes.
+const CHANGING: [&str; 5] =
+    ["pods", "nodes", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh", "poddisruptionbudgets.policy"];
+
+/// All cases of a kind.
+pub(crate) fn cases(workload: Workload, kind: u8, counts: &Counts) -> Vec<Case> {
+    let injections = match kind {
+        1 => crashes(counts),
+        2 => at_writes(counts, &["before * #N: status 409", "before * #Nx3: status 409"])
+            .into_iter()
+            .chain(lasting_conflicts())
+            .collect(),
+        3 => expired(counts),
+        4 => throttled(counts),
+        5 => failing(counts),
+        6 => slow(counts),
+        7 => stale(counts),
+        8 => misheard(counts),
+        10 => launches_lost(counts),
+        11 => [30, 120, 300].map(|secs| weather(json!({ "times": { "appear": delay(secs) } }))).to_vec(),
+        12 => terminations(counts),
+        13 => lists(),
+        14 => stock(),
+        15 => substituted(counts),
+        16 => joins(counts),
+        17 => meddlers(&Deed::KUBELETS, counts.launches),
+        18 => reclaims(),
+        19 => leaders(counts),
+        22 => meddlers(&Deed::RACES, 3),
+        23 => Poison::ALL.map(Injection::Poison).to_vec(),
+        _ => Vec::new(),
+    };
+    injections.into_iter().map(|injection| Case { workload, seed: 1, kind, injection }).collect()
+}
+
+fn api(line: &str) -> Injection {
+    Injection::Api(line.parse().unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn weather(change: Value) -> Injection {
+    Injection::Weather(change)
+}
+
+fn delay(secs: u64) -> Value {
+    json!({ "leastMs": secs * 1000, "mostMs": secs * 1000 })
+}
+
+/// Each of the harms, given as `before * #N: status 409`, at each write.
+fn at_writes(counts: &Counts, harms: &[&str]) -> Vec<Injection> {
+    let mut injections = Vec::new();
+    for nth in 1..=counts.writes {
+        for harm in harms {
+            let (side, rest) = harm.split_once(' ').expect("a side");
+            injections.push(api(&format!("berth {side} write {}", rest.replace('N', &nth.to_string()))));
+        }
+    }
+    injections
+}
+
+/// Each of the harms at the first few of each kind of reads.
+fn at_reads(counts: &Counts, each_max: u64, harms: &[&str]) -> Vec<Injection> {
+    let mut injections = Vec::new();
+    let reads = counts.asked.iter().filter(|((verb, _), _)| matches!(&**verb, "get" | "list" | "watch"));
+    for ((verb, resource), count) in reads {
+        for nth in 1..=(*count).min(each_max) {
+            for harm in harms {
+                injections.push(api(&format!(
+                    "berth before {verb} {resource} {}",
+                    harm.replace('N', &nth.to_string())
+                )));
+            }
+        }
+    }
+    injections
+}
+
+/// Each of the harms at the events of each kind of objects, at most so many.
+fn at_events(counts: &Counts, each_max: u64, harms: &[&str]) -> Vec<Injection> {
+    let mut injections = Vec::new();
+    for resource in CHANGING {
+        let count = counts.changes.get(resource).copied().unwrap_or(0);
+        let step = count.div_ceil(each_max).max(1);
+        for nth in (1..=count).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
+            for harm in harms {
+                injections.push(api(&format!("berth before event {resource} #{nth}: {harm}")));
+            }
+        }
+    }
+    injections
+}
+
+/// F1: the operator ends before each of its writes, and after each before it hears of it.
+fn crashes(counts: &Counts) -> Vec<Injection> {
+    let mut injections = at_writes(counts, &["before * #N: crash", "after * #N: crash"]);
+    for (call, count) in [(Call::Launch, counts.launches), (Call::Terminate, counts.terminations)] {
+        for nth in 1..=count {
+            for is_after in [false, true] {
+                injections.push(Injection::Cloud(CloudCrash { call, nth, is_after }));
+            }
+        }
+    }
+    injections
+}
+
+fn lasting_conflicts() -> Vec<Injection> {
+    let lasting =
+        ["patch nodepools.karpenter.sh", "patch nodeclaims.karpenter.sh/status", "patch nodes", "write *"];
+    lasting.map(|deed| api(&format!("berth before {deed} #2x60: status 409"))).to_vec()
+}
+
+fn expired(counts: &Counts) -> Vec<Injection> {
+    let mut injections = at_events(counts, 20, &["status 410"]);
+    injections.extend(at_reads(counts, 2, &["#N: status 410"]));
+    injections
+}
+
+fn throttled(counts: &Counts) -> Vec<Injection> {
+    let mut injections = at_writes(counts, &["before * #N: status 429", "before * #N: status 429 retry 5s"]);
+    injections.extend(at_reads(counts, 3, &["#N: status 429 retry 5s", "#Nx10: status 429"]));
+    injections.push(api("berth before create pods/eviction #1x30: status 429"));
+    injections
+}
+
+fn failing(counts: &Counts) -> Vec<Injection> {
+    let harms =
+        ["before * #N: status 500", "before * #Nx5: status 503", "before * #N: lost", "after * #N: lost"];
+    let mut injections = at_writes(counts, &harms);
+    injections.extend(at_reads(counts, 3, &["#N: status 504", "#Nx20: status 503", "#N: lost"]));
+    injections
+}
+
+fn slow(counts: &Counts) -> Vec<Injection> {
+    let harms = ["before * #N: delay 15s", "before * #N: delay 30s", "after * #N: delay 30s"];
+    let mut injections = at_writes(counts, &harms);
+    injections.extend(at_reads(counts, 2, &["#N: delay 5s", "#N: delay 90s", "#N: delay 600s"]));
+    injections.extend(at_events(counts, 8, &["silence"]));
+    injections
+}
+
+fn stale(counts: &Counts) -> Vec<Injection> {
+    let mut injections =
+        at_writes(counts, &["after * #N: freeze 5s", "after * #N: freeze 60s", "after * #N: freeze 600s"]);
+    injections.extend(at_reads(counts, 2, &["#N: freeze 60s", "#N: partial 1", "#N: partial 0"]));
+    injections
+}
+
+fn misheard(counts: &Counts) -> Vec<Injection> {
+    at_events(counts, 30, &["drop", "repeat", "delay 5s", "lost"])
+}
+
+/// A fault of the so many-th call of a kind, or machine.
+fn nth_call(call: &str, fault: &str, nth: u64) -> Injection {
+    weather(
+        json!({ "calls": { call: { fault: { "nth": [nth] }, "slowByMs": 90_000, "retryAfterMs": 5000 } } }),
+    )
+}
+
+fn launches_lost(counts: &Counts) -> Vec<Injection> {
+    let faults = ["replyLost", "unreachable", "throttled", "denied", "slow"];
+    (1..=counts.launches).flat_map(|nth| faults.map(|fault| nth_call("launch", fault, nth))).collect()
+}
+
+fn terminations(counts: &Counts) -> Vec<Injection> {
+    let faults = ["replyLost", "unreachable", "throttled", "slow"];
+    let mut injections = Vec::new();
+    for nth in 1..=counts.terminations {
+        injections.extend(faults.map(|fault| nth_call("terminate", fault, nth)));
+        injections.push(weather(json!({ "terminations": { "ignored": { "nth": [nth] } } })));
+    }
+    for nth in 1..=counts.launches {
+        injections.push(weather(json!({ "terminations": { "slow": { "nth": [nth] } } })));
+    }
+    injections.push(weather(json!({ "times": { "disappear": delay(120) } })));
+    injections
+}
+
+fn lists() -> Vec<Injection> {
+    let stranger = json!({
+        "name": "default-1", "instanceType": "c-4x-amd64-linux", "zone": "test-zone-a",
+        "capacityType": "on-demand",
+    });
+    let mut injections = vec![
+        weather(json!({ "strangers": [stranger] })),
+        weather(json!({ "lists": { "pageSize": 2 } })),
+        weather(json!({ "lists": { "pageSize": 1, "cut": { "permille": 500 } } })),
+        weather(json!({ "lists": { "doubled": { "permille": 1000 } } })),
+        weather(json!({ "lists": { "elsewhere": { "permille": 1000 } }, "strangers": [stranger] })),
+        weather(json!({ "launches": { "untagged": { "permille": 1000 } } })),
+    ];
+    for nth in 1..=8_u64 {
+        injections.push(weather(json!({ "lists": { "empty": { "nth": [nth] } } })));
+        injections.push(weather(json!({ "lists": { "empty": { "nth": [nth, nth + 1, nth + 2] } } })));
+        injections
+            .push(weather(json!({ "lists": { "pageSize": 1, "cut": { "nth": [nth, nth + 1, nth + 2] } } })));
+        injections.push(nth_call("list", "unreachable", nth));
+    }
+    injections
+}
+
+fn stock() -> Vec<Injection> {
+    let none = |of: Value, until_ms: u64| {
+        weather(json!({ "stock": [{ "of": of, "count": 0 }, { "of": of, "atMs": until_ms, "count": 100 }] }))
+    };
+    let all = json!({});
+    let mut injections = vec![
+        none(all.clone(), 60_000),
+        none(all.clone(), 400_000),
+        none(json!({ "capacityType": "spot", "zone": "test-zone-a" }), 3_000_000),
+        none(json!({ "zone": "test-zone-b" }), 3_000_000),
+        none(json!({ "instanceType": "c-*" }), 3_000_000),
+        weather(json!({ "quotas": [
+            { "name": "all", "machinesMax": 2 }, { "name": "all", "atMs": 600_000, "machinesMax": 100 },
+        ] })),
+        weather(
+            json!({ "withdrawals": [{ "of": { "instanceType": "c-*" }, "window": { "fromMs": 0, "untilMs": 900_000 } }] }),
+        ),
+    ];
+    for count in [1, 2, 3] {
+        injections.push(weather(
+            json!({ "stock": [{ "of": all, "count": count }, { "of": all, "atMs": 500_000, "count": 100 }] }),
+        ));
+    }
+    injections
+}
+
+fn substituted(counts: &Counts) -> Vec<Injection> {
+    let mut injections = Vec::new();
+    for nth in 1..=counts.launches {
+        for fault in ["substituted", "underway"] {
+            injections.push(weather(json!({ "launches": { fault: { "nth": [nth] } } })));
+        }
+    }
+    injections
+}
+
+fn joins(counts: &Counts) -> Vec<Injection> {
+    let faults = ["never", "late", "again", "namesake", "unlabelled", "untainted", "mislabelled"];
+    let mut injections = Vec::new();
+    for nth in 1..=counts.launches {
+        injections.extend(faults.map(|fault| weather(json!({ "joins": { fault: { "nth": [nth] } } }))));
+        injections.push(weather(json!({ "launches": { "stillborn": { "nth": [nth] } } })));
+    }
+    injections
+}
+
+fn reclaims() -> Vec<Injection> {
+    let mut injections = Vec::new();
+    for at_secs in (20..400).step_by(20) {
+        for change in [
+            json!({ "sharePermille": 1, "machinesMax": 1 }),
+            json!({ "sharePermille": 300 }),
+            json!({ "sharePermille": 1000, "of": { "zone": "test-zone-a" } }),
+        ] {
+            let mut reclaim = json!({ "atMs": at_secs * 1000, "of": {}, "noticeMs": 120_000 });
+            if let (Value::Object(reclaim), Value::Object(change)) = (&mut reclaim, change) {
+                reclaim.extend(change);
+            }
+            injections.push(weather(json!({ "reclaims": [reclaim] })));
+            for fault in ["lost", "repeated"] {
+                injections.push(weather(
+                    json!({ "reclaims": [reclaim], "notices": { fault: { "permille": 1000 } } }),
+                ));
+            }
+        }
+    }
+    injections
+}
+
+fn leaders(counts: &Counts) -> Vec<Injection> {
+    let mut injections = vec![Leaders::Both { first: 1, second: 1 }, Leaders::Both { first: 1, second: 2 }];
+    for nth in 1..=counts.writes {
+        injections.extend([30, 120].map(|secs| Leaders::Paused { nth, secs }));
+        injections.push(Leaders::Lost { nth });
+    }
+    injections.into_iter().map(Injection::Leaders).collect()
+}
+
+fn meddlers(deeds: &[Deed], victims: u64) -> Vec<Injection> {
+    let mut injections = Vec::new();
+    for deed in deeds {
+        for nth in 1..=usize::try_from(victims).unwrap_or(usize::MAX) {
+            injections.push(Injection::Meddle(Meddler { deed: *deed, nth }));
+        }
+    }
+    injections
+}

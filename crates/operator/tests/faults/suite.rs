@@ -1,0 +1,136 @@
+//! Many runs at once, and what came of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::faults::Case;
+use crate::play::{self, Outcome};
+use crate::workloads::Workload;
+
+/// Which cases are played.
+pub(crate) struct Choice {
+    words: Vec<String>,
+    is_all: bool,
+}
+
+/// Of each kind in each workload, so many are played unless all are asked for.
+const SAMPLE: usize = 1;
+/// Of crashes, more.
+const CRASHES_SAMPLE: usize = 4;
+
+impl Choice {
+    pub(crate) fn from_environment() -> Self {
+        let text = std::env::var("BERTH_FAULTS").unwrap_or_default();
+        let words: Vec<String> = text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        Self { is_all: !words.is_empty(), words: words.into_iter().filter(|word| word != "all").collect() }
+    }
+
+    fn has(&self, name: &str, letter: char) -> bool {
+        let mut of_this = self.words.iter().filter(|word| word.starts_with(letter)).peekable();
+        of_this.peek().is_none() || of_this.any(|word| word == name)
+    }
+
+    pub(crate) fn has_workload(&self, workload: Workload) -> bool {
+        self.has(&workload.to_string(), 'W')
+    }
+
+    pub(crate) fn has_kind(&self, kind: u8) -> bool {
+        self.has(&format!("F{kind}"), 'F')
+    }
+
+    /// All, or a few that are far from each other: in each workload others.
+    pub(crate) fn some_of(&self, cases: Vec<Case>) -> Vec<Case> {
+        let Some(first) = cases.first().filter(|_| !self.is_all) else { return cases };
+        let wanted = if first.kind == 1 { CRASHES_SAMPLE } else { SAMPLE };
+        let step = cases.len().div_ceil(wanted).max(1);
+        let offset = (first.workload as usize * 7 + usize::from(first.kind) * 3) % step;
+        cases.into_iter().skip(offset).step_by(step).collect()
+    }
+}
+
+pub(crate) struct Report {
+    outcomes: Vec<(Case, Outcome)>,
+    took: Duration,
+}
+
+/// Plays all cases, on as many threads as there are.
+pub(crate) fn played(cases: Vec<Case>) -> Report {
+    let began = Instant::now();
+    let catalog = play::catalog();
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(cases.len()) {
+            scope.spawn(|| {
+                while let Some((index, case)) = {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    cases.get(index).map(|case| (index, case))
+                } {
+                    let outcome = play::play(case, &catalog);
+                    if let Some(broken) = &outcome.broken {
+                        eprintln!("{broken}\n{}", replay(case));
+                    }
+                    outcomes.lock().expect("no run panics").push((index, case.clone(), outcome));
+                }
+            });
+        }
+    });
+    let mut outcomes = outcomes.into_inner().expect("no run panics");
+    outcomes.sort_by_key(|(index, ..)| *index);
+    let outcomes = outcomes.into_iter().map(|(_, case, outcome)| (case, outcome)).collect();
+    Report { outcomes, took: began.elapsed() }
+}
+
+/// What to type to see it again.
+fn replay(case: &Case) -> String {
+    format!("BERTH_REPLAY='{case}' cargo test -p berth-operator --test faults replays -- --nocapture")
+}
+
+impl Report {
+    pub(crate) fn of(&self) -> impl Iterator<Item = &(Case, Outcome)> {
+        self.outcomes.iter()
+    }
+
+    /// The first that failed, in full.
+    pub(crate) fn demand(&self) {
+        let failed: Vec<_> = self.of().filter(|(_, outcome)| outcome.broken.is_some()).collect();
+        if let Some((case, outcome)) = failed.first()
+            && let Some(broken) = &outcome.broken
+        {
+            let count = failed.len();
+            panic!("{count} runs failed; the first:\n{broken}\n{}\n{}", outcome.told, replay(case));
+        }
+        let mut struck: BTreeMap<u8, usize> = BTreeMap::new();
+        for (case, outcome) in self.of() {
+            *struck.entry(case.kind).or_default() += outcome.struck;
+        }
+        let missing: Vec<u8> =
+            struck.into_iter().filter(|(_, count)| *count == 0).map(|(kind, _)| kind).collect();
+        assert!(missing.is_empty(), "no faults of these kinds struck: {missing:?}");
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut kinds: BTreeMap<u8, (usize, usize)> = BTreeMap::new();
+        for (case, outcome) in self.of() {
+            let (runs, struck) = kinds.entry(case.kind).or_default();
+            *runs += 1;
+            *struck += outcome.struck;
+        }
+        let kinds: Vec<String> =
+            kinds.into_iter().map(|(kind, (runs, struck))| format!("F{kind} {struck}/{runs}")).collect();
+        let failed = self.of().filter(|(_, outcome)| outcome.broken.is_some()).count();
+        write!(
+            f,
+            "{} runs in {} s, {failed} failed; faults struck/runs: {}",
+            self.outcomes.len(),
+            self.took.as_secs(),
+            kinds.join(", ")
+        )
+    }
+}

@@ -38,7 +38,7 @@ fn nothing_is_seen_in_vain() {
             grant(&scene, &granted(Some((row, verb)))).await;
             let operator = operator(&scene);
             let reports = operator.reports();
-            scene.play_with(operator, sleep(Duration::from_secs(90))).await;
+            Box::pin(scene.play_with(operator, sleep(Duration::from_secs(90)))).await;
             let blind: Vec<String> = reports
                 .borrow()
                 .blind_spots
@@ -101,7 +101,7 @@ fn simulated(rules: &[(Scope, Value)]) -> Result<(), String> {
         let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
         let lead = berth_operator::alone(1);
         let operator = Operator::new(cluster, clouds, clock, Settings::default(), lead);
-        scene.play_with(operator, async { outcome = play.come_and_go().await }).await;
+        Box::pin(scene.play_with(operator, async { outcome = play.come_and_go().await })).await;
     });
     outcome
 }
@@ -164,7 +164,7 @@ fn outcome(rules: &[(Scope, Value)], pods: u32) -> Result<(), String> {
         grant(&scene, rules).await;
         let play = Play { scene: &scene, pods, running: pods as usize + 2 };
         let script = async { outcome = play.all(began).await };
-        scene.play_with(operator(&scene), script).await;
+        Box::pin(scene.play_with(operator(&scene), script)).await;
     });
     outcome
 }
@@ -258,10 +258,10 @@ impl Play<'_> {
             }))
             .await;
         scene.apply(deployment("web", self.pods, "1")).await;
-        scene.apply(budget("web", json!({ "maxUnavailable": 2 }))).await;
+        scene.apply(budget("web", &json!({ "maxUnavailable": 2 }))).await;
         scene.apply(on("spot", deployment("spot", 1, "1"))).await;
         scene.apply(on("guarded", deployment("guarded", 1, "1"))).await;
-        scene.apply(budget("guarded", json!({ "maxUnavailable": 0 }))).await;
+        scene.apply(budget("guarded", &json!({ "maxUnavailable": 0 }))).await;
         let mut is_nominated = false;
         let runs = self.within(90, "all pods run", async || {
             let pods = scene.pods().await;
@@ -396,7 +396,7 @@ fn on(name: &str, mut deployment: Value) -> Value {
     deployment
 }
 
-fn budget(name: &str, spec: Value) -> Value {
+fn budget(name: &str, spec: &Value) -> Value {
     let mut budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": { "name": name, "namespace": "default" }, "spec": spec,

@@ -8,7 +8,7 @@ use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_core::commitment::{Commitments, Living, Objection};
 use berth_core::names::{self, Text};
 use berth_core::plan::{Alternative, Launch};
-use berth_core::pool::Pool;
+use berth_core::pool::{Limits, Pool};
 use berth_core::resources::Resources;
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -18,6 +18,7 @@ use crate::desk::{CLAIMS, POOLS};
 use crate::metrics::table;
 use crate::office::Office;
 use crate::planning::Round;
+use crate::planted::PlantedBug;
 
 /// So many claims are committed to at once: what was committed and not made is little.
 const CLAIMS_AT_ONCE_MAX: usize = 50;
@@ -71,8 +72,12 @@ impl Office {
         let object: NodePool = self.desk.get(&format!("{POOLS}/{pool}")).await?;
         let selector = format!("{CLAIMS}?labelSelector={}%3D{pool}", names::NODEPOOL.replace('/', "%2F"));
         let claims: Vec<NodeClaim> = self.desk.list(&selector).await?;
-        let record = ledger::of(&object)?;
-        let living = claims.iter().filter_map(|claim| {
+        let mut record = ledger::of(&object)?;
+        if PlantedBug::LeadRemembered.is_planted() {
+            record.epoch = 0;
+        }
+        let counts = |claim: &&NodeClaim| !PlantedBug::CountNodes.is_planted() || has_node(claim);
+        let living = claims.iter().filter(counts).filter_map(|claim| {
             let name = claim.metadata.name.as_deref()?;
             Some((Text::from(name), capacity_of(claim)))
         });
@@ -121,7 +126,9 @@ impl Office {
             indices.truncate(CLAIMS_AT_ONCE_MAX);
             let Some(pool) = round.snapshot.pools.iter().find(|pool| pool.name == *name) else { continue };
             let account = self.account(name).await?;
-            if let Some(unseen) = account.living.keys().find(|claim| !round.claims.contains_key(*claim)) {
+            let is_unseen = |claim: &&Text| !round.claims.contains_key(*claim);
+            let unseen = account.living.keys().find(is_unseen);
+            if let Some(unseen) = unseen.filter(|_| !PlantedBug::NoReservation.is_planted()) {
                 return Err(NotCommitted::Behind { claim: unseen.clone() });
             }
             let plans: Vec<(usize, &Launch, Vec<Alternative>)> = indices
@@ -132,14 +139,13 @@ impl Office {
             let capacities: Vec<Resources> =
                 plans.iter().map(|(_, _, offerings)| most_of(offerings, pool)).collect();
             let now_secs = self.now().as_second();
-            let (next, names) = account.record.with_claims(
-                name,
-                &capacities,
-                &account.living,
-                &pool.limits,
-                (epoch, now_secs),
-            )?;
-            self.commit(&account, &next).await?;
+            let limits =
+                if PlantedBug::NoReservation.is_planted() { &Limits::default() } else { &pool.limits };
+            let (next, names) =
+                account.record.with_claims(name, &capacities, &account.living, limits, (epoch, now_secs))?;
+            if !PlantedBug::MarkAfterwards.is_planted() {
+                self.commit(&account, &next).await?;
+            }
             let objects = plans.iter().zip(&names).map(|((_, launch, offerings), claim)| {
                 claims::new_claim(claim, (&account.object, pool), launch, offerings)
             });
@@ -157,6 +163,9 @@ impl Office {
                             .map(|((launch, ..), claim)| Bought { launch: *launch, claim: claim.clone() }),
                     ),
                 }
+            }
+            if PlantedBug::MarkAfterwards.is_planted() {
+                self.commit(&account, &next).await?;
             }
         }
         Ok(bought)
@@ -179,6 +188,10 @@ impl Office {
         let next = account.record.without(&gone, staying, epoch)?;
         self.commit(&account, &next).await
     }
+}
+
+fn has_node(claim: &NodeClaim) -> bool {
+    claim.status.as_ref().is_some_and(|status| !status.node_name.is_empty())
 }
 
 /// What a claim has, or will have at most.

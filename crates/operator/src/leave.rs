@@ -25,6 +25,7 @@ use crate::metrics::table;
 use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::planning::Round;
+use crate::planted::PlantedBug;
 use crate::sight::{NodesByMachine, conditions_of, node_of, pool_of};
 use crate::tenants;
 
@@ -77,7 +78,9 @@ pub(crate) fn leavers(
     nodes: &NodesByMachine,
 ) -> Vec<Leaver> {
     let known = leaving.iter().filter_map(|(name, (pool, departure))| {
-        let claim = claims.get(name)?;
+        let claim =
+            if PlantedBug::DeleteByCount.is_planted() { claims.values().next() } else { claims.get(name) };
+        let claim = claim?;
         let node = node_of(claim, nodes).cloned();
         let is_here = claim.metadata.deletion_timestamp.is_none();
         is_here.then(|| Leaver {
@@ -111,7 +114,7 @@ pub(crate) fn strays(round: &Round) -> Vec<(Arc<NodeClaim>, Arc<NodeObject>)> {
 
 pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     let Some(node) = &leaver.node else { return Verdict::Wait };
-    if !node.is_closed() {
+    if !node.is_closed() && !PlantedBug::DecideBeforeTaint.is_planted() {
         return Verdict::Close;
     }
     let replacements = &leaver.departure.replacements;
@@ -196,6 +199,12 @@ impl Office {
             names.push(name.to_owned());
         }
         for (pool, departures) in by_pool {
+            if PlantedBug::QueueInMemory.is_planted() {
+                for claim in departures.keys().filter_map(|name| round.claims.get(name)) {
+                    let _ = self.delete_claim(claim, step.reason.name()).await;
+                }
+                continue;
+            }
             let account = self.account(pool).await?;
             let allowed = allowed(snapshot, pool, step.reason);
             let next =
@@ -250,6 +259,9 @@ impl Office {
 
     /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.
     async fn still_leaves(&self, leaver: &Leaver, epoch: u64) -> Result<bool, Failure> {
+        if PlantedBug::DeleteByCount.is_planted() {
+            return Ok(true);
+        }
         let name = leaver.claim.metadata.name.as_deref().unwrap_or_default();
         match self.account(&leaver.pool).await {
             Ok(Account { record, .. }) => Ok(record.epoch <= epoch && record.leaving.contains_key(name)),

@@ -22,6 +22,7 @@ use crate::desk::{ATTACHMENTS, CLAIMS, NODES};
 use crate::journal::{DecisionKind, Severity};
 use crate::objects::{NodeObject, OwnerReference, Taint, VolumeAttachment};
 use crate::office::{CLUSTER_TAG, Office};
+use crate::planted::PlantedBug;
 use crate::sight::{conditions_of, machine_of, pool_of};
 use crate::tenants;
 
@@ -126,8 +127,12 @@ impl Office {
             labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
         let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints).map(pod::Taint::from);
         let stranger = pod::Taint::new(names::TAINT_UNREGISTERED, "", pod::TaintEffect::NoExecute);
+        let mut token = claim.metadata.uid.clone()?;
+        if PlantedBug::NewToken.is_planted() && !conditions_of(claim).is_empty() {
+            token.push_str("-again");
+        }
         Some(Order {
-            token: Token::parse(claim.metadata.uid.as_deref()?)?,
+            token: Token::parse(&token)?,
             name: claim.metadata.name.as_deref()?.into(),
             pool: pool_of(claim).unwrap_or_default().into(),
             offerings: Some(offerings).filter(|offerings| !offerings.is_empty())?,
@@ -297,7 +302,11 @@ impl Office {
         let mut failure = None;
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
-            let answer = self.desk.evict((&metadata.namespace, &metadata.name, &metadata.uid)).await;
+            let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
+            let answer = match PlantedBug::DeletePods.is_planted() {
+                true => self.desk.delete_pod(id, 0).await,
+                false => self.desk.evict(id).await,
+            };
             self.asked_to_leave(claim, pod, answer.as_ref().err());
             match answer {
                 Ok(()) => {}

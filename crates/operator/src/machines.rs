@@ -11,6 +11,8 @@ use berth_core::catalog::{Catalog, OfferingPattern};
 use berth_core::claim::MachineSight;
 use tokio::time::Instant;
 
+use crate::planted::PlantedBug;
+
 /// How long an offering is not asked for again once it could not be had; twice as long each time.
 const UNAVAILABLE_MIN: Duration = Duration::from_mins(3);
 const UNAVAILABLE_MAX: Duration = Duration::from_mins(30);
@@ -82,6 +84,7 @@ impl Machines {
     pub(crate) fn sight(&self, id: &MachineId) -> MachineSight {
         match &self.lists[..] {
             [.., last] if last.contains_key(id) => MachineSight::Present,
+            [.., _] if PlantedBug::OneList.is_planted() => MachineSight::Absent,
             [before, last] if !before.contains_key(id) && !last.contains_key(id) => MachineSight::Absent,
             _ => MachineSight::Unseen,
         }

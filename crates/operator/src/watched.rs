@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::objects::NodeObject;
+use crate::planted::PlantedBug;
 
 /// What nothing was heard of for so long may have changed since.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_mins(1);
@@ -191,7 +192,11 @@ impl Hearing {
 
 impl State {
     fn put(&mut self, collection: &Collection, text: &str) {
-        self.observed.put(collection, text);
+        let is_overlooked = (PlantedBug::InFlightIgnored.is_planted() && !text.contains("\"Initialized\""))
+            || (PlantedBug::TwoCounts.is_planted() && !text.contains("\"providerID\""));
+        if collection.plural != "nodeclaims" || !is_overlooked {
+            self.observed.put(collection, text);
+        }
         match collection.plural {
             "nodeclaims" => insert(&mut self.claims, text, |claim: &NodeClaim| claim.metadata.name.clone()),
             "nodepools" => insert(&mut self.pools, text, |pool: &NodePool| pool.metadata.name.clone()),
@@ -203,6 +208,7 @@ impl State {
     fn remove(&mut self, collection: &Collection, namespace: &str, name: &str) {
         self.observed.remove(collection, namespace, name);
         match collection.plural {
+            "nodeclaims" if PlantedBug::GhostEntry.is_planted() => {}
             "nodeclaims" => drop(self.claims.remove(name)),
             "nodepools" => drop(self.pools.remove(name)),
             "nodes" => drop(self.nodes.remove(name)),

@@ -10,7 +10,11 @@ use serde_json::Value;
 use crate::cloud::CloudCrash;
 use crate::leaders::Leaders;
 use crate::meddling::{Meddler, Poison};
+use crate::swarm;
 use crate::workloads::Workload;
+
+/// The number of what is drawn instead of counted.
+pub(crate) const SWARM: u8 = 100;
 
 /// One run, as its replay names it.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,12 +41,18 @@ pub(crate) enum Injection {
     Poison(Poison),
     /// More than one operator believes to lead.
     Leaders(Leaders),
+    /// Two operators that both believe to lead, and whatever the seed says.
+    Swarm,
 }
 
 impl Case {
     pub(crate) fn weather(&self) -> Weather {
         let weather = self.workload.weather();
-        let Injection::Weather(change) = &self.injection else { return weather };
+        let change = match &self.injection {
+            Injection::Weather(change) => change,
+            Injection::Swarm => &swarm::weather(self.seed),
+            _ => return weather,
+        };
         let mut whole = serde_json::to_value(weather).expect("it can be written");
         merge(&mut whole, change);
         serde_json::from_value(whole).expect("a weather")
@@ -54,6 +64,7 @@ impl Case {
             0 | 23 => 0,
             // Each time that nothing can be had, a claim has been made for it.
             14 => 40,
+            SWARM => 1000,
             _ => 10,
         }
     }
@@ -83,6 +94,7 @@ impl fmt::Display for Injection {
             Self::Meddle(meddler) => write!(f, "meddle {meddler}"),
             Self::Poison(poison) => write!(f, "poison {poison}"),
             Self::Leaders(leaders) => write!(f, "leaders {leaders}"),
+            Self::Swarm => f.write_str("swarm"),
         }
     }
 }
@@ -94,6 +106,7 @@ impl FromStr for Injection {
         let (kind, rest) = text.split_once(' ').unwrap_or((text, ""));
         match kind {
             "nothing" => Ok(Self::Nothing),
+            "swarm" => Ok(Self::Swarm),
             "api" => rest.parse().map(Self::Api).map_err(|error: PlanError| error.to_string()),
             "weather" => serde_json::from_str(rest).map(Self::Weather).map_err(|error| error.to_string()),
             "meddle" => rest.parse().map(Self::Meddle),

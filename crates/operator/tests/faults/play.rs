@@ -13,7 +13,7 @@ use berth_world::World;
 use berth_world::cloud::{Account, SimulatedCloud};
 use berth_world::faults::FaultPlan;
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -21,6 +21,7 @@ use crate::cloud::JudgedCloud;
 use crate::faults::{Case, Injection};
 use crate::invariants::{Broken, Invariant};
 use crate::leaders::Leaders;
+use crate::swarm;
 use crate::truth::{Counts, State, Truth};
 
 const BEGAN: &str = "2026-03-01T09:00:00Z";
@@ -85,7 +86,10 @@ async fn played(case: &Case, catalog: &Arc<Catalog>) -> Outcome {
         case.workload.play(&stage).await?;
         stage.faults_over().await;
         stage.until("all is well in the end", |state| case.workload.is_over(state)).await?;
-        stage.rest().await?;
+        // Two that both lead tell pods the same, each in its words.
+        if case.injection != Injection::Swarm {
+            stage.rest().await?;
+        }
         stage.truth.look(|state| bought_enough(case, state))
     };
     let broken = tokio::select! {
@@ -164,17 +168,6 @@ impl Stage {
         self.client.request(request).await.expect("an answer")
     }
 
-    /// Adds a condition that holds to an object's status.
-    pub(crate) async fn condition(&self, path: &str, kind: &str) {
-        let object = self.get(path).await;
-        let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let now = object["metadata"]["creationTimestamp"].clone();
-        conditions.push(json!({
-            "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": now,
-        }));
-        self.patch(&format!("{path}/status"), &json!({ "status": { "conditions": conditions } })).await;
-    }
-
     /// Waits until it holds.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&State) -> bool) -> Result<(), Broken> {
         for _ in 0..CONVERGED_SECS_MAX {
@@ -229,6 +222,10 @@ impl Stage {
     async fn go_wrong(&self) {
         match &self.case.injection {
             Injection::Leaders(leaders) => return leaders.work(self).await,
+            Injection::Swarm => {
+                self.world.plan_faults(swarm::faults(self.case.seed));
+                return swarm::leaders(self.case.seed).work(self).await;
+            }
             Injection::Api(fault) => self.world.plan_faults(FaultPlan(vec![fault.clone()])),
             Injection::Poison(poison) => poison.apply(self).await,
             _ => {}
@@ -281,7 +278,7 @@ impl Stage {
 
     fn struck(&self) -> usize {
         match &self.case.injection {
-            Injection::Api(_) => self.world.faults_struck().len(),
+            Injection::Api(_) | Injection::Swarm => self.world.faults_struck().len(),
             // What the weather does is counted by what it befalls.
             Injection::Weather(_) | Injection::Poison(_) | Injection::Nothing => 1,
             Injection::Leaders(Leaders::Both { .. }) => 1,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::invariants::{self, Broken};
-use crate::objects::{NODECLAIMS, NODEPOOLS, budget, capacity_type, class, deployment, pod, pool};
+use crate::objects::{NODEPOOLS, budget, capacity_type, class, deployment, pod, pool};
 use crate::play::Stage;
 use crate::truth::State;
 
@@ -29,6 +29,8 @@ pub(crate) enum Workload {
     W6,
     /// A pool is deleted while it launches.
     W8,
+    /// Two hundred pods against a limit of ten nodes.
+    Limit,
 }
 
 impl Workload {
@@ -45,7 +47,7 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|workload| workload.to_string() == text);
+        let known = Self::ALL.into_iter().chain([Self::Limit]).find(|workload| workload.to_string() == text);
         known.ok_or_else(|| format!("{text:?} is no workload"))
     }
 }
@@ -76,6 +78,7 @@ impl Workload {
             Self::W5 => reclaimed(stage).await,
             Self::W6 => drifted(stage).await,
             Self::W8 => deleted_while_launching(stage).await,
+            Self::Limit => limited(stage).await,
         }
     }
 
@@ -83,9 +86,10 @@ impl Workload {
     pub(crate) fn is_over(self, state: &State) -> bool {
         match self {
             Self::W1 => at_rest(0)(state) && !has_claims(state),
-            Self::W2 | Self::W6 | Self::W8 => at_rest(9)(state),
+            Self::W2 | Self::W6 | Self::W8 => at_rest(9)(state) && state.alive().count() <= 3,
             Self::W4 => at_rest(11)(state) && state.alive().count() <= 5,
-            Self::W5 => at_rest(27)(state),
+            Self::W5 => at_rest(27)(state) && state.alive().count() <= 9,
+            Self::Limit => state.running() == 30 && invariants::is_settled(state),
         }
     }
 
@@ -98,6 +102,7 @@ impl Workload {
             Self::W5 => 14,
             Self::W6 => 8,
             Self::W8 => 12,
+            Self::Limit => 10,
         }
     }
 }
@@ -131,7 +136,7 @@ async fn burst(stage: &Stage) -> Result<(), Broken> {
     stage.explained().await?;
     stage.rest().await?;
     stage.apply(deployment("web", 9, "1")).await;
-    stage.until("nine are left", at_rest(9)).await
+    stage.until("nine are left", |state| Workload::W2.is_over(state)).await
 }
 
 async fn half_empty(stage: &Stage) -> Result<(), Broken> {
@@ -166,9 +171,10 @@ async fn drifted(stage: &Stage) -> Result<(), Broken> {
     stage.apply(budget("web", 6)).await;
     stage.until("9 pods run", at_rest(9)).await?;
     let old: Vec<String> = stage.truth.look(|state| state.claims.keys().cloned().collect());
-    for claim in &old {
-        stage.condition(&format!("{NODECLAIMS}/{claim}"), "Drifted").await;
-    }
+    let changed = |pool: &mut Value| {
+        pool["spec"]["template"]["metadata"] = json!({ "labels": { "generation": "2" } });
+    };
+    stage.apply(pool("default", &["4"], 1, changed)).await;
     let is_new =
         |state: &State| at_rest(9)(state) && !old.iter().any(|claim| state.claims.contains_key(claim));
     stage.until("all nodes are new", is_new).await
@@ -182,4 +188,11 @@ async fn deleted_while_launching(stage: &Stage) -> Result<(), Broken> {
     stage.until("all are gone", |state| !has_claims(state) && invariants::is_settled(state)).await?;
     stage.apply(pool("default", &["4"], 2, |_| {})).await;
     stage.until("9 pods run", at_rest(9)).await
+}
+
+async fn limited(stage: &Stage) -> Result<(), Broken> {
+    let limited = |pool: &mut Value| pool["spec"]["limits"] = json!({ "nodes": 10 });
+    stage.apply(pool("default", &["4"], 10, limited)).await;
+    stage.apply(deployment("web", 200, "1")).await;
+    stage.until("the pool is full", |state| Workload::Limit.is_over(state)).await
 }

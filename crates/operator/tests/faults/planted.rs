@@ -1,0 +1,69 @@
+//! Which runs catch which of the planted bugs.
+
+use berth_operator::PlantedBug;
+use serde_json::json;
+
+use crate::faults::{Case, Injection};
+use crate::leaders::Leaders;
+use crate::meddling::{Deed, Meddler};
+use crate::play;
+use crate::workloads::Workload;
+
+/// The runs that should catch it, the likeliest first.
+fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
+    let one = |workload, injection| vec![(workload, injection)];
+    match bug {
+        PlantedBug::MarkAfterwards | PlantedBug::InFlightIgnored | PlantedBug::TwoCounts => {
+            one(Workload::W1, Injection::Nothing)
+        }
+        PlantedBug::QueueInMemory
+        | PlantedBug::DecideBeforeTaint
+        | PlantedBug::DeleteByCount
+        | PlantedBug::DeletePods => one(Workload::W4, Injection::Nothing),
+        PlantedBug::NoReservation => {
+            let stale = |nth: u64| format!("berth after write * #{nth}: freeze 60s");
+            let stale = (1..=12).map(|nth| Injection::Api(stale(nth).parse().expect("a fault")));
+            stale.map(|injection| (Workload::W2, injection)).collect()
+        }
+        PlantedBug::CountNodes => {
+            let never = json!({ "joins": { "never": { "permille": 1000, "between": { "fromMs": 0, "untilMs": 60_000 } } } });
+            one(Workload::W2, Injection::Weather(never))
+        }
+        PlantedBug::OneList => {
+            // The first joins late, and one list meanwhile ends before it should.
+            let weather = json!({
+                "joins": { "late": { "nth": [1, 2, 3] } },
+                "lists": {
+                    "pageSize": 1,
+                    "cut": { "permille": 1000, "between": { "fromMs": 400_000, "untilMs": 450_000 } },
+                },
+            });
+            one(Workload::W1, Injection::Weather(weather))
+        }
+        PlantedBug::GhostEntry => {
+            let at_once = Meddler { deed: Deed::ClaimDeletedAtOnce, nth: 1 };
+            one(Workload::W1, Injection::Meddle(at_once))
+        }
+        PlantedBug::LeadRemembered => {
+            let paused = |nth| Injection::Leaders(Leaders::Paused { nth, secs: 60 });
+            (1..=40).step_by(3).map(|nth| (Workload::W1, paused(nth))).collect()
+        }
+        PlantedBug::NewToken => {
+            let lost = json!({ "calls": { "launch": { "replyLost": { "nth": [1] } } } });
+            one(Workload::W1, Injection::Weather(lost))
+        }
+    }
+}
+
+/// Which run caught it, and by which invariant.
+pub(crate) fn caught(bug: PlantedBug) -> Option<String> {
+    let catalog = play::catalog();
+    PlantedBug::plant(Some(bug));
+    let found = runs(bug).into_iter().find_map(|(workload, injection)| {
+        let case = Case { workload, seed: 1, kind: 0, injection };
+        let broken = play::play(&case, &catalog).broken?;
+        Some(format!("{bug:?}: {broken} in {case}"))
+    });
+    PlantedBug::plant(None);
+    found
+}

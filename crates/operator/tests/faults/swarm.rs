@@ -1,0 +1,74 @@
+//! Much goes wrong at once, as the seed draws it.
+
+use berth_world::faults::FaultPlan;
+use serde_json::{Value, json};
+
+use crate::leaders::Leaders;
+use crate::play::{FIRST, SECOND};
+
+/// Draws numbers that follow from a seed (splitmix64).
+struct Lots(u64);
+
+impl Lots {
+    fn new(seed: u64, question: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ question)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+}
+
+/// Most of them matter in the first minute.
+const FAULTS_MAX: u64 = 6;
+
+/// What goes wrong between the operators and the API.
+pub(crate) fn faults(seed: u64) -> FaultPlan {
+    let mut lots = Lots::new(seed, 1);
+    let mut lines = Vec::new();
+    for client in [FIRST, SECOND] {
+        for _ in 0..lots.below(FAULTS_MAX + 1) {
+            let nth = 1 + lots.below(40);
+            let ms = 10 + lots.below(12_000);
+            let secs = 1 + lots.below(90);
+            let few = lots.below(10);
+            lines.push(match lots.below(12) {
+                0 => format!("{client} before any * #{nth}: delay {ms}ms"),
+                1 => format!("{client} before write * #{nth}: delay {ms}ms"),
+                2 => format!("{client} after write * #{nth}: delay {ms}ms"),
+                3 => format!("{client} before write * #{nth}: status 409"),
+                4 => format!("{client} after write * #{nth}: lost"),
+                5 => format!("{client} before write * #{nth}: lost"),
+                6 => format!("{client} after write * #{nth}: crash"),
+                7 => format!("{client} after write * #{nth}: freeze {secs}s"),
+                8 => format!("{client} before list nodeclaims.karpenter.sh #{nth}: partial {few}"),
+                9 => format!("{client} before event nodeclaims.karpenter.sh #{nth}: drop"),
+                10 => format!("{client} before event nodepools.karpenter.sh #{}: drop", 1 + few),
+                _ => format!("{client} before event nodeclaims.karpenter.sh #{nth}: delay {ms}ms"),
+            });
+        }
+    }
+    lines.join("\n").parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(crate) fn leaders(seed: u64) -> Leaders {
+    let mut lots = Lots::new(seed, 2);
+    let first = 1 + lots.below(2);
+    Leaders::Both { first, second: 1 + lots.below(2) }
+}
+
+pub(crate) fn weather(seed: u64) -> Value {
+    let mut lots = Lots::new(seed, 3);
+    json!({
+        "times": { "answer": { "leastMs": 10, "mostMs": 10 + lots.below(5000) } },
+        "calls": { "launch": { "replyLost": { "permille": lots.below(200) } } },
+    })
+}

@@ -19,7 +19,7 @@ use crate::buy::NotCommitted;
 use crate::journal::DecisionKind;
 use crate::leave::{self, Moves, Outlook};
 use crate::metrics::table;
-use crate::operator::{Mode, Operator};
+use crate::operator::{LOOK_SOON, Mode, Operator};
 use crate::sight::NodesByMachine;
 use crate::watched::BlindSpot;
 
@@ -85,7 +85,12 @@ impl Operator {
             _ => {}
         }
         if let (Some(plan), Some(_)) = (&waiting, round.epoch) {
-            self.office.tell_pods(round, plan).await;
+            self.office.nominate(round, plan).await;
+            // In a burst there are many looks in a second, and nobody reads as fast.
+            if self.explained.is_none_or(|at| at.elapsed() >= LOOK_SOON) {
+                self.explained = Some(Instant::now());
+                self.office.explain(round, plan).await;
+            }
         }
         Planned { is_busy: moves != Moves::Nothing, waiting }
     }

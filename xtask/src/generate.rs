@@ -23,7 +23,10 @@ pub(crate) fn write_all() -> Result<(), StepError> {
     }
     let keepers = ["--package", "berth-api", "--package", "berth-cli"];
     let update = [&["env", "BERTH_UPDATE=1", "cargo", "test"][..], &keepers].concat();
-    command("files that tests keep", &update)
+    command("files that tests keep", &update)?;
+    let of_operator = ["env", "BERTH_UPDATE=1", "cargo", "test", "--package", "berth-operator"];
+    command("docs of metrics", &[&of_operator[..], &["--lib"]].concat())?;
+    command("roles and alerts", &[&of_operator[..], &["--test", "deploy", "files_are_fresh"]].concat())
 }
 
 /// The generated documents that no longer say what they should.

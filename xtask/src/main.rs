@@ -4,6 +4,7 @@ mod bench;
 mod control_plane;
 mod fuzz;
 mod generate;
+mod helm;
 mod licence;
 mod messages;
 mod metadata;

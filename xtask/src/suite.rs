@@ -3,8 +3,8 @@
 use berth_control_plane::{Audience, Error, Programs, Sources};
 
 use crate::metadata::Metadata;
-use crate::step::{StepError, check, command, works};
-use crate::{generate, policy};
+use crate::step::{StepError, check, command, output, works};
+use crate::{generate, helm, policy};
 
 pub(crate) fn run() -> Result<(), StepError> {
     command("format", &["cargo", "fmt", "--all", "--check"])?;
@@ -21,7 +21,9 @@ pub(crate) fn run() -> Result<(), StepError> {
     })?;
     command("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
     control_plane()?;
-    // The custom resources under deploy/crds are checked by a test of their own.
+    browser()?;
+    helm::find_or_fetch()?;
+    // What is generated under deploy/ is checked by tests of its own.
     command("tests", &["cargo", "test", "--workspace"])?;
     check("generated docs are fresh", "cargo xtask generate", generate::stale)?;
     // Not its advisories: they change from day to day, and a test must not.
@@ -32,6 +34,22 @@ pub(crate) fn run() -> Result<(), StepError> {
         println!("-- get it with: cargo install cargo-deny --locked");
     }
     println!("\nAll is well.");
+    Ok(())
+}
+
+/// A test looks at the page in Chromium. A machine that only runs this suite gets it; anybody else's is left alone.
+fn browser() -> Result<(), StepError> {
+    if works(&["chromium", "--version"]) {
+        return Ok(());
+    }
+    let is_root = output(&["id", "-u"]).is_ok_and(|id| id.trim_ascii() == b"0");
+    if std::env::var_os("CI").is_some() && is_root && works(&["apt-get", "--version"]) {
+        command("a browser", &["apt-get", "update", "--quiet"])?;
+        let install = ["apt-get", "install", "--quiet", "--yes", "--no-install-recommends", "chromium"];
+        return command("a browser", &install);
+    }
+    println!("\n== there is no chromium, and the test that looks at the page in it is left out");
+    println!("-- get it with: apt-get install chromium");
     Ok(())
 }
 

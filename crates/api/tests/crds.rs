@@ -39,8 +39,16 @@ fn schema(kind: &str, path: &str) -> Value {
 #[test]
 fn files_are_fresh() {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
-    let expected: BTreeMap<String, String> =
+    let mut expected: BTreeMap<String, String> =
         crds::all().iter().map(|crd| (crds::file_name(crd), crds::document(crd).unwrap())).collect();
+    let names: Vec<String> = expected.keys().map(|name| format!("  - {name}\n")).collect();
+    expected.insert(
+        "kustomization.yaml".to_owned(),
+        format!(
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources:\n{}",
+            names.concat()
+        ),
+    );
     if env::var_os("BERTH_UPDATE").is_some() {
         fs::create_dir_all(&directory).unwrap();
         for (name, text) in &expected {

@@ -15,7 +15,7 @@ use crate::desk::Desk;
 use crate::objects::{List, Metadata};
 use crate::office::Clock;
 use crate::operator::Mode;
-use crate::rbac::{PERMISSIONS, Part, Permission, Scope};
+use crate::rbac::{PERMISSIONS, Part, Permission};
 use crate::served::Served;
 
 /// Why Berth does not begin.
@@ -88,20 +88,19 @@ async fn definitions(cluster: &Cluster) -> Result<(), Unfit> {
 
 /// Asks the API what it would allow. What it does not say is found out later, and then told as something not seen.
 async fn permissions(cluster: &Cluster, mode: Mode) -> Result<(), Unfit> {
-    // Without the others it works less well, but it works.
+    // Whoever cannot look at leases does not know of rivals, and can do all else; their own is the elector's affair.
     let is_needed = |permission: &&Permission| {
         let is_part = permission.part == Part::See || permission.part == Part::Act && mode == Mode::Act;
-        is_part && permission.scope == Scope::Cluster && permission.names.is_empty()
+        is_part && permission.resource != "leases"
     };
     let needed = PERMISSIONS.iter().filter(is_needed);
     let asked = needed.flat_map(|permission| permission.verbs.iter().map(move |verb| (*verb, permission)));
     let desk = &Desk::new(cluster.clone());
     let lacking: Vec<String> = stream::iter(asked.collect::<Vec<_>>())
-        .map(async |(verb, Permission { group, resource, .. })| {
-            let is_denied = is_denied(desk, verb, group, resource).await;
-            is_denied.then(|| match *group {
-                "" => format!("{verb} {resource}"),
-                group => format!("{verb} {resource} of {group}"),
+        .map(async |(verb, permission)| {
+            is_denied(desk, verb, permission).await.then(|| match *permission {
+                Permission { group: "", resource, .. } => format!("{verb} {resource}"),
+                Permission { group, resource, .. } => format!("{verb} {resource} of {group}"),
             })
         })
         .buffered(WRITES_AT_ONCE)
@@ -114,12 +113,13 @@ async fn permissions(cluster: &Cluster, mode: Mode) -> Result<(), Unfit> {
     Err(Unfit::Forbidden { server: cluster.server().to_owned(), lacking })
 }
 
-async fn is_denied(desk: &Desk, verb: &str, group: &str, resource: &str) -> bool {
-    let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+async fn is_denied(desk: &Desk, verb: &str, permission: &Permission) -> bool {
+    let (resource, subresource) = permission.resource.split_once('/').unwrap_or((permission.resource, ""));
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": { "resourceAttributes": {
-            "verb": verb, "group": group, "resource": resource, "subresource": subresource,
+            "verb": verb, "group": permission.group, "resource": resource, "subresource": subresource,
+            "name": permission.names.first().copied().unwrap_or_default(),
         } },
     });
     let answer = desk.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await;

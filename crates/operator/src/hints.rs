@@ -11,18 +11,13 @@ use crate::journal::{About, Severity};
 use crate::office::Office;
 use crate::planning::Round;
 
-/// So many pods are told something in one round; the others in the next.
+/// So many pods are told something at once; the others the next time.
 const TOLD_AT_ONCE_MAX: usize = 50;
 
 impl Office {
-    pub(crate) async fn tell_pods(&self, round: &Round, plan: &Plan) {
-        self.nominate(round, plan).await;
-        self.explain(round, plan).await;
-    }
-
     /// Names to pods that wait the nodes that are coming for them: so kube-scheduler keeps the room for them, and
     /// puts them where the plan has them.
-    async fn nominate(&self, round: &Round, plan: &Plan) {
+    pub(crate) async fn nominate(&self, round: &Round, plan: &Plan) {
         let wanted = plan.binds.iter().filter_map(|bind| {
             let pod = round.snapshot.pods.get(bind.pod)?;
             let Host::Node(node) = bind.host else { return None };
@@ -42,7 +37,7 @@ impl Office {
     }
 
     /// Says on pods without a place why they have none.
-    async fn explain(&self, round: &Round, plan: &Plan) {
+    pub(crate) async fn explain(&self, round: &Round, plan: &Plan) {
         let unplaced = plan.unplaced.iter().filter_map(|unplaced| {
             let pod = round.snapshot.pods.get(unplaced.pod).filter(|pod| is_real(pod))?;
             let reasons = unplaced.refusals.iter().map(|refusal| {

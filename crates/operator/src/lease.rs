@@ -12,7 +12,7 @@ use berth_api::ledger;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cluster::{Cluster, Refused};
 use crate::desk::{Desk, POOLS};
@@ -131,6 +131,8 @@ pub struct Elector {
     seen: Option<(Record, Instant)>,
     /// When the last renewal that worked began.
     renewed: Option<Instant>,
+    /// What kept it from being looked at or written, last.
+    trouble: Option<String>,
     lead: watch::Sender<Option<u64>>,
 }
 
@@ -146,6 +148,7 @@ impl Elector {
             terms: Terms::default(),
             seen: None,
             renewed: None,
+            trouble: None,
             lead: watch::Sender::new(None),
         }
     }
@@ -171,6 +174,7 @@ impl Elector {
             if wanted == Wish::Leave && !self.is_mine() {
                 return;
             }
+            self.complain(outcome.as_ref().err());
             let pause = match outcome {
                 // Somebody else wrote it: what they wrote is looked at soon.
                 Err(refused) if refused.is_conflict() || refused.is_absence() => self.terms.retry / 10,
@@ -185,6 +189,18 @@ impl Elector {
                 () = sleep(pause) => {}
             }
         }
+    }
+
+    /// Says what is wrong, once for each time that it begins. That others are faster is not.
+    fn complain(&mut self, refused: Option<&Refused>) {
+        let trouble = refused.filter(|refused| !refused.is_conflict()).map(|refused| refused.message.clone());
+        if let Some(why) = trouble.as_ref().filter(|_| trouble != self.trouble) {
+            tracing::warn!(
+                lease = format!("{}/{}", self.namespace, self.name),
+                "cannot use the lease: {why}"
+            );
+        }
+        self.trouble = trouble;
     }
 
     fn is_mine(&self) -> bool {
@@ -204,10 +220,8 @@ impl Elector {
         let epoch = self.seen.as_ref().filter(|_| leads).map(|(record, _)| record.spec.epoch());
         let news = self.lead.send_if_modified(|lead| std::mem::replace(lead, epoch) != epoch);
         if news {
-            match epoch {
-                Some(epoch) => tracing::info!(lease = self.name, holder = self.me, epoch, "leading"),
-                None => tracing::info!(lease = self.name, holder = self.me, "not leading"),
-            }
+            let said = if epoch.is_some() { "leading" } else { "not leading" };
+            tracing::info!(lease = self.name, holder = self.me, epoch, "{said}");
         }
     }
 
@@ -216,17 +230,14 @@ impl Elector {
         let late = || Refused::unsaid("no answer came in time".to_owned());
         // An answer that takes half of the time leaves time for another.
         let answer_max = self.terms.renew_within / 2;
-        match self.deadline().filter(|deadline| Instant::now() < *deadline) {
-            Some(deadline) => {
-                let limit = deadline.min(Instant::now() + answer_max);
-                timeout_at(limit, self.take_step(wish)).await.unwrap_or_else(|_| Err(late()))
-            }
-            None => {
-                self.renewed = None;
-                self.tell(wish);
-                timeout(answer_max, self.take_step(wish)).await.unwrap_or_else(|_| Err(late()))
-            }
+        let good_until = self.deadline().filter(|deadline| Instant::now() < *deadline);
+        if good_until.is_none() {
+            self.renewed = None;
+            self.tell(wish);
         }
+        let limit = Instant::now() + answer_max;
+        let limit = good_until.map_or(limit, |deadline| deadline.min(limit));
+        timeout_at(limit, self.take_step(wish)).await.unwrap_or_else(|_| Err(late()))
     }
 
     async fn take_step(&mut self, wish: Wish) -> Result<(), Refused> {
@@ -286,7 +297,6 @@ impl Elector {
     async fn perform(&self, action: Action) -> Result<Option<Record>, Refused> {
         let now = format!("{:.6}", self.clock.now());
         let text = match (action, &self.seen) {
-            (Action::Wait, _) => return Ok(None),
             (Action::Create, _) => {
                 let object = json!({
                     "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -295,7 +305,7 @@ impl Elector {
                 });
                 self.desk.create(&self.collection(), &object).await?
             }
-            (_, None) => return Ok(None),
+            (Action::Wait, _) | (_, None) => return Ok(None),
             (Action::Acquire, Some((record, _))) => {
                 self.write(record, self.held(record.spec.epoch(), &now)).await?
             }

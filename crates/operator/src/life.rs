@@ -303,9 +303,10 @@ impl Office {
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
             let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
-            let answer = match PlantedBug::DeletePods.is_planted() {
-                true => self.desk.delete_pod(id, 0).await,
-                false => self.desk.evict(id).await,
+            let answer = if PlantedBug::DeletePods.is_planted() {
+                self.desk.delete_pod(id, 0).await
+            } else {
+                self.desk.evict(id).await
             };
             self.asked_to_leave(claim, pod, answer.as_ref().err());
             match answer {

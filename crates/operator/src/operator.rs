@@ -107,6 +107,8 @@ pub struct Operator {
     pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
     pub(crate) purchased: Option<Purchases>,
+    /// When pods were last told why they have no place.
+    pub(crate) explained: Option<Instant>,
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
     seeing: Seeing,
@@ -144,6 +146,7 @@ impl Operator {
             tenancies: Tenancies::default(),
             course: Course::default(),
             purchased: None,
+            explained: None,
             foretold: None,
             seeing: Seeing::default(),
             reports: watch::Sender::new(Arc::new(first)),

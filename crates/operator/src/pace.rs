@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_burst_passes_and_then_the_pace_is_kept() {
-        let began = Instant::now() + Duration::from_secs(3600);
+        let began = Instant::now() + Duration::from_hours(1);
         let pace = Pace::new(10.0, 3);
         let wait_ms = |at_ms: u64| {
             let now = began + Duration::from_millis(at_ms);

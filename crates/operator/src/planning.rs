@@ -19,7 +19,7 @@ use crate::buy::NotCommitted;
 use crate::journal::DecisionKind;
 use crate::leave::{self, Moves, Outlook};
 use crate::metrics::table;
-use crate::operator::{Mode, Operator};
+use crate::operator::{LOOK_SOON, Mode, Operator};
 use crate::sight::NodesByMachine;
 use crate::watched::BlindSpot;
 
@@ -85,7 +85,12 @@ impl Operator {
             _ => {}
         }
         if let (Some(plan), Some(_)) = (&waiting, round.epoch) {
-            self.office.tell_pods(round, plan).await;
+            self.office.nominate(round, plan).await;
+            // In a burst there are many looks in a second, and nobody reads as fast.
+            if self.explained.is_none_or(|at| at.elapsed() >= LOOK_SOON) {
+                self.explained = Some(Instant::now());
+                self.office.explain(round, plan).await;
+            }
         }
         Planned { is_busy: moves != Moves::Nothing, waiting }
     }
@@ -94,15 +99,14 @@ impl Operator {
     fn purchases(&mut self, round: &Round, policy: &Policy) -> Arc<Plan> {
         let last =
             self.purchased.take().filter(|last| last.changes == round.changes && last.policy == *policy);
-        let plan = match last {
-            Some(Purchases { plan, .. }) => plan,
-            None => {
-                let began = std::time::Instant::now();
-                let plan = provision::plan(&round.snapshot, policy);
-                self.office.metrics.took(table::SCHEDULING, [], began.elapsed());
-                self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
-                Arc::new(plan)
-            }
+        let plan = if let Some(last) = last {
+            last.plan
+        } else {
+            let began = std::time::Instant::now();
+            let plan = provision::plan(&round.snapshot, policy);
+            self.office.metrics.took(table::SCHEDULING, [], began.elapsed());
+            self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
+            Arc::new(plan)
         };
         self.purchased =
             Some(Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() });

@@ -16,7 +16,7 @@ use crate::report::Report;
 
 /// An operator that has not ended a look at the cluster for so long does not make progress any more. A look waits for
 /// clouds and for the API, each with a limit of a minute or less, and plans for seconds.
-pub const PROGRESS_MAX: Duration = Duration::from_secs(300);
+pub const PROGRESS_MAX: Duration = Duration::from_mins(5);
 
 /// `/healthz` and `/readyz`.
 pub fn health_router(reports: watch::Receiver<Arc<Report>>) -> Router {

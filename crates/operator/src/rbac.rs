@@ -167,6 +167,15 @@ pub const PERMISSIONS: &[Permission] = &[
     ),
     Permission {
         part: Part::Act,
+        scope: Scope::Cluster,
+        group: "",
+        resource: "namespaces",
+        names: &["kube-system"],
+        verbs: &["get"],
+        why: "Its uid is who the cluster is, to clouds that several clusters share.",
+    },
+    Permission {
+        part: Part::Act,
         scope: Scope::OwnNamespace,
         group: "coordination.k8s.io",
         resource: "leases",

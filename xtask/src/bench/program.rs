@@ -51,6 +51,10 @@ impl Program {
         self.runs
     }
 
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
     pub(super) fn command(&self) -> Command {
         Command::new(&self.path)
     }

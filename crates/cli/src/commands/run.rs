@@ -27,7 +27,7 @@ use leading::Leading;
 /// process after 30 seconds.
 const FINISH_MAX: Duration = Duration::from_secs(20);
 /// How often a shadow says what would have been saved.
-const TELL_SAVINGS: Duration = Duration::from_secs(3600);
+const TELL_SAVINGS: Duration = Duration::from_hours(1);
 
 type Reports = watch::Receiver<Arc<Report>>;
 
@@ -63,8 +63,8 @@ async fn work(args: &args::Run, stopped: impl Future<Output = ()>) -> Result<Ans
         () = &mut stopped => return Ok(Answer::Done),
         reached = reaching => reached?,
     };
-    let clouds = clouds(args.mode())?;
     let paced = cluster.paced(args.kube_client_qps, args.kube_client_burst);
+    let clouds = clouds(args.mode(), &paced, &clock)?;
     let operator = Operator::new(paced, clouds, clock, args.settings(), leading.lead());
     let reports = operator.reports();
     doors.serve(&operator, &args.leader_election_name);
@@ -104,16 +104,18 @@ async fn finished(mut reports: Reports) {
 }
 
 /// The clouds that pools can buy from. A shadow buys nothing, and needs only prices.
-fn clouds(mode: Mode) -> Result<Clouds, Failure> {
-    let quoted = |name| -> Result<Arc<dyn Cloud>, Failure> {
-        let catalog = berth_cloud::load(name, &CatalogOptions::default())?;
-        Ok(Arc::new(QuotingCloud::new(Arc::new(catalog))))
-    };
+fn clouds(mode: Mode, cluster: &Cluster, clock: &Clock) -> Result<Clouds, Failure> {
+    let catalog = |name| berth_cloud::load(name, &CatalogOptions::default()).map(Arc::new);
+    let quoting =
+        |name| -> Result<Arc<dyn Cloud>, Failure> { Ok(Arc::new(QuotingCloud::new(catalog(name)?))) };
     Ok(match mode {
         Mode::Shadow => {
-            BTreeMap::from([(ClassKind::Kwok, quoted("kwok")?), (ClassKind::Ec2, quoted("aws-us-east-1")?)])
+            BTreeMap::from([(ClassKind::Kwok, quoting("kwok")?), (ClassKind::Ec2, quoting("aws-us-east-1")?)])
         }
-        Mode::Act => BTreeMap::new(),
+        Mode::Act => {
+            let kwok = berth_operator::kwok_cloud(cluster, catalog("kwok")?, clock);
+            BTreeMap::from([(ClassKind::Kwok, kwok)])
+        }
     })
 }
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use berth_control_plane::ControlPlane;
+use berth_core::plan::Plan;
 use berth_core::units::Price;
 use futures::AsyncBufReadExt;
 use http::Method;
@@ -15,24 +16,24 @@ use crate::stage::{CLAIMS, CLASSES, DEPLOYMENTS, NODES, PODS, POOLS, Stage};
 use crate::workload::{self, LARGE, SMALL};
 
 const LONE_PODS: usize = 3;
-const CLAIM_MAX: Duration = Duration::from_secs(120);
+const CLAIM_MAX: Duration = Duration::from_mins(2);
 const SCALE_OUT_SECS_MAX: u32 = 600;
 const CONSOLIDATE_SECS_MAX: u32 = 1200;
 /// Nothing has changed for so long: that is where it ends.
 const SETTLED: Duration = Duration::from_secs(45);
 
-pub(crate) fn play(pods: u32, idle_secs: u32, berth: Option<&str>) -> Value {
+pub(crate) fn play(berth: &str, pods: u32, idle_secs: u32) -> Value {
     let plane =
         ControlPlane::for_test().expect("a control plane").expect("its programs; see docs/testing.md");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(script(&plane, pods / 2, idle_secs, berth))
 }
 
-async fn script(plane: &ControlPlane, each: u32, idle_secs: u32, berth: Option<&str>) -> Value {
+async fn script(plane: &ControlPlane, each: u32, idle_secs: u32, berth: &str) -> Value {
     let stage = Stage::on_plane(plane).await;
     stage.apply(CLASSES, workload::class()).await;
     stage.apply(POOLS, workload::pool()).await;
-    let mut operating = Operating::begin(plane.kubeconfig(), berth);
+    let mut operating = Operating::begin(berth, plane.kubeconfig());
     stage.until(60, "the pool is looked at", async || is_accounted_for(&stage).await).await;
 
     let lone = lone_pods(&stage).await;
@@ -49,15 +50,16 @@ async fn script(plane: &ControlPlane, each: u32, idle_secs: u32, berth: Option<&
     json!({
         "loneClaimMs": lone, "idleSecs": idle_secs, "idleWrites": writes, "idleKiB": idle.kib_max(),
         "idleCpuMs": idle.cpu_ms,
-        "out": told(&grown, &growing, plan.launches.len(), plan.lower_bound),
-        "in": told(&shrunk, &shrinking, fewer.launches.len(), bound),
+        "out": told(&grown, &growing, each, &plan),
+        "in": told(&shrunk, &shrinking, few, &fewer),
     })
 }
 
-fn told(scaled: &Scaled, needed: &Needed, planned: usize, bound: Price) -> Value {
+fn told(scaled: &Scaled, needed: &Needed, each: u32, plan: &Plan) -> Value {
     json!({
-        "pods": scaled.pods, "milliseconds": scaled.milliseconds, "nodes": scaled.nodes, "nodesMax": scaled.nodes_max,
-        "nodesPlanned": planned, "costPerHour": scaled.cost.to_string(), "lowerBoundPerHour": bound.to_string(),
+        "pods": scaled.pods, "podsWanted": each * 2, "milliseconds": scaled.milliseconds,
+        "nodes": scaled.nodes, "nodesMax": scaled.nodes_max, "nodesPlanned": plan.launches.len(),
+        "costPerHour": scaled.cost.to_string(), "lowerBoundPerHour": plan.lower_bound.to_string(),
         "kibP95": needed.kib_p95(), "kibMax": needed.kib_max(), "cpuMs": needed.cpu_ms, "wallMs": needed.wall_ms,
     })
 }

@@ -32,12 +32,12 @@ const ZONES: [&str; 4] = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zon
 const SETTLED_CPU_MS: u64 = 500;
 const LONE_PODS: u32 = 3;
 
-pub(crate) fn play(nodes: u32, pods: u32, berth: Option<&str>) -> Value {
+pub(crate) fn play(berth: &str, nodes: u32, pods: u32) -> Value {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(script(nodes, pods, berth))
+    runtime.block_on(script(berth, nodes, pods))
 }
 
-async fn script(nodes: u32, pods: u32, berth: Option<&str>) -> Value {
+async fn script(berth: &str, nodes: u32, pods: u32) -> Value {
     let world = World::new(1, Timestamp::now());
     let stage = Stage::on(Client::new(world.client("test"), "default"), Clock::system()).await;
     stage.apply(CLASSES, workload::class()).await;
@@ -60,7 +60,7 @@ async fn script(nodes: u32, pods: u32, berth: Option<&str>) -> Value {
     let served = world.serve((Ipv4Addr::LOCALHOST, 0).into()).await.expect("a port");
     let path = std::env::temp_dir().join(format!("berth-large-{}.kubeconfig", std::process::id()));
     std::fs::write(&path, served.kubeconfig()).expect("a file");
-    let mut operating = Operating::begin(&path, berth);
+    let mut operating = Operating::begin(berth, &path);
     let began = Instant::now();
     let ((first_ms, longest_ms), needed) = operating
         .during(async {
@@ -76,7 +76,7 @@ async fn script(nodes: u32, pods: u32, berth: Option<&str>) -> Value {
             (first, longest)
         })
         .await;
-    let (_, settled) = operating.during(sleep(Duration::from_secs(60))).await;
+    let ((), settled) = operating.during(sleep(Duration::from_mins(1))).await;
     let _ = std::fs::remove_file(&path);
     drop(operating);
     served.stop().await;
@@ -157,7 +157,7 @@ async fn joined(stage: &Stage, claim: &Value, machine: &Machine) {
             "conditions": conditions,
         },
     });
-    stage.apply_status(CLAIMS, status).await;
+    apply_status(stage, CLAIMS, status).await;
     let ready = json!({
         "apiVersion": "v1", "kind": "Node", "metadata": { "name": machine.id.as_str() },
         "status": { "conditions": [{
@@ -166,9 +166,9 @@ async fn joined(stage: &Stage, claim: &Value, machine: &Machine) {
             "lastTransitionTime": claim["metadata"]["creationTimestamp"],
         }] },
     });
-    stage.apply_status(NODES, ready).await;
+    apply_status(stage, NODES, ready).await;
     // It came with the taint of a node that is not ready.
-    stage.merge(&format!("{NODES}/{}", machine.id), &json!({ "spec": { "taints": null } })).await;
+    merge(stage, &format!("{NODES}/{}", machine.id), &json!({ "spec": { "taints": null } })).await;
 }
 
 async fn pod(stage: &Stage, node: &str, (number, of): (u32, u32)) {
@@ -189,7 +189,17 @@ async fn pod(stage: &Stage, node: &str, (number, of): (u32, u32)) {
         },
     });
     stage.ask(Method::POST, PODS, Some(&pod)).await;
-    stage.merge(&format!("{PODS}/{name}/status"), &json!({ "status": { "phase": "Running" } })).await;
+    merge(stage, &format!("{PODS}/{name}/status"), &json!({ "status": { "phase": "Running" } })).await;
+}
+
+async fn apply_status(stage: &Stage, path: &str, object: Value) {
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    let path = format!("{path}/{name}/status?fieldManager=test&force=true");
+    stage.ask(Method::PATCH, &path, Some(&object)).await;
+}
+
+async fn merge(stage: &Stage, path: &str, change: &Value) {
+    stage.ask(Method::PATCH, path, Some(change)).await;
 }
 
 /// How long a pod waits for its claim. Both get what they need afterwards, so that nothing is left to do.
@@ -229,6 +239,6 @@ async fn lone_pod(stage: &Stage, cloud: &dyn Cloud, nodes: u32, index: u32) -> u
         "target": { "apiVersion": "v1", "kind": "Node", "name": id },
     });
     stage.ask(Method::POST, &format!("{PODS}/lone-{index}/binding"), Some(&binding)).await;
-    stage.merge(&format!("{PODS}/lone-{index}/status"), &json!({ "status": { "phase": "Running" } })).await;
+    merge(stage, &format!("{PODS}/lone-{index}/status"), &json!({ "status": { "phase": "Running" } })).await;
     took
 }

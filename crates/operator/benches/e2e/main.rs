@@ -1,10 +1,9 @@
-//! The operator in a process of its own on a whole cluster, and what that comes to, as a line of JSON:
+//! `berth run` on a whole cluster, and what that comes to, as a line of JSON:
 //!
-//! - `e2e basic PODS IDLE_SECS [BERTH]`: Karpenter's basic performance test on a real control plane;
-//! - `e2e large NODES PODS [BERTH]`: a large cluster, served by the in-process world;
-//! - `e2e operate KUBECONFIG`: the operator alone.
+//! - `e2e basic BERTH PODS IDLE_SECS`: Karpenter's basic performance test on a real control plane;
+//! - `e2e large BERTH NODES PODS`: a large cluster, served by the in-process world.
 //!
-//! `BERTH` is the program whose `run` is measured; without it this one's `operate` is.
+//! `BERTH` is the program.
 
 #![expect(
     clippy::expect_used,
@@ -14,14 +13,11 @@
 
 mod basic;
 mod large;
-mod operate;
 mod process;
 #[expect(dead_code, reason = "the tests use the rest of it")]
 #[path = "../../tests/e2e/stage.rs"]
 mod stage;
 mod workload;
-
-use std::path::Path;
 
 fn main() {
     // Cargo adds `--bench`.
@@ -29,13 +25,10 @@ fn main() {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let number = |word: &str| word.parse::<u32>().expect("a number");
     match words[..] {
-        ["operate", kubeconfig] => operate::forever(Path::new(kubeconfig)),
-        ["basic", pods, idle_secs, ref rest @ ..] => {
-            println!("{}", basic::play(number(pods), number(idle_secs), rest.first().copied()));
+        ["basic", berth, pods, idle_secs] => {
+            println!("{}", basic::play(berth, number(pods), number(idle_secs)));
         }
-        ["large", nodes, pods, ref rest @ ..] => {
-            println!("{}", large::play(number(nodes), number(pods), rest.first().copied()));
-        }
-        _ => panic!("e2e basic PODS IDLE_SECS [BERTH] | large NODES PODS [BERTH] | operate KUBECONFIG"),
+        ["large", berth, nodes, pods] => println!("{}", large::play(berth, number(nodes), number(pods))),
+        _ => panic!("e2e basic BERTH PODS IDLE_SECS | large BERTH NODES PODS"),
     }
 }

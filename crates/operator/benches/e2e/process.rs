@@ -37,20 +37,11 @@ impl Needed {
 }
 
 impl Operating {
-    pub(crate) fn begin(kubeconfig: &Path, berth: Option<&str>) -> Self {
-        let mut command = match berth {
-            Some(berth) => {
-                let mut command = Command::new(berth);
-                command.args(["run", "--kubeconfig"]).arg(kubeconfig);
-                command.args(["--metrics-port", "0", "--health-probe-port", "0", "--page-port", "0"]);
-                command
-            }
-            None => {
-                let mut command = Command::new(std::env::current_exe().expect("a path"));
-                command.arg("operate").arg(kubeconfig);
-                command
-            }
-        };
+    pub(crate) fn begin(berth: &str, kubeconfig: &Path) -> Self {
+        let mut command = Command::new(berth);
+        command.arg("run").arg("--kubeconfig").arg(kubeconfig);
+        // Others may have their own on this machine.
+        command.args(["--metrics-port", "0", "--health-probe-port", "0", "--log-level", "warn"]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the operator starts");
         Self { child }
     }

@@ -75,7 +75,7 @@ pub(crate) fn planned(each: u32) -> Plan {
         .iter()
         .map(|manifest| Source::Text { name: "manifest".to_owned(), text: manifest.to_string() })
         .collect();
-    let manifests = berth_api::read(&sources);
+    let manifests = berth_api::read(&sources, &mut |_, _| {});
     assert!(manifests.problems.is_empty(), "{:?}", manifests.problems);
     let context = Context { now: Timestamp::now(), node_cost: Price::ZERO };
     let assembled = berth_api::assemble(manifests, &context, &mut |_| Ok(catalog()));

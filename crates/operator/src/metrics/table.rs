@@ -183,8 +183,35 @@ table! {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::fmt::Write;
+    use std::{env, fs};
 
     use super::*;
+
+    /// Run with `BERTH_UPDATE=1` to write the file anew.
+    #[test]
+    fn the_document_has_all_of_them() {
+        let mut text = "# Metrics\n\n\
+             What `berth run` says at `/metrics`, in the OpenMetrics format. Names that begin with `karpenter_` are\n\
+             Karpenter's and mean what they mean there, so that its dashboards and alerts go on working. No label names a\n\
+             pod. Money is in dollars, CPU in cores, memory in bytes. Written from the code by `cargo xtask generate`.\n\n\
+             | metric | kind | labels | meaning |\n|---|---|---|---|\n"
+            .to_owned();
+        for Metric { name, kind, labels, help } in TABLE {
+            let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
+            writeln!(text, "| `{name}` | {} | {} | {help} |", kind.name(), labels.join(", ")).unwrap();
+        }
+        text += "\n\
+             Of Karpenter's, these are not here: the series of single pods (`karpenter_pods_*_seconds`), whose number has no\n\
+             bound; limits of pods (`*_limits`), which nothing is decided by; `consolidation_timeouts_total`, since no plan\n\
+             is given up for lack of time; and those of its controllers, queues and clients.\n";
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        if env::var_os("BERTH_UPDATE").is_some() {
+            fs::write(path, &text).unwrap();
+        }
+        let found = fs::read_to_string(path).unwrap_or_default();
+        assert!(found == text, "docs/metrics.md is stale; run the tests with BERTH_UPDATE=1");
+    }
 
     #[test]
     fn metrics_are_named_as_prometheus_wants_them() {

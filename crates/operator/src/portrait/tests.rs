@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_core::disruption::{NodeDisruption, PodDisruption};
 use berth_core::names::Labels;
@@ -198,7 +199,7 @@ fn pods_wait_for_a_node_or_for_a_reason() {
         unplaced: vec![Unplaced { pod: 2, refusals: vec![refusal] }],
         ..Plan::default()
     };
-    let since = |secs: i64| now().checked_sub(jiff_secs(secs)).unwrap();
+    let since = |secs: u64| now().checked_sub(Duration::from_secs(secs)).unwrap();
     let report = Report {
         waiting: Some(Arc::new(plan)),
         waiting_since: BTreeMap::from([
@@ -227,10 +228,6 @@ fn pods_wait_for_a_node_or_for_a_reason() {
         view["pending"][0]["reasons"][0],
         json!({ "pool": "p", "reason": "InsufficientCpu", "message": "too large" })
     );
-}
-
-fn jiff_secs(secs: i64) -> std::time::Duration {
-    std::time::Duration::from_secs(secs.unsigned_abs())
 }
 
 #[test]

@@ -63,8 +63,8 @@ async fn listed(cloud: &dyn Cloud) -> BTreeMap<MachineId, Machine> {
 }
 
 pub(crate) async fn behaves(stage: &Stage) {
-    stage.apply(CLASSES, class("default", json!({}))).await;
-    stage.apply(CLASSES, class("slow", json!({ "nodeRegistrationDelay": "3s" }))).await;
+    stage.apply(CLASSES, class("default", &json!({}))).await;
+    stage.apply(CLASSES, class("slow", &json!({ "nodeRegistrationDelay": "3s" }))).await;
     machines_are_nodes(stage).await;
     tokens_are_kept(stage).await;
     machines_end(stage).await;

@@ -101,16 +101,6 @@ impl Stage {
         self.ask(Method::PATCH, &path, Some(&object)).await
     }
 
-    pub(crate) async fn apply_status(&self, path: &str, object: Value) {
-        let name = object["metadata"]["name"].as_str().expect("a name");
-        let path = format!("{path}/{name}/status?fieldManager=test&force=true");
-        self.ask(Method::PATCH, &path, Some(&object)).await;
-    }
-
-    pub(crate) async fn merge(&self, path: &str, change: &Value) {
-        self.ask(Method::PATCH, path, Some(change)).await;
-    }
-
     pub(crate) async fn delete(&self, path: &str, name: &str) {
         self.ask(Method::DELETE, &format!("{path}/{name}"), None).await;
     }
@@ -197,7 +187,7 @@ impl Stage {
     }
 }
 
-pub(crate) fn class(name: &str, spec: Value) -> Value {
+pub(crate) fn class(name: &str, spec: &Value) -> Value {
     json!({
         "apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
         "metadata": { "name": name }, "spec": spec,

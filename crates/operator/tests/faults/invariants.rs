@@ -366,8 +366,8 @@ fn before_termination(state: &State, id: &str) -> Option<Broken> {
     if !machine.is_alive || machine.was_ended {
         return None;
     }
-    let claim = state.claims.iter().find(|(_, claim)| machine.token.as_deref() == Some(&*claim.uid));
-    let Some((name, claim)) = claim else { return None };
+    let (name, claim) =
+        state.claims.iter().find(|(_, claim)| machine.token.as_deref() == Some(&*claim.uid))?;
     if claim.deletion.is_none() {
         let how = format!("machine {id} was ended, and its claim {name} was not");
         return Some(Invariant::OursOnly.broken(how));

@@ -34,14 +34,14 @@ fn single_faults() {
     let references =
         Workload::ALL.map(|workload| Case { workload, seed: 1, kind: 0, injection: Injection::Nothing });
     let references = references.into_iter().filter(|case| choice.has_workload(case.workload));
-    let references = played(references.collect());
+    let references = played(&references.collect::<Vec<_>>());
     references.demand();
     for (case, outcome) in references.of() {
         for kind in points::KINDS.into_iter().filter(|kind| choice.has_kind(*kind)) {
             cases.extend(choice.some_of(points::cases(case.workload, kind, &outcome.counts)));
         }
     }
-    let report = played(cases);
+    let report = played(&cases);
     println!("{report}");
     report.demand();
 }
@@ -52,7 +52,7 @@ fn limits_hold_whoever_leads() {
     let seeds = std::env::var("BERTH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
     let case =
         |seed| Case { workload: Workload::Limit, seed, kind: faults::SWARM, injection: Injection::Swarm };
-    let report = played((1..=seeds).map(case).collect());
+    let report = played(&(1..=seeds).map(case).collect::<Vec<_>>());
     println!("{report}");
     report.demand();
 }
@@ -73,7 +73,7 @@ fn planted_bugs_are_caught() {
 fn replays() {
     let Ok(text) = std::env::var("BERTH_REPLAY") else { return };
     let case: Case = text.parse().unwrap_or_else(|why| panic!("{why}"));
-    let report = played(vec![case]);
+    let report = played(&[case]);
     println!("{report}");
     report.demand();
 }

@@ -59,9 +59,9 @@ pub(crate) struct Meddler {
 }
 
 /// What is done is undone after so long.
-const UNDONE: Duration = Duration::from_secs(300);
+const UNDONE: Duration = Duration::from_mins(5);
 /// Where it is bad, sooner.
-const UNDONE_SOON: Duration = Duration::from_secs(120);
+const UNDONE_SOON: Duration = Duration::from_mins(2);
 
 impl fmt::Display for Meddler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -139,7 +139,7 @@ impl Meddler {
                 let kubelets = stage.world.kubelets();
                 match self.deed {
                     Deed::Flaps5s => kubelets.flap(&victim, Duration::from_secs(5)),
-                    Deed::Flaps60s => kubelets.flap(&victim, Duration::from_secs(60)),
+                    Deed::Flaps60s => kubelets.flap(&victim, Duration::from_mins(1)),
                     Deed::NeverReady => kubelets.never_ready(&victim),
                     _ => kubelets.silence(&victim),
                 }

@@ -36,9 +36,9 @@ const RESTART: Duration = Duration::from_secs(2);
 /// After so long everything has come to rest: a machine is waited for, a drain, and two lists of everything.
 const CONVERGED_SECS_MAX: u64 = 2700;
 /// For so long nothing is written once all is at rest.
-const REST: Duration = Duration::from_secs(120);
+const REST: Duration = Duration::from_mins(2);
 /// What goes wrong has done so by then, or has no occasion to.
-const FAULTS_OVER: Duration = Duration::from_secs(1200);
+const FAULTS_OVER: Duration = Duration::from_mins(20);
 /// What was said or noticed late is written by then.
 const CALM: Duration = Duration::from_secs(65);
 
@@ -208,10 +208,10 @@ impl Stage {
     /// Lets operators work, and what is to go wrong go wrong.
     async fn go_wrong(&self) {
         match &self.case.injection {
-            Injection::Leaders(leaders) => return leaders.work(self).await,
+            Injection::Leaders(leaders) => return Box::pin(leaders.work(self)).await,
             Injection::Swarm => {
                 self.world.plan_faults(swarm::faults(self.case.seed));
-                return swarm::leaders(self.case.seed).work(self).await;
+                return Box::pin(swarm::leaders(self.case.seed).work(self)).await;
             }
             Injection::Api(fault) => self.world.plan_faults(FaultPlan(vec![fault.clone()])),
             Injection::Poison(poison) => poison.apply(self).await,
@@ -267,8 +267,10 @@ impl Stage {
         match &self.case.injection {
             Injection::Api(_) | Injection::Swarm => self.world.faults_struck().len(),
             // What the weather does is counted by what it befalls.
-            Injection::Weather(_) | Injection::Poison(_) | Injection::Nothing => 1,
-            Injection::Leaders(Leaders::Both { .. }) => 1,
+            Injection::Weather(_)
+            | Injection::Poison(_)
+            | Injection::Nothing
+            | Injection::Leaders(Leaders::Both { .. }) => 1,
             _ => self.struck.load(Ordering::Relaxed),
         }
     }

@@ -57,7 +57,7 @@ pub(crate) struct Report {
 }
 
 /// Plays all cases, on as many threads as there are.
-pub(crate) fn played(cases: Vec<Case>) -> Report {
+pub(crate) fn played(cases: &[Case]) -> Report {
     let began = Instant::now();
     let catalog = play::catalog();
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

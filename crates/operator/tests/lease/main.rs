@@ -109,7 +109,7 @@ fn played(faults: &str, script: impl AsyncFnOnce(&World, &Replica, &Replica)) {
 async fn until(what: &str, holds: impl Fn() -> bool) -> Duration {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < Duration::from_secs(120), "{what}: not after 120 s");
+        assert!(began.elapsed() < Duration::from_mins(2), "{what}: not after 120 s");
         sleep(Duration::from_millis(50)).await;
     }
     began.elapsed()
@@ -124,13 +124,12 @@ async fn spec(world: &World) -> Value {
 }
 
 const SECS_15: Duration = Duration::from_secs(15);
-const SECS_20: Duration = Duration::from_secs(20);
 
 #[test]
 fn the_first_leads_and_goes_on_leading() {
     played("", async |world, first, second| {
         until("the first leads", || first.epoch() == Some(1)).await;
-        sleep(Duration::from_secs(300)).await;
+        sleep(Duration::from_mins(5)).await;
         assert_eq!((first.epoch(), second.epoch()), (Some(1), None));
         let spec = spec(world).await;
         assert_eq!(spec["holderIdentity"], "berth-1");
@@ -140,12 +139,12 @@ fn the_first_leads_and_goes_on_leading() {
 
 #[test]
 fn another_takes_over_from_one_that_is_gone() {
-    for (what, faults, takes_over_by) in [
-        ("it crashes", "berth-1 before patch leases.coordination.k8s.io #3: crash", SECS_20),
-        ("its connection is gone", "berth-1 before any * #5x1000: lost", SECS_20),
-        ("nothing is answered", "berth-1 before any * #5x1000: delay 1h", SECS_20),
-        ("the API refuses it", "berth-1 before write * #5x1000: status 403", SECS_20),
-        ("all of its writes fail", "berth-1 before patch * #5x1000: status 500", SECS_20),
+    for (what, faults) in [
+        ("it crashes", "berth-1 before patch leases.coordination.k8s.io #3: crash"),
+        ("its connection is gone", "berth-1 before any * #5x1000: lost"),
+        ("nothing is answered", "berth-1 before any * #5x1000: delay 1h"),
+        ("the API refuses it", "berth-1 before write * #5x1000: status 403"),
+        ("all of its writes fail", "berth-1 before patch * #5x1000: status 500"),
     ] {
         played(faults, async |_, first, second| {
             until("the first leads", || first.epoch() == Some(1)).await;
@@ -153,11 +152,8 @@ fn another_takes_over_from_one_that_is_gone() {
             // It knew before anybody else could know.
             assert_eq!(second.epoch(), None, "{what}");
             let took = until("the second leads", || second.epoch() == Some(2)).await;
-            assert!(
-                took >= Duration::from_secs(2) && gave_up + took < takes_over_by + SECS_20,
-                "{what}: {took:?}"
-            );
-            sleep(Duration::from_secs(60)).await;
+            assert!(gave_up > Duration::from_secs(8) && took < SECS_15, "{what}: {gave_up:?}, {took:?}");
+            sleep(Duration::from_mins(1)).await;
             assert_eq!((first.epoch(), second.epoch()), (None, Some(2)), "{what}");
         });
     }
@@ -197,7 +193,7 @@ fn one_that_was_stopped_and_goes_on_learns_that_it_does_not_lead() {
         first.pause(false);
         sleep(Duration::from_millis(60)).await;
         assert_eq!(first.epoch(), None, "it asks nobody before it gives up");
-        sleep(Duration::from_secs(60)).await;
+        sleep(Duration::from_mins(1)).await;
         assert_eq!((first.epoch(), second.epoch()), (None, Some(2)));
     });
 }
@@ -208,7 +204,7 @@ fn one_that_ends_hands_over_at_once() {
         until("the first leads", || first.epoch() == Some(1)).await;
         sleep(SECS_15).await;
         first.wish.send_replace(Wish::Finish);
-        sleep(Duration::from_secs(60)).await;
+        sleep(Duration::from_mins(1)).await;
         assert_eq!((first.epoch(), second.epoch()), (None, None), "what was begun is finished first");
         assert_eq!(spec(world).await["holderIdentity"], "berth-1");
         first.wish.send_replace(Wish::Leave);

@@ -70,10 +70,10 @@ fn pods_get_nodes_and_give_them_back() {
                 scene.machines() == 0 && scene.claims().await.is_empty() && scene.nodes().await.is_empty()
             })
             .await;
-        sleep(Duration::from_secs(60)).await;
+        sleep(Duration::from_mins(1)).await;
         assert_eq!(scene.ledger("default").await["claims"], json!([]));
         let revision = scene.world.revision();
-        sleep(Duration::from_secs(600)).await;
+        sleep(Duration::from_mins(10)).await;
         assert_eq!(scene.world.revision(), revision, "idle writes nothing");
     });
 }
@@ -162,7 +162,7 @@ fn what_must_not_be_disrupted_is_not() {
         };
         let before = on(scene.pods().await);
         scene.apply(deployment("other", 0, "1")).await;
-        sleep(Duration::from_secs(900)).await;
+        sleep(Duration::from_mins(15)).await;
         assert_eq!(on(scene.pods().await), before);
         assert!(scene.machines() <= 2, "and yet all others went:\n{}", scene.told().await);
     });

@@ -1,5 +1,7 @@
 //! What a scrape says after something has happened.
 
+#![expect(clippy::float_cmp, reason = "counts are whole numbers, which floats hold exactly")]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

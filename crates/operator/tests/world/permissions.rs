@@ -1,10 +1,13 @@
 //! What Berth may do is enough, and none of it is too much: without any one verb something does not work.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use berth_api::ClassKind;
+use berth_cloud::CatalogOptions;
 use berth_operator::rbac::{LEASE, PERMISSIONS, Part, Scope};
-use berth_operator::{Clock, Cluster, Elector, Mode, Operator, Unfit, Wish, beforehand};
+use berth_operator::{Clock, Cluster, Elector, Mode, Operator, Settings, Unfit, Wish, beforehand};
 use berth_world::cloud::Weather;
 use berth_world::cloud::weather::Reclaim;
 use kube::Client;
@@ -35,7 +38,7 @@ fn nothing_is_seen_in_vain() {
             grant(&scene, &granted(Some((row, verb)))).await;
             let operator = operator(&scene);
             let reports = operator.reports();
-            scene.play_with(operator, sleep(Duration::from_secs(90))).await;
+            Box::pin(scene.play_with(operator, sleep(Duration::from_secs(90)))).await;
             let blind: Vec<String> = reports
                 .borrow()
                 .blind_spots
@@ -76,6 +79,33 @@ fn nothing_is_allowed_in_vain() {
     assert_eq!(needless.into_inner().expect("no case panics"), Vec::<String>::new());
 }
 
+/// Nodes that the operator makes itself come and go; and not if any verb for that is lacking.
+#[test]
+fn nothing_is_simulated_in_vain() {
+    assert_eq!(simulated(&allowed(&Part::ALL, None)), Ok(()));
+    for (row, verb) in cases(Part::Simulate) {
+        let outcome = simulated(&allowed(&Part::ALL, Some((row, verb))));
+        assert!(outcome.is_err(), "{verb} {} is not needed", PERMISSIONS[row].resource);
+    }
+}
+
+fn simulated(rules: &[(Scope, Value)]) -> Result<(), String> {
+    let mut outcome = Ok(());
+    awaited(async {
+        let scene = Scene::new(1, Weather::default()).await;
+        grant(&scene, rules).await;
+        let play = Play { scene: &scene, pods: 1, running: 1 };
+        let (cluster, clock) = play.cluster();
+        let catalog = berth_cloud::load("kwok", &CatalogOptions::default()).expect("it is built in");
+        let cloud = berth_operator::kwok_cloud(&cluster, Arc::new(catalog), &clock);
+        let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
+        let lead = berth_operator::alone(1);
+        let operator = Operator::new(cluster, clouds, clock, Settings::default(), lead);
+        Box::pin(scene.play_with(operator, async { outcome = play.come_and_go().await })).await;
+    });
+    outcome
+}
+
 fn next<T>(cases: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
     cases.lock().expect("no case panics").next()
 }
@@ -86,9 +116,13 @@ fn cases(part: Part) -> Vec<(usize, &'static str)> {
     rows.flat_map(|(row, permission)| permission.verbs.iter().map(move |verb| (row, *verb))).collect()
 }
 
-/// All that is granted, but for a verb of a row. The world has a cloud of its own, and needs nobody to simulate one.
+/// All that is granted, but for a verb of a row. Who does not simulate a cloud may not.
 fn granted(but: Option<(usize, &str)>) -> Vec<(Scope, Value)> {
-    let rows = PERMISSIONS.iter().enumerate().filter(|(_, permission)| permission.part != Part::Simulate);
+    allowed(&[Part::See, Part::Act], but)
+}
+
+fn allowed(parts: &[Part], but: Option<(usize, &str)>) -> Vec<(Scope, Value)> {
+    let rows = PERMISSIONS.iter().enumerate().filter(|(_, permission)| parts.contains(&permission.part));
     let rules = rows.map(|(row, permission)| {
         let mut rule = permission.rule();
         if let Some((_, without)) = but.filter(|(of, _)| *of == row) {
@@ -130,7 +164,7 @@ fn outcome(rules: &[(Scope, Value)], pods: u32) -> Result<(), String> {
         grant(&scene, rules).await;
         let play = Play { scene: &scene, pods, running: pods as usize + 2 };
         let script = async { outcome = play.all(began).await };
-        scene.play_with(operator(&scene), script).await;
+        Box::pin(scene.play_with(operator(&scene), script)).await;
     });
     outcome
 }
@@ -203,12 +237,11 @@ impl Play<'_> {
         let elector = Elector::new(cluster, clock, (NAMESPACE, LEASE), "berth-1");
         let lead = elector.lead();
         let (_wish, wish) = watch::channel(Wish::Lead);
-        tokio::select! {
+        let epoch = tokio::select! {
             biased;
-            () = elector.run(wish) => {}
-            () = sleep(Duration::from_secs(30)) => {}
-        }
-        let epoch = *lead.borrow();
+            () = elector.run(wish) => None,
+            epoch = async { sleep(Duration::from_secs(30)).await; *lead.borrow() } => epoch,
+        };
         epoch.map(drop).ok_or_else(|| "nobody leads".to_owned())
     }
 
@@ -225,10 +258,10 @@ impl Play<'_> {
             }))
             .await;
         scene.apply(deployment("web", self.pods, "1")).await;
-        scene.apply(budget("web", json!({ "maxUnavailable": 2 }))).await;
+        scene.apply(budget("web", &json!({ "maxUnavailable": 2 }))).await;
         scene.apply(on("spot", deployment("spot", 1, "1"))).await;
         scene.apply(on("guarded", deployment("guarded", 1, "1"))).await;
-        scene.apply(budget("guarded", json!({ "maxUnavailable": 0 }))).await;
+        scene.apply(budget("guarded", &json!({ "maxUnavailable": 0 }))).await;
         let mut is_nominated = false;
         let runs = self.within(90, "all pods run", async || {
             let pods = scene.pods().await;
@@ -239,6 +272,11 @@ impl Play<'_> {
         if !is_nominated {
             return Err("no pod was nominated".to_owned());
         }
+        let counted = self.within(60, "a pool says how many nodes it has", async || {
+            let pools = scene.list("/apis/karpenter.sh/v1/nodepools").await;
+            pools.iter().all(|pool| pool["status"]["nodes"].as_u64() > Some(0))
+        });
+        counted.await?;
         scene.apply(deployment("huge", 1, "1000")).await;
         let told = self.within(60, "a pod without a place is told why", async || {
             let events = scene.list("/api/v1/namespaces/default/events").await;
@@ -300,6 +338,21 @@ impl Play<'_> {
         none.await
     }
 
+    async fn come_and_go(&self) -> Result<(), String> {
+        let scene = self.scene;
+        let mut delayed = class();
+        delayed["spec"]["nodeRegistrationDelay"] = json!("5s");
+        scene.apply(delayed).await;
+        scene.apply(pool("default", |_| {})).await;
+        scene.apply(deployment("web", 1, "1")).await;
+        self.within(90, "a pod runs", async || scene.running().await == 1).await?;
+        scene.apply(deployment("web", 0, "1")).await;
+        let none = self.within(180, "none is left", async || {
+            scene.claims().await.is_empty() && scene.nodes().await.is_empty()
+        });
+        none.await
+    }
+
     async fn claims_of(&self, pool: &str) -> Vec<String> {
         let claims = self.scene.claims().await;
         let of_pool =
@@ -343,7 +396,7 @@ fn on(name: &str, mut deployment: Value) -> Value {
     deployment
 }
 
-fn budget(name: &str, spec: Value) -> Value {
+fn budget(name: &str, spec: &Value) -> Value {
     let mut budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
         "metadata": { "name": name, "namespace": "default" }, "spec": spec,

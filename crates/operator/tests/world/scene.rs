@@ -69,9 +69,9 @@ impl Scene {
     pub(crate) async fn play_with(&self, operator: Operator, script: impl Future<Output = ()>) {
         tokio::select! {
             biased;
-            () = self.world.kubelets().live_on(&self.cloud) => {}
-            () = self.world.live() => {}
-            () = operator.run() => {}
+            () = Box::pin(self.world.kubelets().live_on(&self.cloud)) => {}
+            () = Box::pin(self.world.live()) => {}
+            () = Box::pin(operator.run()) => {}
             () = Box::pin(script) => {}
         }
     }

@@ -1,0 +1,77 @@
+//! Clusters that Berth cannot work on, and those that it can.
+
+#![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
+
+use berth_operator::{Clock, Cluster, Mode, beforehand};
+use berth_world::World;
+use kube::Client;
+use serde_json::{Value, json};
+
+const NOW: &str = "2026-03-01T09:00:00Z";
+
+fn definitions() -> Vec<Value> {
+    let text = berth_api::crds::yaml().expect("they can be written");
+    let (objects, problems) =
+        berth_api::objects(&[berth_api::Source::Text { name: "crds".to_owned(), text }]);
+    assert!(problems.is_empty());
+    objects.into_iter().map(|object| object.value).collect()
+}
+
+/// The same, in a version of yesterday.
+fn of_yesterday() -> Vec<Value> {
+    let mut definitions = definitions();
+    for definition in &mut definitions {
+        if definition["spec"]["group"] == "karpenter.sh" {
+            definition["spec"]["versions"][0]["name"] = json!("v1beta1");
+        }
+    }
+    definitions
+}
+
+fn lease(name: &str, renewed: &str) -> Value {
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "namespace": "kube-system", "name": name },
+        "spec": { "holderIdentity": "somebody-1", "leaseDurationSeconds": 15, "renewTime": renewed },
+    })
+}
+
+async fn said(objects: Vec<Value>, mode: Mode) -> Option<String> {
+    let world = World::new(1, NOW.parse().expect("a time"));
+    for object in objects {
+        world.apply("test", &object).await.expect("it is applied");
+    }
+    let cluster = Cluster::through(Client::new(world.client("berth"), "default"), "the world");
+    let clock = Clock::new(move || world.clock_of("berth"));
+    beforehand(&cluster, &clock, mode).await.err().map(|unfit| unfit.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn clusters_are_looked_at_first() {
+    let with = |lease: Value| definitions().into_iter().chain([lease]).collect::<Vec<_>>();
+    let install = "install Berth's definitions with `berth crds | kubectl apply --server-side -f -`";
+    let missing =
+        format!("the world has no nodepools.karpenter.sh and no nodeclaims.karpenter.sh; {install}");
+    let old = format!("the world serves nodepools.karpenter.sh as v1beta1, and Berth reads v1; {install}");
+    let (recent, stale) = ("2026-03-01T08:59:50.000000Z", "2026-03-01T08:00:00.000000Z");
+    let rival = "Karpenter is at work here: somebody-1 holds the lease kube-system/karpenter-leader-election and \
+                 renewed it 10 s ago.";
+    for (objects, mode, complaint) in [
+        (vec![], Mode::Act, Some(&*missing)),
+        (vec![], Mode::Shadow, Some(&missing)),
+        (of_yesterday(), Mode::Act, Some(&old)),
+        (definitions(), Mode::Act, None),
+        (with(lease("karpenter-leader-election", recent)), Mode::Act, Some(rival)),
+        (with(lease("karpenter-leader-election", recent)), Mode::Shadow, None),
+        (with(lease("karpenter-leader-election", stale)), Mode::Act, None),
+        (with(lease("cluster-autoscaler", recent)), Mode::Act, Some("Cluster Autoscaler is at work here: ")),
+        (with(lease("berth", recent)), Mode::Act, None),
+    ] {
+        let said = said(objects, mode).await;
+        match (&said, complaint) {
+            (None, None) => {}
+            (Some(said), Some(complaint)) => assert!(said.starts_with(complaint), "{said}"),
+            (said, complaint) => assert_eq!(said.as_deref(), complaint),
+        }
+    }
+}

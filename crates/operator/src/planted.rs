@@ -9,8 +9,6 @@ pub enum PlantedBug {
     MarkAfterwards,
     /// What a pool may have is not looked at again when it is committed to.
     NoReservation,
-    /// Claims count once they have nodes.
-    CountNodes,
     /// Nodes that are coming are not planned with.
     InFlightIgnored,
     /// Who leaves is not written down.
@@ -25,8 +23,6 @@ pub enum PlantedBug {
     DeleteByCount,
     /// A claim that is gone goes on being seen.
     GhostEntry,
-    /// Nobody looks whether another leads by now.
-    LeadRemembered,
     /// Pods are deleted where they should be evicted.
     DeletePods,
     /// A launch that may have been lost is repeated as another one.
@@ -35,10 +31,9 @@ pub enum PlantedBug {
 
 impl PlantedBug {
     #[cfg(feature = "planted-bugs")]
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 11] = [
         Self::MarkAfterwards,
         Self::NoReservation,
-        Self::CountNodes,
         Self::InFlightIgnored,
         Self::QueueInMemory,
         Self::DecideBeforeTaint,
@@ -46,7 +41,6 @@ impl PlantedBug {
         Self::TwoCounts,
         Self::DeleteByCount,
         Self::GhostEntry,
-        Self::LeadRemembered,
         Self::DeletePods,
         Self::NewToken,
     ];

@@ -4,7 +4,6 @@ use berth_operator::PlantedBug;
 use serde_json::json;
 
 use crate::faults::{Case, Injection};
-use crate::leaders::Leaders;
 use crate::meddling::{Deed, Meddler};
 use crate::play;
 use crate::workloads::Workload;
@@ -25,10 +24,6 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
             let late = (1..=5).map(|nth| Injection::Api(late(nth).parse().expect("a fault")));
             late.map(|injection| (Workload::W2, injection)).collect()
         }
-        PlantedBug::CountNodes => {
-            let never = json!({ "joins": { "never": { "permille": 1000, "between": { "fromMs": 0, "untilMs": 60_000 } } } });
-            one(Workload::W2, Injection::Weather(never))
-        }
         PlantedBug::OneList => {
             // The first joins late, and one list meanwhile ends before it should.
             let weather = json!({
@@ -43,10 +38,6 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
         PlantedBug::GhostEntry => {
             let at_once = Meddler { deed: Deed::ClaimDeletedAtOnce, nth: 1 };
             one(Workload::W1, Injection::Meddle(at_once))
-        }
-        PlantedBug::LeadRemembered => {
-            let paused = |nth| Injection::Leaders(Leaders::Paused { nth, secs: 60 });
-            (1..=40).step_by(3).map(|nth| (Workload::W1, paused(nth))).collect()
         }
         PlantedBug::NewToken => {
             let lost = json!({ "calls": { "launch": { "replyLost": { "nth": [1] } } } });

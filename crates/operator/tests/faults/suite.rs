@@ -46,7 +46,7 @@ impl Choice {
         let Some(first) = cases.first().filter(|_| !self.is_all) else { return cases };
         let is_crash = first.kind == 1;
         // Each kind in one of the workloads, crashes in all.
-        if !is_crash && (first.workload as usize + usize::from(first.kind)) % 6 != 0 {
+        if !is_crash && !(first.workload as usize + usize::from(first.kind)).is_multiple_of(6) {
             return Vec::new();
         }
         let wanted = if is_crash { CRASHES_SAMPLE } else { SAMPLE };

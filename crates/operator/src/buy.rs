@@ -81,7 +81,10 @@ impl Office {
             let name = claim.metadata.name.as_deref()?;
             Some((Text::from(name), capacity_of(claim)))
         });
-        let living = living.collect();
+        let living: Living = living.collect();
+        if PlantedBug::CountNodes.is_planted() {
+            (record.claims, record.unborn) = (living.clone(), BTreeMap::new());
+        }
         Ok(Account { object, record, living })
     }
 

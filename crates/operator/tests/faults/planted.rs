@@ -16,6 +16,7 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
         PlantedBug::MarkAfterwards | PlantedBug::InFlightIgnored | PlantedBug::TwoCounts => {
             one(Workload::W1, Injection::Nothing)
         }
+        PlantedBug::CountNodes => one(Workload::W2, Injection::Nothing),
         PlantedBug::QueueInMemory
         | PlantedBug::DecideBeforeTaint
         | PlantedBug::DeleteByCount
@@ -24,10 +25,6 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
             let late = |nth: u64| format!("berth before event nodeclaims.karpenter.sh #{nth}: delay 60s");
             let late = (1..=5).map(|nth| Injection::Api(late(nth).parse().expect("a fault")));
             late.map(|injection| (Workload::W2, injection)).collect()
-        }
-        PlantedBug::CountNodes => {
-            let never = json!({ "joins": { "never": { "permille": 1000, "between": { "fromMs": 0, "untilMs": 60_000 } } } });
-            one(Workload::W2, Injection::Weather(never))
         }
         PlantedBug::OneList => {
             // The first joins late, and one list meanwhile ends before it should.
@@ -45,8 +42,8 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
             one(Workload::W1, Injection::Meddle(at_once))
         }
         PlantedBug::LeadRemembered => {
-            let paused = |nth| Injection::Leaders(Leaders::Paused { nth, secs: 60 });
-            (1..=40).step_by(3).map(|nth| (Workload::W1, paused(nth))).collect()
+            let both = Injection::Leaders(Leaders::Both { first: 1, second: 2 });
+            [Workload::W1, Workload::W2, Workload::W4].map(|workload| (workload, both.clone())).to_vec()
         }
         PlantedBug::NewToken => {
             let lost = json!({ "calls": { "launch": { "replyLost": { "nth": [1] } } } });

@@ -48,7 +48,7 @@ impl Choice {
         let Some(first) = cases.first() else { return cases };
         let wanted = if first.kind == 1 { CRASHES_SAMPLE } else { SAMPLE };
         let step = self.every.unwrap_or_else(|| cases.len().div_ceil(wanted).max(1));
-        let offset = (first.workload as usize * 7 + usize::from(first.kind) * 3) % step;
+        let offset = (first.workload as usize * 7 + usize::from(first.kind) * 3) % step.min(cases.len());
         cases.into_iter().skip(offset).step_by(step).collect()
     }
 }

@@ -72,12 +72,19 @@ impl Office {
         let object: NodePool = self.desk.get(&format!("{POOLS}/{pool}")).await?;
         let selector = format!("{CLAIMS}?labelSelector={}%3D{pool}", names::NODEPOOL.replace('/', "%2F"));
         let claims: Vec<NodeClaim> = self.desk.list(&selector).await?;
-        let record = ledger::of(&object)?;
-        let living = claims.iter().filter_map(|claim| {
+        let mut record = ledger::of(&object)?;
+        if PlantedBug::LeadRemembered.is_planted() {
+            record.epoch = 0;
+        }
+        let counts = |claim: &&NodeClaim| !PlantedBug::CountNodes.is_planted() || has_node(claim);
+        let living = claims.iter().filter(counts).filter_map(|claim| {
             let name = claim.metadata.name.as_deref()?;
             Some((Text::from(name), capacity_of(claim)))
         });
-        let living = living.collect();
+        let living: Living = living.collect();
+        if PlantedBug::CountNodes.is_planted() {
+            (record.claims, record.unborn) = (living.clone(), BTreeMap::new());
+        }
         Ok(Account { object, record, living })
     }
 
@@ -184,6 +191,10 @@ impl Office {
         let next = account.record.without(&gone, staying, epoch)?;
         self.commit(&account, &next).await
     }
+}
+
+fn has_node(claim: &NodeClaim) -> bool {
+    claim.status.as_ref().is_some_and(|status| !status.node_name.is_empty())
 }
 
 /// What a claim has, or will have at most.

@@ -9,6 +9,8 @@ pub enum PlantedBug {
     MarkAfterwards,
     /// What a pool may have is not looked at again when it is committed to.
     NoReservation,
+    /// Claims count once they have nodes.
+    CountNodes,
     /// Nodes that are coming are not planned with.
     InFlightIgnored,
     /// Who leaves is not written down.
@@ -23,6 +25,8 @@ pub enum PlantedBug {
     DeleteByCount,
     /// A claim that is gone goes on being seen.
     GhostEntry,
+    /// Nobody looks whether another leads by now.
+    LeadRemembered,
     /// Pods are deleted where they should be evicted.
     DeletePods,
     /// A launch that may have been lost is repeated as another one.
@@ -31,9 +35,10 @@ pub enum PlantedBug {
 
 impl PlantedBug {
     #[cfg(feature = "planted-bugs")]
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::MarkAfterwards,
         Self::NoReservation,
+        Self::CountNodes,
         Self::InFlightIgnored,
         Self::QueueInMemory,
         Self::DecideBeforeTaint,
@@ -41,6 +46,7 @@ impl PlantedBug {
         Self::TwoCounts,
         Self::DeleteByCount,
         Self::GhostEntry,
+        Self::LeadRemembered,
         Self::DeletePods,
         Self::NewToken,
     ];

@@ -193,7 +193,8 @@ impl Hearing {
 impl State {
     fn put(&mut self, collection: &Collection, text: &str) {
         let is_overlooked = (PlantedBug::InFlightIgnored.is_planted() && !text.contains("\"Initialized\""))
-            || (PlantedBug::TwoCounts.is_planted() && !text.contains("\"providerID\""));
+            || (PlantedBug::TwoCounts.is_planted() && !text.contains("\"providerID\""))
+            || (PlantedBug::CountNodes.is_planted() && !text.contains("\"nodeName\""));
         if collection.plural != "nodeclaims" || !is_overlooked {
             self.observed.put(collection, text);
         }

@@ -122,7 +122,7 @@ impl Basic {
                 money(back.cost_per_hour),
                 percent(back.above_bound_percent()),
             ),
-            holds: back.all_run() && back.above_bound_percent() <= 5.0,
+            holds: back.all_run() && 100.0 * back.cost_per_hour <= 105.0 * back.lower_bound_per_hour,
         };
         let idle = Bar {
             text: format!(

@@ -4,6 +4,7 @@ use berth_operator::PlantedBug;
 use serde_json::json;
 
 use crate::faults::{Case, Injection};
+use crate::leaders::Leaders;
 use crate::meddling::{Deed, Meddler};
 use crate::play;
 use crate::workloads::Workload;
@@ -15,6 +16,7 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
         PlantedBug::MarkAfterwards | PlantedBug::InFlightIgnored | PlantedBug::TwoCounts => {
             one(Workload::W1, Injection::Nothing)
         }
+        PlantedBug::CountNodes => one(Workload::W2, Injection::Nothing),
         PlantedBug::QueueInMemory
         | PlantedBug::DecideBeforeTaint
         | PlantedBug::DeleteByCount
@@ -38,6 +40,10 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
         PlantedBug::GhostEntry => {
             let at_once = Meddler { deed: Deed::ClaimDeletedAtOnce, nth: 1 };
             one(Workload::W1, Injection::Meddle(at_once))
+        }
+        PlantedBug::LeadRemembered => {
+            let both = Injection::Leaders(Leaders::Both { first: 1, second: 2 });
+            [Workload::W1, Workload::W2, Workload::W4].map(|workload| (workload, both.clone())).to_vec()
         }
         PlantedBug::NewToken => {
             let lost = json!({ "calls": { "launch": { "replyLost": { "nth": [1] } } } });

@@ -13,7 +13,8 @@ use crate::workloads::Workload;
 /// Which cases are played.
 pub(crate) struct Choice {
     words: Vec<String>,
-    is_all: bool,
+    /// Every so many-th of each kind in each workload; a few for `None`.
+    every: Option<usize>,
 }
 
 /// Of each kind in each workload, so many are played unless all are asked for.
@@ -25,7 +26,8 @@ impl Choice {
     pub(crate) fn from_environment() -> Self {
         let text = std::env::var("BERTH_FAULTS").unwrap_or_default();
         let words: Vec<String> = text.split(',').filter(|word| !word.is_empty()).map(str::to_owned).collect();
-        Self { is_all: !words.is_empty(), words: words.into_iter().filter(|word| word != "all").collect() }
+        let every = words.iter().find_map(|word| word.strip_prefix("all/")?.parse().ok()).unwrap_or(1);
+        Self { every: (!words.is_empty()).then_some(every), words }
     }
 
     fn has(&self, name: &str, letter: char) -> bool {
@@ -43,15 +45,16 @@ impl Choice {
 
     /// All, or a few that are far from each other: in each workload others.
     pub(crate) fn some_of(&self, cases: Vec<Case>) -> Vec<Case> {
-        let Some(first) = cases.first().filter(|_| !self.is_all) else { return cases };
+        let Some(first) = cases.first() else { return cases };
         let is_crash = first.kind == 1;
         // Each kind in one of the workloads, crashes in all.
-        if !is_crash && !(first.workload as usize + usize::from(first.kind)).is_multiple_of(6) {
+        let is_elsewhere = !(first.workload as usize + usize::from(first.kind)).is_multiple_of(6);
+        if self.every.is_none() && !is_crash && is_elsewhere {
             return Vec::new();
         }
         let wanted = if is_crash { CRASHES_SAMPLE } else { SAMPLE };
-        let step = cases.len().div_ceil(wanted).max(1);
-        let offset = (first.workload as usize * 7 + usize::from(first.kind) * 3) % step;
+        let step = self.every.unwrap_or_else(|| cases.len().div_ceil(wanted).max(1));
+        let offset = (first.workload as usize * 7 + usize::from(first.kind) * 3) % step.min(cases.len());
         cases.into_iter().skip(offset).step_by(step).collect()
     }
 }

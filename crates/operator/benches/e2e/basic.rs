@@ -158,10 +158,10 @@ async fn scaled(stage: &Stage, each: u32, secs_max: u32, bound: Option<Price>) -
         let (nodes, cost) = paid(stage).await;
         let running = stage.running().await;
         let elapsed = began.elapsed();
-        eprintln!("{:6.1} s: {running} pods run on {nodes} nodes for ${cost}", elapsed.as_secs_f64());
         nodes_max = nodes_max.max(nodes);
         if last != (nodes, cost) {
             (last, since) = ((nodes, cost), Instant::now());
+            eprintln!("{:6.1} s: {running} pods run on {nodes} nodes for ${cost}", elapsed.as_secs_f64());
         }
         let is_cheap = bound.is_none_or(|bound| {
             let is_near = cost.micro_usd() * 100 <= bound.micro_usd() * 105;

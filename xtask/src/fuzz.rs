@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use crate::root;
 use crate::step::{StepError, command, works};
+use berth_control_plane::workspace;
 
 const TARGETS: &str = "fuzz/fuzz_targets";
 
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &Options) -> Result<(), StepError> {
             return Err(StepError::Output { command: "cargo xtask fuzz".to_owned(), message });
         }
         let corpus = format!("fuzz/corpus/{target}");
-        fs::create_dir_all(root().join(&corpus))
+        fs::create_dir_all(workspace().join(&corpus))
             .map_err(|source| StepError::File { path: corpus.clone(), source })?;
         let seeds = format!("fuzz/seeds/{target}");
         let words =
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<(), StepError> {
 fn targets() -> Result<Vec<String>, StepError> {
     let failed = |source| StepError::File { path: TARGETS.to_owned(), source };
     let mut names = Vec::new();
-    for entry in fs::read_dir(root().join(TARGETS)).map_err(failed)? {
+    for entry in fs::read_dir(workspace().join(TARGETS)).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.extension().is_some_and(|extension| extension == "rs") {
             names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));

@@ -5,8 +5,8 @@ use std::fs;
 use berth_core::reason::Reason;
 
 use crate::messages::{self, Table};
-use crate::root;
 use crate::step::{StepError, command, output};
+use berth_control_plane::workspace;
 
 /// A generated document: where it is, and what it should say.
 struct Document {
@@ -17,7 +17,7 @@ struct Document {
 /// Rewrites all generated files: the docs here, and what the tests keep (`BERTH_UPDATE=1`).
 pub(crate) fn write_all() -> Result<(), StepError> {
     for Document { path, text } in documents()? {
-        fs::write(root().join(path), text)
+        fs::write(workspace().join(path), text)
             .map_err(|source| StepError::File { path: path.to_owned(), source })?;
         println!("wrote {path}");
     }
@@ -32,7 +32,7 @@ pub(crate) fn write_all() -> Result<(), StepError> {
 /// The generated documents that no longer say what they should.
 pub(crate) fn stale() -> Result<Vec<String>, StepError> {
     let stale = documents()?.into_iter().filter(|document| {
-        fs::read_to_string(root().join(document.path)).ok().as_deref() != Some(&*document.text)
+        fs::read_to_string(workspace().join(document.path)).ok().as_deref() != Some(&*document.text)
     });
     Ok(stale.map(|document| format!("{} is out of date", document.path)).collect())
 }

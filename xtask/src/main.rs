@@ -14,7 +14,6 @@ mod policy;
 mod step;
 mod suite;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -58,10 +57,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The directory of the workspace: chores do the same wherever they are started.
-fn root() -> PathBuf {
-    let xtask = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    xtask.parent().map_or_else(|| xtask.clone(), PathBuf::from)
 }

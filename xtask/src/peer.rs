@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use crate::root;
 use crate::step::{StepError, output};
+use berth_control_plane::workspace;
 
 /// What is built, and from which module file.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +40,7 @@ impl Peer {
             .args(words)
             .arg(&program)
             .arg(".")
-            .current_dir(root().join("peers").join(self.folder))
+            .current_dir(workspace().join("peers").join(self.folder))
             .output()
             .map_err(|source| StepError::NotStarted { command: command.clone(), source })?;
         let said = String::from_utf8_lossy(&built.stderr).trim().to_owned();
@@ -81,7 +81,7 @@ pub(crate) fn fetch(folder: &str, modules: &[&str]) -> Result<Fetched, StepError
     let fetched = Command::new("go")
         .args(["mod", "download", "-json"])
         .args(modules)
-        .current_dir(root().join("peers").join(folder))
+        .current_dir(workspace().join("peers").join(folder))
         .output()
         .map_err(|source| StepError::NotStarted { command: command.clone(), source })?;
     if !fetched.status.success() {

@@ -4,8 +4,8 @@ use std::fs;
 
 use crate::licence;
 use crate::metadata::{Kind, Metadata, Package};
-use crate::root;
 use crate::step::StepError;
+use berth_control_plane::workspace;
 
 /// The crates from the bottom up. A crate may depend on those of lower layers only.
 const LAYERS: [&[&str]; 6] = [
@@ -52,7 +52,7 @@ const REASONS: &str = "docs/dependencies.md";
 
 /// One line for each broken rule.
 pub(crate) fn violations(metadata: &Metadata) -> Result<Vec<String>, StepError> {
-    let path = root().join(REASONS);
+    let path = workspace().join(REASONS);
     let reasons =
         fs::read_to_string(&path).map_err(|source| StepError::File { path: REASONS.to_owned(), source })?;
     let mut found = layering(metadata);

@@ -4,7 +4,7 @@ use std::io;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::root;
+use berth_control_plane::workspace;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StepError {
@@ -79,7 +79,7 @@ fn spawn(words: &[&str]) -> Result<Command, StepError> {
         return Err(StepError::Output { command: String::new(), message: "no command".to_owned() });
     };
     let mut command = Command::new(program);
-    command.args(arguments).current_dir(root());
+    command.args(arguments).current_dir(workspace());
     // Cargo tells its children which package it runs; those that build other packages must not see it.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();

@@ -38,7 +38,7 @@ fn schema(kind: &str, path: &str) -> Value {
 /// Run with `BERTH_UPDATE=1` to write the files anew.
 #[test]
 fn files_are_fresh() {
-    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../deploy/crds");
+    let directory = PathBuf::from("../../deploy/crds");
     let mut expected: BTreeMap<String, String> =
         crds::all().iter().map(|crd| (crds::file_name(crd), crds::document(crd).unwrap())).collect();
     let names: Vec<String> = expected.keys().map(|name| format!("  - {name}\n")).collect();

@@ -191,7 +191,7 @@ fn nodes_go_or_stay() {
 
 #[test]
 fn the_example_of_a_scattered_cluster() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/consolidate");
+    let example = "../../examples/consolidate";
     // During office hours the drifted node stays.
     for (now, expected) in [
         ("2026-01-07T12:00:00Z", ["of 7 nodes can go", "the pool's budgets for Drifted"]),
@@ -282,7 +282,7 @@ fn started(line: &str) -> io::Result<(World, String, String)> {
 #[cfg(unix)]
 #[test]
 fn a_world_lives_until_it_is_ended_and_leaves_nothing() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop");
+    let example = "../../examples/shop";
     let (mut first, address, kubeconfig) =
         started(&format!("world --seed 7 -f {example}")).expect("it starts");
     let text = std::fs::read_to_string(&kubeconfig).expect("the kubeconfig exists");
@@ -320,7 +320,7 @@ fn a_world_lives_until_it_is_ended_and_leaves_nothing() {
 #[cfg(unix)]
 #[test]
 fn a_cluster_is_judged_as_its_manifests_are() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/shop");
+    let example = "../../examples/shop";
     let (mut world, address, kubeconfig) =
         started(&format!("world --nodes 0 -f {example}")).expect("it starts");
     let answer = |line: &str| {

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fs::{self, File, TryLockError};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::leash::Leash;
 use crate::program::{Program, linker_flags};
 use crate::programs::names;
 
-const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../peers/control-plane");
+const MODULE: &str = "peers/control-plane";
 
 /// Often enough to show that it lives, seldom enough for a log.
 const REPORT_EVERY: Duration = Duration::from_secs(15);
@@ -58,6 +58,15 @@ pub(crate) fn build(
     Ok(())
 }
 
+/// The directory of the workspace that Cargo runs us in. It is looked for each time: programs in a build cache may
+/// have been built from another clone.
+pub fn workspace() -> PathBuf {
+    let start = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let start = start.or_else(|| std::env::current_dir().ok()).unwrap_or_default();
+    let root = start.ancestors().find(|directory| directory.join(MODULE).is_dir());
+    root.map_or_else(PathBuf::new, Path::to_owned)
+}
+
 fn is_installed() -> bool {
     let answer = Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     answer.is_ok_and(|status| status.success())
@@ -77,7 +86,7 @@ fn compile(program: Program, cache: &Path, audience: &Audience<'_>) -> Result<()
                 .arg("-o")
                 .arg(&partial)
                 .arg(program.package())
-                .current_dir(MODULE)
+                .current_dir(workspace().join(MODULE))
                 .env("CGO_ENABLED", "0")
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())

@@ -34,6 +34,7 @@ mod visit;
 pub use audience::Audience;
 pub use directory::{Component, Directory, Occupant, Record};
 pub use error::Error;
+pub use golang::workspace;
 pub use plane::ControlPlane;
 pub use program::Program;
 pub use programs::{Programs, Sources, home_of};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::root;
+use berth_control_plane::workspace;
 
 const RUNS: u32 = 3;
 /// What the quick form makes of every number.
@@ -50,7 +50,7 @@ impl Form {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RealPods {
     /// A CSV with the name, the milli-CPU and the MiB of real pods in its first columns
-    #[arg(long, value_name = "PATH", default_value_os_t = root().join("../shared/data/openb_pods.csv"))]
+    #[arg(long, value_name = "PATH", default_value_os_t = workspace().join("../shared/data/openb_pods.csv"))]
     real_pods: PathBuf,
 }
 

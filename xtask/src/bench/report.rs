@@ -8,8 +8,8 @@ use super::chart::Chart;
 use super::form::Form;
 use super::machine;
 use super::table::Table;
-use crate::root;
 use crate::step::{StepError, check};
+use berth_control_plane::workspace;
 
 const REPORT: &str = "docs/benchmarks.md";
 const CHARTS: &str = "docs/charts";
@@ -88,12 +88,12 @@ impl Report {
 
     fn write(&self) -> Result<(), StepError> {
         let failed = |source| StepError::File { path: CHARTS.to_owned(), source };
-        fs::create_dir_all(root().join(CHARTS)).map_err(failed)?;
+        fs::create_dir_all(workspace().join(CHARTS)).map_err(failed)?;
         for chart in self.sections.iter().flat_map(|section| &section.charts) {
-            let path = root().join(CHARTS).join(format!("{}.svg", chart.name));
+            let path = workspace().join(CHARTS).join(format!("{}.svg", chart.name));
             fs::write(path, chart.svg()).map_err(failed)?;
         }
-        let path = root().join(REPORT);
+        let path = workspace().join(REPORT);
         let failed = |source| StepError::File { path: REPORT.to_owned(), source };
         let report = fs::read_to_string(&path).map_err(failed)?;
         fs::write(&path, replaced(&report, self.part, &self.text())).map_err(failed)?;

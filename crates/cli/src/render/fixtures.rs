@@ -45,7 +45,7 @@ pub(crate) fn scenes() -> Vec<Scene> {
 
 /// Compares with `tests/golden/NAME`; `BERTH_UPDATE=1 cargo test -p berth-cli` writes it anew.
 pub(crate) fn assert_golden(name: &str, actual: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    let path = Path::new("tests/golden").join(name);
     if std::env::var_os("BERTH_UPDATE").is_some() {
         std::fs::write(&path, actual).expect("the golden file can be written");
         return;

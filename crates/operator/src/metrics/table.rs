@@ -205,7 +205,7 @@ mod tests {
              Of Karpenter's, these are not here: the series of single pods (`karpenter_pods_*_seconds`), whose number has no\n\
              bound; limits of pods (`*_limits`), which nothing is decided by; `consolidation_timeouts_total`, since no plan\n\
              is given up for lack of time; and those of its controllers, queues and clients.\n";
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        let path = "../../docs/metrics.md";
         if env::var_os("BERTH_UPDATE").is_some() {
             fs::write(path, &text).unwrap();
         }

@@ -31,7 +31,7 @@ use kube::Client;
 use plane::Plane;
 
 fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/contract/cases")
+    PathBuf::from("tests/contract/cases")
 }
 
 /// The files with cases, by name.

@@ -33,8 +33,7 @@ use tokio::sync::oneshot;
 /// The files with cases, by name.
 fn files() -> Vec<PathBuf> {
     let only = std::env::var_os("BERTH_CASES");
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kubectl/cases");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
+    let mut files: Vec<PathBuf> = std::fs::read_dir("tests/kubectl/cases")
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))

@@ -23,7 +23,7 @@ impl Shell {
     pub(crate) fn new(kubectl: &Path, kubeconfig: &str) -> Self {
         let home = Directory::temporary().unwrap();
         for (name, at) in [("examples", "../../examples"), ("cases", "tests/kubectl/cases")] {
-            let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(at);
+            let directory = std::env::current_dir().unwrap().join(at);
             std::os::unix::fs::symlink(directory, home.path().join(name)).unwrap();
         }
         let crds = berth_api::crds::yaml().unwrap();

@@ -14,6 +14,8 @@ use crate::resources::karpenter::{NodeClaim, NodePool};
 
 /// What a claim may be bought as, the first first. Requirements alone would allow what the plan did not.
 pub const OFFERINGS: &str = "berth.dev/offerings";
+/// What the cloud asked to be written down before the claim was launched.
+pub const NOTE: &str = "berth.dev/launch-note";
 /// Keeps a claim, and its node, until the machine is gone.
 pub const FINALIZER: &str = "karpenter.sh/termination";
 pub const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
@@ -131,6 +133,11 @@ fn written_offerings(offerings: &[Alternative]) -> String {
         format!("{}:{}:{}", offering.instance_type, offering.zone, offering.capacity_type)
     };
     offerings.iter().map(written).collect::<Vec<_>>().join(",")
+}
+
+/// What the cloud asked to be written down before the claim was launched.
+pub fn note_of(claim: &NodeClaim) -> Option<Text> {
+    claim.metadata.annotations.as_ref()?.get(NOTE).map(|note| note.as_str().into())
 }
 
 /// What a claim may be bought as, in order: type, zone and capacity type.

@@ -1,5 +1,6 @@
 //! Machines, as a cloud tells of them, and what is ordered of it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -98,6 +99,10 @@ pub enum MachineState {
     Gone,
 }
 
+/// What a cloud wants to know again if it is asked to launch for the same claim later; only it can read it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note(pub Text);
+
 /// One machine to buy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
@@ -113,6 +118,10 @@ pub struct Order {
     pub taints: Arc<[Taint]>,
     /// The machine's tags, besides the claim's and the pool's.
     pub tags: Labels,
+    /// What the cloud asked to be written down before it was first launched.
+    pub note: Option<Note>,
+    /// Machines that other claims have: none of them is this one's, however much it looks like it.
+    pub taken: Arc<BTreeSet<MachineId>>,
 }
 
 impl Order {
@@ -192,6 +201,8 @@ mod tests {
             labels: Arc::default(),
             taints: [].into(),
             tags: Labels::from([("team".into(), "quay".into())]),
+            note: None,
+            taken: Arc::default(),
         };
         let cases: [(Change, Option<&str>); 4] = [
             (|_| (), None),

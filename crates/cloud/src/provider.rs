@@ -9,7 +9,7 @@ use std::time::Duration;
 use berth_core::catalog::{Catalog, OfferingPattern};
 use berth_core::names::Text;
 
-use crate::machine::{Machine, MachineId, Notice, Order};
+use crate::machine::{Machine, MachineId, Note, Notice, Order};
 
 /// An answer that is on its way.
 ///
@@ -23,6 +23,11 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Refusal>> + Send 
 /// Nothing here waits for a machine, retries or remembers: whoever calls asks again later. A future that is
 /// dropped may have had its effect.
 pub trait Cloud: Send + Sync + fmt::Debug {
+    /// What has to be written down before a launch is sent, by clouds that would not know one again by its token.
+    /// An order that comes with a note may have been launched before; one that needs a note is not launched
+    /// without it.
+    fn prepare<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<Note>>;
+
     /// Buys a machine, at most one for each token for ever: the same token gives the same machine, whatever
     /// else the order says, and also when that machine is gone. Hence it can be repeated until it answers.
     fn launch<'a>(&'a self, order: &'a Order) -> Answer<'a, Launched>;
@@ -56,6 +61,8 @@ pub enum Launched {
     },
     /// The cloud took the order and has no name for the machine yet: ask again with the same token.
     Underway,
+    /// It is certain that no machine came of the launch that the order's note is about. Another is prepared first.
+    Nothing,
 }
 
 /// Why the cloud did not do, or may not have done, what it was asked.
@@ -193,6 +200,9 @@ mod tests {
     type Told = (Vec<&'static str>, Option<&'static str>);
 
     impl Cloud for Pages {
+        fn prepare<'a>(&'a self, _: &'a Order) -> Answer<'a, Option<Note>> {
+            Box::pin(async { Ok(None) })
+        }
         fn launch<'a>(&'a self, _: &'a Order) -> Answer<'a, Launched> {
             Box::pin(async { Ok(Launched::Underway) })
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_core::catalog::Catalog;
 
-use crate::machine::{Machine, MachineId, Notice, Order};
+use crate::machine::{Machine, MachineId, Note, Notice, Order};
 use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal};
 
 #[derive(Clone, Debug)]
@@ -23,6 +23,10 @@ fn denied<T>() -> Result<T, Refusal> {
 }
 
 impl Cloud for QuotingCloud {
+    fn prepare<'a>(&'a self, _: &'a Order) -> Answer<'a, Option<Note>> {
+        Box::pin(async { denied() })
+    }
+
     fn launch<'a>(&'a self, _: &'a Order) -> Answer<'a, Launched> {
         Box::pin(async { denied() })
     }

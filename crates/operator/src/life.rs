@@ -6,7 +6,8 @@ use std::sync::Arc;
 use berth_api::claims::{self, FINALIZER};
 use berth_api::resources::karpenter::NodeClaim;
 use berth_api::resources::shared::ConditionStatus;
-use berth_cloud::machine::{Machine, MachineId, Order, Token};
+use berth_cloud::Cloud;
+use berth_cloud::machine::{Machine, MachineId, Note, Order, Token};
 use berth_cloud::provider::{Launched, Refusal};
 use berth_core::catalog::Catalog;
 use berth_core::claim::{Drain, Ending, Step, drain};
@@ -78,7 +79,8 @@ impl Office {
     async fn launch(&self, claim: &NodeClaim) -> Performed {
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
         let catalog = cloud.catalog().await?;
-        let Some(order) = self.order(claim, &catalog).await else { return Ok(Outcome::Done) };
+        let Some(order) = self.order(claim, &catalog).await? else { return Ok(Outcome::Done) };
+        let order = self.noted(claim, &*cloud, order).await?;
         match cloud.launch(&order).await {
             Ok(Launched::Machine { machine, passed_over }) => {
                 if let Some(machines) = self.machines().get_mut(&kind) {
@@ -88,6 +90,10 @@ impl Office {
                 self.note_launch(claim, &machine, &catalog).await
             }
             Ok(Launched::Underway) => Ok(Outcome::Unfinished),
+            Ok(Launched::Nothing) => {
+                self.write_note(claim, None).await?;
+                Ok(Outcome::Unfinished)
+            }
             Err(Refusal::Unavailable(lacking)) => {
                 if let Some(machines) = self.machines().get_mut(&kind) {
                     machines.lacked(&lacking);
@@ -108,7 +114,40 @@ impl Office {
 
     /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's, or if
     /// it is not known yet for whom it would be.
-    async fn order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {
+    async fn order(&self, claim: &NodeClaim, catalog: &Catalog) -> Result<Option<Order>, Failure> {
+        let note = claims::note_of(claim).map(Note);
+        let taken = if note.is_some() { self.taken().await? } else { Arc::default() };
+        let order = self.plain_order(claim, catalog).await;
+        Ok(order.map(|order| Order { note, taken, ..order }))
+    }
+
+    /// The order with what its cloud wants to have written down before, which then is.
+    async fn noted(&self, claim: &NodeClaim, cloud: &dyn Cloud, order: Order) -> Result<Order, Failure> {
+        if order.note.is_some() {
+            return Ok(order);
+        }
+        let Some(note) = cloud.prepare(&order).await? else { return Ok(order) };
+        self.write_note(claim, Some(&note)).await?;
+        Ok(Order { note: Some(note), taken: self.taken().await?, ..order })
+    }
+
+    /// Writes down what a cloud wants to know again, if nobody has written to the claim since it was seen.
+    async fn write_note(&self, claim: &NodeClaim, note: Option<&Note>) -> Result<(), Failure> {
+        let change = json!({ "metadata": {
+            "uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version,
+            "annotations": { claims::NOTE: note.map(|note| &*note.0) },
+        } });
+        self.desk.patch(&path_of(claim), &change).await?;
+        Ok(())
+    }
+
+    /// The machines that claims have, as it is and not as it was last seen.
+    async fn taken(&self) -> Result<Arc<BTreeSet<MachineId>>, Failure> {
+        let claims: Vec<NodeClaim> = self.desk.list(CLAIMS).await?;
+        Ok(Arc::new(claims.iter().filter_map(machine_of).collect()))
+    }
+
+    async fn plain_order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {
         let price = |instance_type: &str, zone: &str, capacity_type| {
             let known = catalog.types.iter().find(|known| *known.name == *instance_type)?;
             Some(claims::offering_in(known, zone, capacity_type)?.price)
@@ -139,6 +178,8 @@ impl Office {
             labels: Arc::new(labels),
             taints: taints.chain([stranger]).collect(),
             tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id().await?.into())]),
+            note: None,
+            taken: Arc::default(),
         })
     }
 
@@ -376,11 +417,15 @@ impl Office {
         if self.cluster_id().await.is_none() {
             return Err(Refused::unsaid("the cluster does not say who it is".to_owned()).into());
         }
-        let Some(order) = self.order(claim, &*cloud.catalog().await?).await else { return Ok(None) };
+        let Some(order) = self.order(claim, &*cloud.catalog().await?).await? else { return Ok(None) };
+        if order.note.is_none() && cloud.prepare(&order).await?.is_some() {
+            // It would have been written down.
+            return Ok(None);
+        }
         match cloud.launch(&order).await {
             Ok(Launched::Machine { machine, .. }) => Ok(Some(machine.id)),
             Ok(Launched::Underway) => Err(Refusal::Unknown("the launch is underway".to_owned()).into()),
-            Err(Refusal::Unavailable(_) | Refusal::Invalid(_)) => Ok(None),
+            Ok(Launched::Nothing) | Err(Refusal::Unavailable(_) | Refusal::Invalid(_)) => Ok(None),
             Err(refusal) => Err(refusal.into()),
         }
     }

@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::node::{self, CLOUD, ENDED, NodeObject};
-use crate::machine::{Machine, MachineId, MachineState, Notice, Order};
+use crate::machine::{Machine, MachineId, MachineState, Note, Notice, Order};
 use crate::provider::{Answer, Cloud, Lack, Launched, Page, PageMark, Refusal, Unavailable};
 
 const NODES: &str = "/api/v1/nodes";
@@ -234,6 +234,10 @@ impl Shared {
 }
 
 impl Cloud for KwokCloud {
+    fn prepare<'a>(&'a self, _: &'a Order) -> Answer<'a, Option<Note>> {
+        Box::pin(async { Ok(None) })
+    }
+
     fn launch<'a>(&'a self, order: &'a Order) -> Answer<'a, Launched> {
         Box::pin(self.buy(order))
     }

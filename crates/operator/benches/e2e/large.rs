@@ -137,6 +137,8 @@ fn order(claim: &Value, name: &str, zone: &str) -> Order {
         labels: Arc::new(labels.map(|(key, value)| (key.into(), value.into())).into()),
         taints: Arc::new([]),
         tags: Labels::new(),
+        note: None,
+        taken: Arc::default(),
     }
 }
 

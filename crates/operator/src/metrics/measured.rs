@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_api::ClassKind;
 use berth_cloud::Cloud;
-use berth_cloud::machine::{Machine, MachineId, Notice, Order};
+use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
 use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal};
 use berth_core::catalog::Catalog;
 use tokio::time::Instant;
@@ -65,6 +65,10 @@ impl Measured {
 }
 
 impl Cloud for Measured {
+    fn prepare<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<Note>> {
+        self.timed("Prepare", self.cloud.prepare(order))
+    }
+
     fn launch<'a>(&'a self, order: &'a Order) -> Answer<'a, Launched> {
         self.timed("Create", self.cloud.launch(order))
     }

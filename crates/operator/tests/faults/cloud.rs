@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use berth_cloud::Cloud;
-use berth_cloud::machine::{Machine, MachineId, Notice, Order};
+use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
 use berth_cloud::provider::{Answer, Launched, Page, PageMark};
 use berth_core::catalog::Catalog;
 use berth_world::World;
@@ -67,6 +67,10 @@ impl JudgedCloud {
 }
 
 impl Cloud for JudgedCloud {
+    fn prepare<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<Note>> {
+        self.cloud.prepare(order)
+    }
+
     fn launch<'a>(&'a self, order: &'a Order) -> Answer<'a, Launched> {
         Box::pin(self.judged(Call::Launch, order.token.as_str(), self.cloud.launch(order)))
     }

@@ -22,7 +22,7 @@ impl Account {
                     Ok(pick) => {
                         return Ok(match account.buy(order, pick) {
                             Launched::Machine { machine, .. } => Launched::Machine { machine, passed_over },
-                            Launched::Underway => Launched::Underway,
+                            other => other,
                         });
                     }
                     Err(unavailable) => passed_over.push(unavailable),

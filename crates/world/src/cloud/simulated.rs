@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_cloud::Cloud;
-use berth_cloud::machine::{Machine, MachineId, Notice, Order};
+use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
 use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal};
 use berth_core::catalog::Catalog;
 use jiff::{SignedDuration, Timestamp};
@@ -116,6 +116,10 @@ impl Happenings {
 }
 
 impl Cloud for SimulatedCloud {
+    fn prepare<'a>(&'a self, _: &'a Order) -> Answer<'a, Option<Note>> {
+        Box::pin(async { Ok(None) })
+    }
+
     fn launch<'a>(&'a self, order: &'a Order) -> Answer<'a, Launched> {
         Box::pin(self.ask(|account, now| account.launch(order, now)))
     }

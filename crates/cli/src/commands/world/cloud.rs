@@ -152,6 +152,8 @@ fn order(number: u16, kind: &InstanceType, offering: &Offering) -> Option<Order>
         labels: Arc::new(labels),
         taints: [].into(),
         tags: Labels::new(),
+        note: None,
+        taken: Arc::default(),
     })
 }
 

@@ -81,6 +81,8 @@ fn order(token: &str, offerings: &str) -> Order {
         ])),
         taints: [Taint::new("team", "quay", TaintEffect::NoSchedule)].into(),
         tags: Labels::new(),
+        note: None,
+        taken: Arc::default(),
     }
 }
 
@@ -143,6 +145,7 @@ impl Play {
                 let reply = self.account.launch(&order(about, offerings), now);
                 reply.answer.map(|launched| match launched {
                     Launched::Underway => "underway".to_owned(),
+                    Launched::Nothing => "nothing".to_owned(),
                     Launched::Machine { machine, passed_over } => {
                         let passed: Vec<String> =
                             passed_over.iter().map(|unavailable| format!("; {unavailable}")).collect();

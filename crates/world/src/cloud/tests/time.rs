@@ -19,7 +19,7 @@ fn cloud(weather: Weather) -> SimulatedCloud {
 async fn launched(cloud: &dyn Cloud, token: &str) -> MachineId {
     match cloud.launch(&order(token, "c-1/a/spot")).await.unwrap() {
         Launched::Machine { machine, .. } => machine.id,
-        Launched::Underway => panic!("underway"),
+        other => panic!("{other:?}"),
     }
 }
 

@@ -344,6 +344,8 @@ async fn machines_are_nodes_for_as_long_as_they_are() {
         labels: Arc::new(Labels::from([("team".into(), "quay".into())])),
         taints: [Taint::new("t", "", TaintEffect::NoSchedule)].into(),
         tags: Labels::new(),
+        note: None,
+        taken: Arc::default(),
     };
     let account = Account::new(Arc::new(catalog), Weather::default(), 1, lab.api.state().now());
     let cloud = SimulatedCloud::new(account);

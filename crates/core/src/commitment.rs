@@ -71,10 +71,7 @@ impl Commitments {
         let mut unborn: BTreeSet<Text> = next.unborn.keys().cloned().collect();
         let mut names = Vec::with_capacity(wanted.len());
         for capacity in wanted {
-            let name = unborn.pop_first().unwrap_or_else(|| {
-                next.next += 1;
-                Text::from(format!("{pool}-{}", next.next))
-            });
+            let name = unborn.pop_first().unwrap_or_else(|| next.fresh_name(pool));
             next.claims.insert(name.clone(), capacity.clone());
             next.unborn.insert(name.clone(), now_secs);
             names.push(name);
@@ -82,6 +79,17 @@ impl Commitments {
         match next.over(limits) {
             Some(refusal) => Err(Objection::Limit(refusal)),
             None => Ok((next, names)),
+        }
+    }
+
+    /// One that no claim has: where a ledger was lost, claims of its numbers are still there.
+    fn fresh_name(&mut self, pool: &str) -> Text {
+        loop {
+            self.next += 1;
+            let name = Text::from(format!("{pool}-{}", self.next));
+            if !self.claims.contains_key(&name) {
+                return name;
+            }
         }
     }
 
@@ -200,7 +208,8 @@ mod tests {
     #[test]
     fn claims_are_counted_before_they_exist() {
         let roomy = limits(Some(3), 100);
-        let cases: [Case<'_>; 9] = [
+        let cases: [Case<'_>; 10] = [
+            ("the ledger was lost", record(&[], 0), &[("p-1", 4)], 1010, Ok(&["p-2", "p-3"])),
             ("the first", record(&[], 0), &[], 1010, Ok(&["p-1", "p-2"])),
             ("numbers go on", record(&[("p-4", 4)], 4), &[("p-4", 4)], 1010, Ok(&["p-5", "p-6"])),
             ("unborn names are used", record(&[("p-1", 4), ("p-2", 4)], 2), &[], 1010, Ok(&["p-1", "p-2"])),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use berth_api::claims;
 use berth_api::ledger;
 use berth_api::resources::karpenter::{NodeClaim, NodePool};
+use berth_api::resources::scalar::Amounts;
 use berth_core::commitment::{Commitments, Living, Objection};
 use berth_core::names::{self, Text};
 use berth_core::plan::{Alternative, Launch};
@@ -16,6 +17,7 @@ use serde_json::json;
 use crate::cluster::Refused;
 use crate::desk::{CLAIMS, POOLS};
 use crate::metrics::table;
+use crate::objects::ClaimEntry;
 use crate::office::Office;
 use crate::planning::Round;
 use crate::planted::PlantedBug;
@@ -71,17 +73,17 @@ impl Office {
     pub(crate) async fn account(&self, pool: &str) -> Result<Account, NotCommitted> {
         let object: NodePool = self.desk.get(&format!("{POOLS}/{pool}")).await?;
         let selector = format!("{CLAIMS}?labelSelector={}%3D{pool}", names::NODEPOOL.replace('/', "%2F"));
-        let claims: Vec<NodeClaim> = self.desk.list(&selector).await?;
+        let claims: Vec<ClaimEntry> = self.desk.list(&selector).await?;
         let mut record = ledger::of(&object)?;
         if PlantedBug::LeadRemembered.is_planted() {
             record.epoch = 0;
         }
-        let counts = |claim: &&NodeClaim| !PlantedBug::CountNodes.is_planted() || has_node(claim);
-        let living = claims.iter().filter(counts).filter_map(|claim| {
-            let name = claim.metadata.name.as_deref()?;
-            Some((Text::from(name), capacity_of(claim)))
-        });
-        let living: Living = living.collect();
+        let has_node = |claim: &&ClaimEntry| !claim.status.node_name.is_empty();
+        let counts = |claim: &&ClaimEntry| !PlantedBug::CountNodes.is_planted() || has_node(claim);
+        let living = claims.iter().filter(counts);
+        let living: Living = living
+            .map(|claim| (Text::from(&*claim.metadata.name), resources_of(&claim.status.capacity)))
+            .collect();
         if PlantedBug::CountNodes.is_planted() {
             (record.claims, record.unborn) = (living.clone(), BTreeMap::new());
         }
@@ -193,15 +195,14 @@ impl Office {
     }
 }
 
-fn has_node(claim: &NodeClaim) -> bool {
-    claim.status.as_ref().is_some_and(|status| !status.node_name.is_empty())
-}
-
 /// What a claim has, or will have at most.
 pub(crate) fn capacity_of(claim: &NodeClaim) -> Resources {
+    claim.status.as_ref().map(|status| resources_of(&status.capacity)).unwrap_or_default()
+}
+
+fn resources_of(amounts: &Amounts) -> Resources {
     let mut resources = Resources::new();
-    let status = claim.status.as_ref();
-    for (name, amount) in status.iter().flat_map(|status| &status.capacity) {
+    for (name, amount) in amounts {
         resources.set(name, Resources::amount_of(name, amount.get()));
     }
     resources

@@ -10,10 +10,13 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::cluster::{Cluster, Refused};
-use crate::objects::{List, Versioned};
+use crate::objects::{Heading, List, Versioned};
 
 /// An API that takes longer is not waited for: what it did will be seen.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
+
+/// As many objects as kubectl asks for at once: however many there are, few are in memory as text.
+const PAGE: u32 = 500;
 
 /// Where objects are.
 pub(crate) const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
@@ -48,14 +51,23 @@ impl Desk {
     /// gave it does not know of our own deeds.
     pub(crate) async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Refused> {
         let newest = self.newest.load(Ordering::Relaxed);
-        let text = self.ask(Method::GET, path, None, "").await?;
-        let list: List<T> =
-            serde_json::from_str(&text).map_err(|error| Refused::unsaid(format!("{path}: {error}")))?;
-        match list.metadata.resource_version.parse::<u64>() {
-            Ok(version) if version < newest => Err(Refused::unsaid(format!(
-                "{path}: the list is of version {version}, and {newest} was seen"
-            ))),
-            _ => Ok(list.items),
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let first = format!("{path}{separator}limit={PAGE}");
+        let (mut items, mut next) = (Vec::new(), first.clone());
+        loop {
+            let text = self.ask(Method::GET, &next, None, "").await?;
+            let page: List<T> =
+                serde_json::from_str(&text).map_err(|error| Refused::unsaid(format!("{path}: {error}")))?;
+            let Heading { resource_version, next: token, .. } = page.metadata;
+            if let Some(version) = resource_version.parse::<u64>().ok().filter(|version| *version < newest) {
+                let why = format!("{path}: the list is of version {version}, and {newest} was seen");
+                return Err(Refused::unsaid(why));
+            }
+            items.extend(page.items);
+            if token.is_empty() {
+                return Ok(items);
+            }
+            next = format!("{first}&continue={token}");
         }
     }
 

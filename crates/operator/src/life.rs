@@ -21,10 +21,10 @@ use crate::cluster::Refused;
 use crate::conditions::Conditions;
 use crate::desk::{ATTACHMENTS, CLAIMS, NODES};
 use crate::journal::{DecisionKind, Severity};
-use crate::objects::{NodeObject, OwnerReference, Taint, VolumeAttachment};
+use crate::objects::{ClaimEntry, NodeObject, OwnerReference, Taint, VolumeAttachment};
 use crate::office::{CLUSTER_TAG, Office};
 use crate::planted::PlantedBug;
-use crate::sight::{conditions_of, machine_of, pool_of};
+use crate::sight::{conditions_of, machine_in, machine_of, pool_of};
 use crate::tenants;
 
 /// A claim and what is to be done with it.
@@ -143,8 +143,9 @@ impl Office {
 
     /// The machines that claims have, as it is and not as it was last seen.
     async fn taken(&self) -> Result<Arc<BTreeSet<MachineId>>, Failure> {
-        let claims: Vec<NodeClaim> = self.desk.list(CLAIMS).await?;
-        Ok(Arc::new(claims.iter().filter_map(machine_of).collect()))
+        let claims: Vec<ClaimEntry> = self.desk.list(CLAIMS).await?;
+        let machines = claims.iter().filter_map(|claim| machine_in(&claim.status.provider_id));
+        Ok(Arc::new(machines.collect()))
     }
 
     async fn plain_order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {

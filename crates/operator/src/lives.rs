@@ -18,6 +18,7 @@ use crate::cluster::Refused;
 use crate::desk::CLAIMS;
 use crate::journal::DecisionKind;
 use crate::life::{self, Holding, Outcome, Task};
+use crate::objects::ClaimEntry;
 use crate::office::{CLUSTER_TAG, Office};
 use crate::operator::Operator;
 use crate::planning::Round;
@@ -276,8 +277,8 @@ impl Operator {
             return;
         }
         // The truth: what was seen may be older than the claim.
-        let Ok(claims) = self.office.desk.list::<NodeClaim>(CLAIMS).await else { return };
-        let uids: BTreeSet<&str> = claims.iter().filter_map(|claim| claim.metadata.uid.as_deref()).collect();
+        let Ok(claims) = self.office.desk.list::<ClaimEntry>(CLAIMS).await else { return };
+        let uids: BTreeSet<&str> = claims.iter().map(|claim| &*claim.metadata.uid).collect();
         orphans.retain(|(_, _, token)| !uids.contains(token.as_str()));
         for (kind, id, _) in orphans {
             let Some(cloud) = self.office.clouds.get(&kind) else { continue };

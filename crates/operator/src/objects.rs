@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_api::Timestamp;
+use berth_api::resources::scalar::Amounts;
 use berth_core::names;
 use serde::{Deserialize, Serialize};
 
@@ -133,22 +134,49 @@ pub(crate) struct PodStatus {
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct List<T> {
     #[serde(default)]
-    pub(crate) metadata: Version,
+    pub(crate) metadata: Heading,
     #[serde(default = "Vec::new")]
     pub(crate) items: Vec<T>,
+}
+
+/// What a claim has, or will have at most; as it is listed where nothing else of it is needed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClaimEntry {
+    pub(crate) metadata: ClaimEntryMetadata,
+    pub(crate) status: ClaimEntryStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClaimEntryMetadata {
+    pub(crate) name: String,
+    pub(crate) uid: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClaimEntryStatus {
+    pub(crate) node_name: String,
+    #[serde(rename = "providerID")]
+    pub(crate) provider_id: String,
+    pub(crate) capacity: Amounts,
 }
 
 /// Anything that has a version.
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Versioned {
-    pub(crate) metadata: Version,
+    pub(crate) metadata: Heading,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct Version {
+pub(crate) struct Heading {
     pub(crate) uid: String,
     pub(crate) resource_version: String,
+    /// Where a list goes on, if it does.
+    #[serde(rename = "continue")]
+    pub(crate) next: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

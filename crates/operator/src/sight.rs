@@ -28,9 +28,12 @@ pub(crate) fn by_machine<'n>(nodes: impl Iterator<Item = &'n Arc<NodeObject>>) -
 
 /// The machine of a claim, once it is launched.
 pub(crate) fn machine_of(claim: &NodeClaim) -> Option<MachineId> {
-    let provider_id = &claim.status.as_ref()?.provider_id;
-    let id = provider_id.rsplit('/').next().filter(|id| !id.is_empty())?;
-    Some(id.into())
+    machine_in(&claim.status.as_ref()?.provider_id)
+}
+
+/// The machine that a provider id names.
+pub(crate) fn machine_in(provider_id: &str) -> Option<MachineId> {
+    provider_id.rsplit('/').next().filter(|id| !id.is_empty()).map(MachineId::from)
 }
 
 pub(crate) fn pool_of(claim: &NodeClaim) -> Option<&str> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_api::{Collection, Manifests, Observed};
 use berth_core::names::Text;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -199,9 +200,11 @@ impl State {
             self.observed.put(collection, text);
         }
         match collection.plural {
-            "nodeclaims" => insert(&mut self.claims, text, |claim: &NodeClaim| claim.metadata.name.clone()),
-            "nodepools" => insert(&mut self.pools, text, |pool: &NodePool| pool.metadata.name.clone()),
-            "nodes" => insert(&mut self.nodes, text, |node: &NodeObject| Some(node.metadata.name.clone())),
+            "nodeclaims" => insert(&mut self.claims, text, |claim: &mut NodeClaim| kept(&mut claim.metadata)),
+            "nodepools" => insert(&mut self.pools, text, |pool: &mut NodePool| kept(&mut pool.metadata)),
+            "nodes" => {
+                insert(&mut self.nodes, text, |node: &mut NodeObject| Some(node.metadata.name.clone()));
+            }
             _ => {}
         }
     }
@@ -222,11 +225,17 @@ impl State {
 fn insert<T: serde::de::DeserializeOwned>(
     all: &mut BTreeMap<Text, Arc<T>>,
     text: &str,
-    name: impl Fn(&T) -> Option<String>,
+    keep: impl Fn(&mut T) -> Option<String>,
 ) {
-    if let Ok(object) = serde_json::from_str::<T>(text)
-        && let Some(name) = name(&object)
+    if let Ok(mut object) = serde_json::from_str::<T>(text)
+        && let Some(name) = keep(&mut object)
     {
         all.insert(name.into(), Arc::new(object));
     }
+}
+
+/// The object's name. Who has written which field is most of an object, and nobody's concern here.
+fn kept(metadata: &mut ObjectMeta) -> Option<String> {
+    metadata.managed_fields = None;
+    metadata.name.clone()
 }

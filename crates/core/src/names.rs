@@ -21,6 +21,8 @@ pub const KARPENTER_DOMAIN: &str = "karpenter.sh";
 pub const REGISTERED: &str = "karpenter.sh/registered";
 pub const INITIALIZED: &str = "karpenter.sh/initialized";
 pub const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
+/// On a node: its taints are not for the claim to give.
+pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 /// Every namespace has this label, with its own name as the value.
 pub const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 pub const RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";

@@ -224,7 +224,7 @@ impl Office {
         labels.insert(names::REGISTERED.to_owned(), json!("true"));
         let mut taints: Vec<Taint> =
             node.spec.taints.iter().filter(|taint| taint.key != names::TAINT_UNREGISTERED).cloned().collect();
-        if !node.metadata.labels.contains_key("karpenter.sh/do-not-sync-taints") {
+        if !node.metadata.labels.contains_key(names::DO_NOT_SYNC_TAINTS) {
             for wanted in claim.spec.taints.iter().chain(&claim.spec.startup_taints).map(pod::Taint::from) {
                 let effect = wanted.effect.name();
                 if !taints.iter().any(|taint| taint.is(&wanted.key, effect)) {

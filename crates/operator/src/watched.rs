@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_api::{Collection, Manifests, Observed};
-use berth_core::names::Text;
+use berth_core::names::{self, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -200,11 +200,9 @@ impl State {
             self.observed.put(collection, text);
         }
         match collection.plural {
-            "nodeclaims" => insert(&mut self.claims, text, |claim: &mut NodeClaim| kept(&mut claim.metadata)),
-            "nodepools" => insert(&mut self.pools, text, |pool: &mut NodePool| kept(&mut pool.metadata)),
-            "nodes" => {
-                insert(&mut self.nodes, text, |node: &mut NodeObject| Some(node.metadata.name.clone()));
-            }
+            "nodeclaims" => insert(&mut self.claims, text, lighten_claim),
+            "nodepools" => insert(&mut self.pools, text, |pool: &mut NodePool| lighten(&mut pool.metadata)),
+            "nodes" => insert(&mut self.nodes, text, lighten_node),
             _ => {}
         }
     }
@@ -225,17 +223,36 @@ impl State {
 fn insert<T: serde::de::DeserializeOwned>(
     all: &mut BTreeMap<Text, Arc<T>>,
     text: &str,
-    keep: impl Fn(&mut T) -> Option<String>,
+    lighten: impl Fn(&mut T) -> String,
 ) {
-    if let Ok(mut object) = serde_json::from_str::<T>(text)
-        && let Some(name) = keep(&mut object)
-    {
+    if let Ok(mut object) = serde_json::from_str::<T>(text) {
+        let name = lighten(&mut object);
         all.insert(name.into(), Arc::new(object));
     }
 }
 
 /// The object's name. Who has written which field is most of an object, and nobody's concern here.
-fn kept(metadata: &mut ObjectMeta) -> Option<String> {
+fn lighten(metadata: &mut ObjectMeta) -> String {
     metadata.managed_fields = None;
+    metadata.name.clone().unwrap_or_default()
+}
+
+/// What a claim asked for is settled once it is made; its node says what there is for pods.
+fn lighten_claim(claim: &mut NodeClaim) -> String {
+    claim.spec.requirements = Vec::new();
+    if let Some(status) = &mut claim.status {
+        status.allocatable.clear();
+        status.conditions.shrink_to_fit();
+    }
+    lighten(&mut claim.metadata)
+}
+
+/// What plans need of a node is kept elsewhere.
+fn lighten_node(node: &mut NodeObject) -> String {
+    let NodeObject { metadata, status, .. } = node;
+    metadata.labels.retain(|label, _| label == names::DO_NOT_SYNC_TAINTS);
+    metadata.annotations.clear();
+    status.conditions.retain(|condition| condition.kind == "Ready");
+    status.conditions.shrink_to_fit();
     metadata.name.clone()
 }

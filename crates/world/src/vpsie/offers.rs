@@ -19,7 +19,7 @@ const INTERRUPTION_RATE: u32 = 5;
 
 impl Vpsie {
     pub(super) async fn offerings(&self, asked: &Asked) -> Response {
-        let catalog = match self.perform(|account, now| account.catalog(now)).await {
+        let catalog = match self.perform(Account::catalog).await {
             Ok(catalog) => catalog,
             Err(refusal) => return refused(&refusal),
         };
@@ -39,7 +39,7 @@ impl Vpsie {
 
     /// Clusters are on-demand only.
     pub(super) async fn cluster_offers(&self, asked: &Asked) -> Response {
-        let catalog = match self.perform(|account, now| account.catalog(now)).await {
+        let catalog = match self.perform(Account::catalog).await {
             Ok(catalog) => catalog,
             Err(refusal) => return refused(&refusal),
         };

@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::{SignedDuration, Timestamp};
+
 use super::note::Memo;
 use crate::machine::{Machine, MachineId, Note, Token};
 use crate::provider::Unavailable;
+
+/// Longer than any launch takes to be found.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Launches {
@@ -14,19 +19,25 @@ pub(super) struct Launches {
 }
 
 #[derive(Clone, Debug)]
-struct Launch {
+enum Launch {
+    Noted(Noted),
+    Found(Machine),
+}
+
+/// A launch of which no machine is known.
+#[derive(Clone, Debug)]
+struct Noted {
     note: Note,
     memo: Memo,
     stage: Stage,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Noted here, and certainly not sent.
     Prepared,
     /// Sent, or perhaps sent by somebody else.
     Sent,
-    Found(Machine),
     /// Nothing came of it, for certain.
     Void,
 }
@@ -45,33 +56,54 @@ pub(super) enum Turn {
 impl Launches {
     /// A note was made, and will perhaps be written down. One that may have been sent is not forgotten for it.
     pub(super) fn prepared(&mut self, token: &Token, note: &Note, memo: Memo) {
-        let may_be_out =
-            self.known.get(token).is_some_and(|launch| matches!(launch.stage, Stage::Sent | Stage::Found(_)));
+        self.forget_before(memo.noted_at);
+        let may_be_out = match self.known.get(token) {
+            None => false,
+            Some(Launch::Noted(noted)) => noted.stage == Stage::Sent,
+            Some(Launch::Found(_)) => true,
+        };
         if !may_be_out {
-            let launch = Launch { note: note.clone(), memo, stage: Stage::Prepared };
-            self.known.insert(token.clone(), launch);
+            self.insert(token, note, memo, Stage::Prepared);
         }
     }
 
     /// Whether `begin` would say to send it.
     pub(super) fn is_unsent(&self, token: &Token, note: &Note) -> bool {
-        let launch = self.known.get(token).filter(|launch| launch.note == *note);
-        launch.is_some_and(|launch| matches!(launch.stage, Stage::Prepared))
+        match self.known.get(token) {
+            Some(Launch::Noted(noted)) => noted.note == *note && noted.stage == Stage::Prepared,
+            Some(Launch::Found(_)) | None => false,
+        }
     }
 
     /// Whoever is told to send has sent, as far as everybody else is concerned.
     pub(super) fn begin(&mut self, token: &Token, note: &Note, memo: &Memo) -> Turn {
-        let known = self.known.get(token);
-        let same_note = known.is_some_and(|launch| launch.note == *note);
-        let turn = match known.map(|launch| &launch.stage) {
-            Some(Stage::Found(machine)) => return Turn::Found(Box::new(machine.clone())),
-            Some(Stage::Void) if same_note => return Turn::Void,
-            Some(Stage::Prepared) if same_note => Turn::Send,
-            _ => Turn::Look,
+        let stage = match self.known.get(token) {
+            Some(Launch::Found(machine)) => return Turn::Found(Box::new(machine.clone())),
+            Some(Launch::Noted(noted)) if noted.note == *note => noted.stage,
+            Some(Launch::Noted(_)) | None => Stage::Sent,
         };
-        let launch = Launch { note: note.clone(), memo: memo.clone(), stage: Stage::Sent };
-        self.known.insert(token.clone(), launch);
+        let turn = match stage {
+            Stage::Void => return Turn::Void,
+            Stage::Prepared => Turn::Send,
+            Stage::Sent => Turn::Look,
+        };
+        self.insert(token, note, memo.clone(), Stage::Sent);
         turn
+    }
+
+    fn insert(&mut self, token: &Token, note: &Note, memo: Memo, stage: Stage) {
+        let noted = Noted { note: note.clone(), memo, stage };
+        self.known.insert(token.clone(), Launch::Noted(noted));
+    }
+
+    /// What was noted long ago says no more than its note does: whoever asks for it again is answered from that.
+    fn forget_before(&mut self, now: Timestamp) {
+        self.known.retain(|_, launch| match launch {
+            Launch::Noted(noted) => now.duration_since(noted.memo.noted_at) < KEPT_FOR,
+            Launch::Found(_) => true,
+        });
+        let known = &self.known;
+        self.passed_over.retain(|token, _| known.contains_key(token));
     }
 
     /// It was not sent after all.
@@ -84,12 +116,12 @@ impl Launches {
     }
 
     pub(super) fn found(&mut self, token: &Token, machine: &Machine) {
-        self.set(token, Stage::Found(machine.clone()));
+        self.known.insert(token.clone(), Launch::Found(machine.clone()));
     }
 
     fn set(&mut self, token: &Token, stage: Stage) {
-        if let Some(launch) = self.known.get_mut(token) {
-            launch.stage = stage;
+        if let Some(Launch::Noted(noted)) = self.known.get_mut(token) {
+            noted.stage = stage;
         }
     }
 
@@ -108,42 +140,43 @@ impl Launches {
 
     /// The launches that may have been sent and whose machine is not known.
     pub(super) fn waiting(&self) -> impl Iterator<Item = (&Token, &Memo)> {
-        let sent = self.known.iter().filter(|(_, launch)| matches!(launch.stage, Stage::Sent));
-        sent.map(|(token, launch)| (token, &launch.memo))
+        self.known.iter().filter_map(|(token, launch)| match launch {
+            Launch::Noted(noted) if noted.stage == Stage::Sent => Some((token, &noted.memo)),
+            _ => None,
+        })
     }
 
-    pub(super) fn token_of(&self, id: &MachineId) -> Option<&Token> {
-        self.machines().find(|(_, machine)| machine.id == *id).map(|(token, _)| token)
+    /// What a launch of this process has got, as it was then.
+    pub(super) fn machine(&self, id: &MachineId) -> Option<&Machine> {
+        self.machines().find(|machine| machine.id == *id)
     }
 
     /// All that launches of this process have got.
     pub(super) fn claimed(&self) -> BTreeSet<MachineId> {
-        self.machines().map(|(_, machine)| machine.id.clone()).collect()
+        self.machines().map(|machine| machine.id.clone()).collect()
     }
 
-    fn machines(&self) -> impl Iterator<Item = (&Token, &Machine)> {
-        self.known.iter().filter_map(|(token, launch)| match &launch.stage {
-            Stage::Found(machine) => Some((token, machine)),
-            _ => None,
+    fn machines(&self) -> impl Iterator<Item = &Machine> {
+        self.known.values().filter_map(|launch| match launch {
+            Launch::Found(machine) => Some(machine),
+            Launch::Noted(_) => None,
         })
     }
 
     /// The machine is gone, and nobody will ask for it again.
     pub(super) fn forget(&mut self, id: &MachineId) {
-        self.known.retain(|_, launch| !matches!(&launch.stage, Stage::Found(machine) if machine.id == *id));
+        self.known.retain(|_, launch| !matches!(launch, Launch::Found(machine) if machine.id == *id));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use berth_core::catalog::CapacityType;
-    use berth_core::names::Labels;
-    use berth_core::units::Price;
-    use jiff::Timestamp;
-
     use super::super::note::Aim;
     use super::*;
     use crate::machine::MachineState;
+    use berth_core::catalog::CapacityType;
+    use berth_core::names::Labels;
+    use berth_core::units::Price;
 
     fn machine() -> Machine {
         Machine {
@@ -159,6 +192,22 @@ mod tests {
             tags: Labels::new(),
             launched_at: Timestamp::UNIX_EPOCH,
         }
+    }
+
+    #[test]
+    fn what_was_noted_long_ago_is_forgotten() {
+        let memo = |second: i64| Memo { noted_at: Timestamp::from_second(second).unwrap(), aim: Aim::Tagged };
+        let [old, found, new] = ["old", "found", "new"].map(|token| Token::parse(token).unwrap());
+        let note = Note("1".into());
+        let mut launches = Launches::default();
+        launches.prepared(&old, &note, memo(0));
+        launches.prepared(&found, &note, memo(0));
+        launches.found(&found, &machine());
+        launches.prepared(&new, &note, memo(3599));
+        assert!(launches.is_unsent(&old, &note));
+        launches.prepared(&new, &note, memo(3600));
+        assert!(!launches.is_unsent(&old, &note) && launches.is_unsent(&new, &note));
+        assert_eq!(launches.claimed().len(), 1);
     }
 
     /// Acts on one token, with the note 1 or 2: what each `begin` says.

@@ -72,6 +72,7 @@ async fn five_at_once_get_five() {
             for claim in &claims {
                 let machine = &listed[claim.machine.as_ref().unwrap()];
                 assert_eq!(machine.token.as_ref(), Some(&claim.order.token));
+                assert_eq!(machine.tags, claim.order.machine_tags());
             }
         }
     }

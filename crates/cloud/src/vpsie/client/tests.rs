@@ -286,6 +286,70 @@ async fn refusals_and_limits_do_not_open_the_breaker() {
         .await;
 }
 
+/// What is told, each event in a few words.
+#[derive(Debug, Default)]
+struct Told(Mutex<Vec<String>>);
+
+impl Observer for Told {
+    fn observe(&self, event: &Event<'_>) {
+        let words = match event {
+            Event::Called { method, outcome: Outcome::Status(status), took } => {
+                format!("{method} {status} {} ms", took.as_millis())
+            }
+            Event::Called { method, outcome: Outcome::Lost(kind), .. } => format!("{method} {kind}"),
+            // Those that did not have to wait are told as well, for the histogram.
+            Event::Waited { took, .. } if took.is_zero() => return,
+            Event::Waited { method, lane, took } => format!("{method} {lane:?} waited {} s", took.as_secs()),
+            Event::Breaker { from, to } => format!("{from:?} to {to:?}"),
+            Event::Withheld { method } => format!("{method} withheld"),
+            Event::SignedIn { lasts } => format!("signed in for {} min", lasts.as_secs() / 60),
+            Event::Rotated { accepted, .. } => format!("rotated {accepted}"),
+        };
+        self.0.lock().unwrap().push(words);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn everything_is_told() {
+    BEGAN
+        .scope(Instant::now(), async {
+            let mut answers = vec!["ok"; 90];
+            answers.extend(["broken"; 90]);
+            let script = Arc::new(Script { answers: Mutex::new(answers.into()), ..Script::default() });
+            let told = Arc::new(Told::default());
+            let (settings, observer) = (ClientSettings::new("pod-1"), Arc::clone(&told) as Arc<dyn Observer>);
+            let client =
+                Client::new(settings, credentials(&[("token", CANARY)]), script.clone(), observer, now);
+            let take = || std::mem::take(&mut *told.0.lock().unwrap());
+            for _ in 0..90 {
+                client.ask(&create()).await.unwrap();
+            }
+            assert_eq!(take(), vec!["POST 200 10 ms"; 90]);
+            client.ask(&create()).await.unwrap_err();
+            assert_eq!(take(), ["POST Acting waited 59 s", "POST broken"]);
+            advance(Duration::from_hours(1)).await;
+            for _ in 0..11 {
+                client.ask(&create()).await.unwrap_err();
+            }
+            let mut expected = vec!["POST broken"; 10];
+            expected.extend(["Closed to Open", "POST withheld"]);
+            assert_eq!(take(), expected);
+            advance(Duration::from_mins(1)).await;
+            script.answers.lock().unwrap().clear();
+            client.replace(pair()).await.unwrap();
+            let expected = [
+                "Open to Probing",
+                "POST 200 10 ms",
+                "Probing to Closed",
+                "signed in for 60 min",
+                "GET 200 10 ms",
+                "rotated true",
+            ];
+            assert_eq!(take(), expected);
+        })
+        .await;
+}
+
 /// Whatever is logged, as text.
 #[derive(Clone, Debug, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);

@@ -83,11 +83,11 @@ impl VpsieCloud {
             Turn::Look => {}
         }
         let seen = self.look(Lane::Acting).await?;
-        let ours = seen.servers.iter().filter(|server| server.token().as_ref() == Some(&order.token));
-        let Some(server) = ours.min_by_key(|server| (server.created_at, &server.id)) else {
+        let tagged = seen.servers.iter().filter(|server| server.token().as_ref() == Some(&order.token));
+        let Some(server) = tagged.min_by_key(|server| (server.created_at, &server.id)) else {
             return Ok(self.missing(order, memo, &seen, LISTED_WITHIN));
         };
-        let machine = self.describe(server, &catalog, None, Some(order.token.clone()));
+        let machine = ours(order, self.describe(server, &catalog, None));
         self.launches().found(&order.token, &machine);
         Ok(launched(machine))
     }
@@ -103,7 +103,7 @@ impl VpsieCloud {
             let offer = (&*size, &*wanted.zone);
             match self.client.create_server(order, offer, &self.settings, send_before).await {
                 Ok(Some(server)) => {
-                    let machine = self.describe(&server, catalog, None, Some(order.token.clone()));
+                    let machine = ours(order, self.describe(&server, catalog, None));
                     self.launches().found(&order.token, &machine);
                     return Ok(Launched::Machine { machine, passed_over });
                 }
@@ -170,7 +170,7 @@ impl VpsieCloud {
         let Some(send_before) = self.send_before(memo) else { return Ok(self.nothing(order)) };
         let error = match self.client.add_node(&self.settings.cluster, group.number, send_before).await {
             Ok(Some(node)) => {
-                let machine = self.describe(&node, catalog, Some(group), Some(order.token.clone()));
+                let machine = ours(order, self.describe(&node, catalog, Some(group)));
                 let mut launches = self.launches();
                 let passed_over = launches.take_passed_over(&order.token);
                 launches.found(&order.token, &machine);
@@ -237,7 +237,7 @@ impl VpsieCloud {
             Assigned::Crowd { nodes, launches } => return Claim::Crowd { nodes, launches },
         };
         let Some(node) = fresh.into_iter().find(|node| node.id == id) else { return Claim::None };
-        let machine = self.describe(node, catalog, group, Some(order.token.clone()));
+        let machine = ours(order, self.describe(node, catalog, group));
         launches.found(&order.token, &machine);
         Claim::Machine(Box::new(machine))
     }
@@ -323,6 +323,12 @@ fn fresh_nodes<'s>(seen: &'s Seen, group: Option<&Group>) -> Vec<&'s Server> {
     let mut nodes: Vec<&Server> = seen.servers.iter().filter(in_group).filter(is_staying).collect();
     nodes.sort_by_key(|node| (node.created_at.unwrap_or(Timestamp::MAX), &node.id));
     nodes
+}
+
+/// What VPSie does not keep is known from the order.
+fn ours(order: &Order, machine: Machine) -> Machine {
+    let tags = if machine.tags.is_empty() { order.machine_tags() } else { machine.tags };
+    Machine { token: Some(order.token.clone()), tags, ..machine }
 }
 
 fn launched(machine: Machine) -> Launched {

@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::VpsieCloud;
-use crate::machine::{Machine, MachineId, Token};
+use crate::machine::{Machine, MachineId};
 use crate::provider::Refusal;
 use crate::vpsie::api::Server;
 use crate::vpsie::limiter::Lane;
@@ -103,21 +103,21 @@ impl VpsieCloud {
             Family::Managed => self.look(Lane::Polling).await?.groups.clone(),
         };
         let described = servers.iter().map(|server| {
-            let token = server.token().or_else(|| self.launches().token_of(&server.id).cloned());
             let group = groups.iter().find(|group| group.has(server));
-            self.describe(server, &catalog, group, token)
+            let machine = self.describe(server, &catalog, group);
+            match self.launches().machine(&server.id) {
+                // VPSie keeps no tags of nodes.
+                Some(known) if machine.token.is_none() => {
+                    Machine { token: known.token.clone(), tags: known.tags.clone(), ..machine }
+                }
+                _ => machine,
+            }
         });
         Ok(described.collect())
     }
 
     /// By the names of the catalog.
-    pub(super) fn describe(
-        &self,
-        server: &Server,
-        catalog: &Catalog,
-        group: Option<&Group>,
-        token: Option<Token>,
-    ) -> Machine {
+    pub(super) fn describe(&self, server: &Server, catalog: &Catalog, group: Option<&Group>) -> Machine {
         let size = server.size.clone().or_else(|| group.map(|group| group.size.clone()));
         let datacenter =
             server.datacenter.clone().or_else(|| group.and_then(|group| group.datacenter.clone()));
@@ -127,7 +127,7 @@ impl VpsieCloud {
         Machine {
             provider_id: format!("vpsie://{zone}/{}/{}", self.settings.cluster, server.id).into(),
             id: server.id.clone(),
-            token,
+            token: server.token(),
             name: server.hostname.clone(),
             instance_type: offered.map(|(known, _)| known.name.clone()).or(size).unwrap_or_default(),
             zone,

@@ -11,6 +11,9 @@ use crate::provider::Unavailable;
 /// Longer than any launch takes to be found.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 
+/// Lists that lie do so for a moment.
+const LOOKS_APART: SignedDuration = SignedDuration::from_secs(30);
+
 #[derive(Debug, Default)]
 pub(super) struct Launches {
     known: BTreeMap<Token, Launch>,
@@ -30,6 +33,8 @@ struct Noted {
     note: Note,
     memo: Memo,
     stage: Stage,
+    /// When its machine was first looked for in vain, late enough for that to mean something.
+    missed_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +97,11 @@ impl Launches {
     }
 
     fn insert(&mut self, token: &Token, note: &Note, memo: Memo, stage: Stage) {
-        let noted = Noted { note: note.clone(), memo, stage };
+        let missed_at = match self.known.get(token) {
+            Some(Launch::Noted(before)) if before.note == *note => before.missed_at,
+            _ => None,
+        };
+        let noted = Noted { note: note.clone(), memo, stage, missed_at };
         self.known.insert(token.clone(), Launch::Noted(noted));
     }
 
@@ -109,6 +118,17 @@ impl Launches {
     /// It was not sent after all.
     pub(super) fn unsent(&mut self, token: &Token) {
         self.set(token, Stage::Prepared);
+    }
+
+    /// Its machine was looked for in vain. Whether that was so some time before as well: one list may be a lie.
+    pub(super) fn missed(&mut self, token: &Token, looked_at: Timestamp) -> bool {
+        match self.known.get_mut(token) {
+            Some(Launch::Noted(noted)) => {
+                let first = *noted.missed_at.get_or_insert(looked_at);
+                looked_at.duration_since(first) >= LOOKS_APART
+            }
+            Some(Launch::Found(_)) | None => false,
+        }
     }
 
     pub(super) fn void(&mut self, token: &Token) {
@@ -208,6 +228,26 @@ mod tests {
         launches.prepared(&new, &note, memo(3600));
         assert!(!launches.is_unsent(&old, &note) && launches.is_unsent(&new, &note));
         assert_eq!(launches.claimed().len(), 1);
+    }
+
+    #[test]
+    fn missed_twice_is_missing() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let [token, other] = ["t", "other"].map(|token| Token::parse(token).unwrap());
+        let memo = Memo { noted_at: at(0), aim: Aim::Tagged };
+        let [note, next] = ["1", "2"].map(|note| Note(note.into()));
+        let mut launches = Launches::default();
+        for (note, looked_at, expected) in [
+            (&note, 10, false),
+            (&note, 10, false),
+            (&note, 39, false),
+            (&note, 40, true),
+            (&next, 50, false),
+        ] {
+            launches.begin(&token, note, &memo);
+            assert_eq!(launches.missed(&token, at(looked_at)), expected, "{looked_at}");
+        }
+        assert!(!launches.missed(&other, at(99)));
     }
 
     /// Acts on one token, with the note 1 or 2: what each `begin` says.

@@ -9,7 +9,7 @@ use berth_cloud::machine::{MachineId, Note, Order};
 use berth_cloud::provider::{Launched, Refusal, list_all};
 use berth_cloud::vpsie::{Family, Named};
 use berth_world::cloud::Weather;
-use berth_world::cloud::weather::{Delay, Odds, StockChange, Stranger, Times, Which};
+use berth_world::cloud::weather::{Delay, ListFaults, Odds, StockChange, Stranger, Times, Which};
 use berth_world::vpsie::{Deed, DeedFaults, Faults, Vpsie};
 use tokio::time::{advance, sleep};
 
@@ -98,6 +98,21 @@ async fn a_crash_before_and_after_sending() {
             assert_eq!(refusals, [], "{family:?} {was_sent}");
             assert_eq!((alive(&vpsie), machines(&claims).len()), (1, 1), "{family:?} {was_sent} {appear}");
         }
+    }
+}
+
+/// A list that is empty for a moment, just when it would be believed.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_lies_once_is_not_believed() {
+    for (family, settled_secs) in [(Family::Servers, 390), (Family::Managed, 990)] {
+        let empty = Odds::always().between(0, (settled_secs + 15) * 1000);
+        let lists = ListFaults { empty, ..ListFaults::default() };
+        let vpsie = vpsie(Weather { lists, ..calm() }, 1, Faults::none());
+        let mut claims = [Claim::new("uid-1", &["small"])];
+        step(&process_here(&vpsie, family), &mut claims[0], Arc::default()).await.unwrap();
+        claims[0].machine = None;
+        assert_eq!(lived(&vpsie, family, &mut claims, 3600).await, []);
+        assert_eq!((alive(&vpsie), machines(&claims).len()), (1, 1), "{family:?}");
     }
 }
 

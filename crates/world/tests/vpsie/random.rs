@@ -1,4 +1,4 @@
-//! Random faults and crashes, from seeds.
+//! Random faults and crashes, from seeds. `BERTH_SEEDS=5000 cargo test -p berth-world --test vpsie random` tries more.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -75,9 +75,13 @@ async fn life(seed: u64, family: Family) -> (Vpsie, Vec<Claim>) {
     (vpsie, claims)
 }
 
+fn seeds() -> u64 {
+    std::env::var("BERTH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS)
+}
+
 #[test]
 fn one_machine_for_each_claim_whatever_happens() {
-    for seed in 0..SEEDS {
+    for seed in 0..seeds() {
         let family = if seed.is_multiple_of(2) { Family::Servers } else { Family::Managed };
         let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let (vpsie, claims) = runtime.block_on(life(seed, family));

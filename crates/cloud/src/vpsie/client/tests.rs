@@ -373,7 +373,8 @@ async fn secrets_are_seen_nowhere() {
         .with_max_level(tracing::Level::TRACE)
         .with_writer(move || writer.clone())
         .finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
+    // For all threads: what a scoped one is told depends on which tests ran before it.
+    tracing::subscriber::set_global_default(subscriber).unwrap();
     BEGAN
         .scope(Instant::now(), async {
             for credentials in [credentials(&[("token", CANARY)]), pair()] {

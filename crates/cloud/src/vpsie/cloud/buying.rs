@@ -244,7 +244,9 @@ impl VpsieCloud {
 
     /// No machine is seen. Whether there is certainly none depends on how long ago it would have been bought.
     fn missing(&self, order: &Order, memo: &Memo, seen: &Seen, shown_within: SignedDuration) -> Launched {
-        if self.is_settled(memo, seen, shown_within) { self.nothing(order) } else { Launched::Underway }
+        let is_missing =
+            self.is_settled(memo, seen, shown_within) && self.launches().missed(&order.token, seen.began_at);
+        if is_missing { self.nothing(order) } else { Launched::Underway }
     }
 
     /// Whether whatever came of a launch had to be seen by this look.

@@ -90,6 +90,11 @@ impl<'v> Field<'v, '_> {
         self.error(Problem::WrongKind { found, wanted })
     }
 
+    /// As it is.
+    pub(crate) fn value(&self) -> Result<Value, CatalogError> {
+        self.required("a value").cloned()
+    }
+
     pub(crate) fn object(&self, wanted: &'static str) -> Result<&'v Map<String, Value>, CatalogError> {
         let value = self.required(wanted)?;
         value.as_object().ok_or_else(|| self.wrong_kind(value, wanted))

@@ -15,6 +15,7 @@ use crate::error::{CatalogError, Problem};
 use crate::field::Field;
 
 pub use berth::export;
+pub(crate) use vpsie::OFFERING;
 
 /// How many pods a kubelet takes unless it is told otherwise.
 const PODS_DEFAULT: i64 = 110;
@@ -35,6 +36,11 @@ pub fn import(text: &str, name: &str, options: &CatalogOptions) -> Result<Catalo
         }
         Some(_) => csv::read(text, name, None, &options),
     }
+}
+
+/// A list of VPSie's offers, each of which names its datacenter.
+pub(crate) fn import_offers(offers: &Value, name: &str) -> Result<Catalog, CatalogError> {
+    vpsie::read(&Field::root(offers), name, &CatalogOptions::default())
 }
 
 fn import_json(document: &Value, name: &str, options: &CatalogOptions) -> Result<Catalog, CatalogError> {

@@ -14,6 +14,7 @@ pub mod kwok;
 pub mod machine;
 pub mod provider;
 mod quoting;
+pub mod vpsie;
 
 use std::fs;
 use std::io;

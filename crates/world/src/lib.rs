@@ -17,6 +17,7 @@ pub mod rbac;
 pub mod schema;
 pub mod selector;
 pub mod table;
+pub mod vpsie;
 
 mod admission;
 mod api;

@@ -3,7 +3,8 @@
 //!
 //! A type has the offer's name, or its id where the name cannot be a label's value. The label
 //! `autoscaler.vpsie.com/offering` holds the id, and stands on the offering because one name has another id in
-//! each datacenter. The zone is the datacenter; offers that name none are had in the options' zones.
+//! each datacenter. The zone is the datacenter; offers that name none are had in the options' zones. An offer is
+//! on-demand unless it says `spot`, and then says how often such machines are taken back.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,10 @@ use crate::draft::quoted;
 use crate::error::{CatalogError, Problem};
 use crate::field::Field;
 
-const OFFERING: &str = "autoscaler.vpsie.com/offering";
+pub(crate) const OFFERING: &str = "autoscaler.vpsie.com/offering";
 const DATACENTER: &str = "autoscaler.vpsie.com/datacenter";
+/// In percent, so that a pool can ask for less than some rate.
+const INTERRUPTION_RATE: &str = "autoscaler.vpsie.com/interruption-rate";
 
 /// The envelope of an answer that is an error.
 pub(super) fn refuse_error(envelope: &Field) -> Result<(), CatalogError> {
@@ -83,12 +86,28 @@ fn offerings(offer: &Field, id: &Text, options: &CatalogOptions) -> Result<Vec<O
     if zones.is_empty() {
         return Err(CatalogError::NoZones { at: offer.place() });
     }
-    let offering = |zone: Text| Offering {
-        labels: Labels::from([(OFFERING.into(), id.clone()), (DATACENTER.into(), zone.clone())]),
-        available,
-        ..quoted(zone, CapacityType::OnDemand, price)
+    let spot = interruption_rate(offer)?;
+    let capacity_type = if spot.is_some() { CapacityType::Spot } else { CapacityType::OnDemand };
+    let offering = |zone: Text| {
+        let mut labels = Labels::from([(OFFERING.into(), id.clone()), (DATACENTER.into(), zone.clone())]);
+        labels.extend(spot.map(|rate| (INTERRUPTION_RATE.into(), rate.to_string().into())));
+        Offering { labels, available, ..quoted(zone, capacity_type, price) }
     };
     Ok(zones.into_iter().map(offering).collect())
+}
+
+/// Of an offer that is spot.
+fn interruption_rate(offer: &Field) -> Result<Option<u32>, CatalogError> {
+    if !offer.get("spot").boolean_or(false)? {
+        return Ok(None);
+    }
+    let wanted = "a percentage from 0 to 100";
+    let field = offer.get("interruption_rate");
+    let rate = field.count(wanted)?;
+    if rate > 100 {
+        return Err(field.error(Problem::NotA { found: rate.to_string(), wanted }));
+    }
+    Ok(Some(rate))
 }
 
 /// The hourly price, or else the monthly one spread over a month's hours. The API writes 0 for none.
@@ -117,6 +136,9 @@ mod tests {
         {"id": "off-2", "name": "s-2", "cpu": 2, "ram": 4096, "disk": 80, "price": 20, "available": false, "datacenter_id": "dc-2"}]}"#;
     const K8S_OFFERS: &str = r#"[{"id": 7, "name": "Big Box", "cpu": 8, "ram": 16384, "disk": 160, "price": "73", "hourly_price": 0}]"#;
     const PLANS: &str = r#"{"data": [{"identifier": "abc", "nickname": "tiny", "cpu": 1, "ram": 1024, "ssd": 20, "traffic": 1, "price": 7.3}], "pagination": {"total": 1}}"#;
+
+    const SPOT: &str = r#"[{"id": "s", "name": "s-1", "cpu": 1, "ram": 1024, "ssd": 20, "hourly_price": 0.01, "datacenter_id": "dc-1",
+        "spot": true, "interruption_rate": 5}]"#;
 
     /// Each type as `name cpu memory disk: zone id price…`.
     fn types(text: &str, zones: &[&str]) -> Result<Vec<String>, String> {
@@ -150,8 +172,24 @@ mod tests {
     }
 
     #[test]
+    fn spot_is_what_says_so() {
+        let options = CatalogOptions { zones: Vec::new(), ..CatalogOptions::default() };
+        let catalog = import(SPOT, "vpsie", &options).unwrap();
+        let offering = &catalog.types[0].offerings[0];
+        assert_eq!(offering.capacity_type, CapacityType::Spot);
+        assert_eq!(&*offering.labels[INTERRUPTION_RATE], "5");
+    }
+
+    #[test]
     fn errors_say_where() {
         for (text, part, replacement, expected) in [
+            (
+                SPOT,
+                "\"interruption_rate\": 5",
+                "\"interruption_rate\": 101",
+                "[0].interruption_rate: `101` is not a percentage",
+            ),
+            (SPOT, ", \"interruption_rate\": 5", "", "[0].interruption_rate: is missing; write a percentage"),
             (K8S_OFFERS, "", "", "[0]: the list names no zones"),
             (
                 OFFERS,

@@ -35,6 +35,8 @@ pub struct Account {
     pub(super) notices: Vec<Notice>,
     pub(super) notices_given: u64,
     pub(super) is_cut_off: bool,
+    /// What provider ids are like: what stands before the zone, and before the id.
+    provider_ids: (Text, Text),
     began: Timestamp,
     /// What is to happen: by time, then in the order of planning it.
     due: BTreeMap<(Timestamp, u64), Due>,
@@ -81,6 +83,7 @@ impl Account {
             notices: Vec::new(),
             notices_given: 0,
             is_cut_off: false,
+            provider_ids: ("sim://".into(), "".into()),
             began,
             due: BTreeMap::new(),
             planned: 0,
@@ -97,6 +100,18 @@ impl Account {
             account.plan(reclaim.at_ms, Due::Reclaim(reclaim));
         }
         account
+    }
+
+    /// Gives machines from now on the provider ids of another cloud: `scheme://zone/cluster/id`.
+    #[must_use]
+    pub fn with_provider_ids(mut self, scheme: &str, cluster: &str) -> Self {
+        self.provider_ids = (format!("{scheme}://").into(), format!("{cluster}/").into());
+        self
+    }
+
+    pub(super) fn provider_id(&self, zone: &str, id: &MachineId) -> Text {
+        let (scheme, cluster) = &self.provider_ids;
+        format!("{scheme}{zone}/{cluster}{id}").into()
     }
 
     /// All that falls due until then happens, in its order.
@@ -192,7 +207,7 @@ impl Account {
         self.by_id.insert(id.clone(), self.records.len());
         self.records.push(Record {
             machine: Machine {
-                provider_id: provider_id(&stranger.zone, &id),
+                provider_id: self.provider_id(&stranger.zone, &id),
                 id,
                 token: Token::of_tags(&stranger.tags),
                 name: stranger.name,
@@ -225,10 +240,6 @@ impl Account {
         let lot = self.fate.lot("id", index) >> 32;
         MachineId::from(format!("i-{lot:08x}{index:08x}").as_str())
     }
-}
-
-pub(super) fn provider_id(zone: &str, id: &MachineId) -> Text {
-    format!("sim://{zone}/{id}").into()
 }
 
 pub(super) fn later(at: Timestamp, ms: u64) -> Timestamp {

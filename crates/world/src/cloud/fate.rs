@@ -7,11 +7,11 @@
 use super::weather::{Delay, Odds};
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fate(pub(super) u64);
+pub(crate) struct Fate(pub(crate) u64);
 
 impl Fate {
     /// An evenly spread number for this question about this subject.
-    pub(super) fn lot(self, question: &str, subject: u64) -> u64 {
+    pub(crate) fn lot(self, question: &str, subject: u64) -> u64 {
         // FNV-1a tells the questions apart, SplitMix64 spreads them.
         let question = question.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
@@ -20,13 +20,13 @@ impl Fate {
     }
 
     /// Whether it befalls the n-th subject, at this time since the beginning.
-    pub(super) fn strikes(self, odds: &Odds, question: &str, nth: u64, at_ms: u64) -> bool {
+    pub(crate) fn strikes(self, odds: &Odds, question: &str, nth: u64, at_ms: u64) -> bool {
         let in_time = odds.between.is_none_or(|window| window.holds(at_ms));
         let meant = odds.nth.contains(&nth);
         in_time && (meant || self.lot(question, nth) % 1000 < u64::from(odds.permille))
     }
 
-    pub(super) fn delay_ms(self, delay: Delay, question: &str, nth: u64) -> u64 {
+    pub(crate) fn delay_ms(self, delay: Delay, question: &str, nth: u64) -> u64 {
         let choices = delay.most_ms.saturating_sub(delay.least_ms).saturating_add(1);
         delay.least_ms.saturating_add(self.lot(question, nth) % choices)
     }

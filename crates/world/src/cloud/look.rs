@@ -29,6 +29,11 @@ impl Account {
         })
     }
 
+    /// All that was ever offered, whatever the weather.
+    pub(crate) fn whole_catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.catalog)
+    }
+
     pub fn notices(&mut self, now: Timestamp) -> Reply<Vec<Notice>> {
         self.call(Call::Notices, None, now, |account, _| {
             let standing = |notice: &&Notice| account.record(&notice.machine).is_some_and(Record::is_alive);

@@ -4,7 +4,7 @@
 //! it strikes follows from a seed. `SimulatedCloud` is the same behind the `Cloud` trait, in tokio's time.
 
 mod account;
-mod fate;
+pub(crate) mod fate;
 mod hand;
 mod history;
 mod life;

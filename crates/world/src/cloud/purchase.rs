@@ -5,7 +5,7 @@ use berth_cloud::provider::{Launched, Refusal};
 use berth_core::plan::Alternative;
 use jiff::Timestamp;
 
-use super::account::{Account, Due, Reply, later, provider_id};
+use super::account::{Account, Due, Reply, later};
 use super::history::{Call, Event, Purchase, Record, Shown};
 use super::market::Pick;
 
@@ -95,7 +95,7 @@ impl Account {
         };
         let id = self.next_id();
         let machine = Machine {
-            provider_id: provider_id(&pick.zone, &id),
+            provider_id: self.provider_id(&pick.zone, &id),
             id: id.clone(),
             token: Some(order.token.clone()),
             name: order.name.clone(),

@@ -54,7 +54,7 @@ impl SimulatedCloud {
         self.shared.account.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         let passed = SignedDuration::try_from(self.shared.began.elapsed()).unwrap_or(SignedDuration::MAX);
         self.shared.began_at.checked_add(passed).unwrap_or(Timestamp::MAX)
     }
@@ -68,7 +68,7 @@ impl SimulatedCloud {
     }
 
     /// Changes something by hand. Whoever waits for the next happening looks again.
-    pub(super) fn touch<T>(&self, change: impl FnOnce(&mut Account, Timestamp) -> T) -> T {
+    pub(crate) fn touch<T>(&self, change: impl FnOnce(&mut Account, Timestamp) -> T) -> T {
         let changed = change(&mut self.account(), self.now());
         self.shared.asked.send_replace(());
         changed

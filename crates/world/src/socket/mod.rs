@@ -12,6 +12,7 @@ use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -48,9 +49,24 @@ pub struct Served {
     address: SocketAddr,
     kubeconfig: String,
     people: Arc<People>,
+    open: Open,
+}
+
+/// A socket that answers, until it is closed or dropped.
+#[derive(Debug)]
+pub(crate) struct Open {
     /// Never sent anything: whoever listens hears that it is gone.
     stopping: watch::Sender<()>,
     accepting: JoinHandle<()>,
+}
+
+impl Open {
+    /// Ends all connections and frees the port.
+    pub(crate) async fn close(self) {
+        drop(self.stopping);
+        // A panic in there has been reported, and there is nothing left to stop.
+        let _ = self.accepting.await;
+    }
 }
 
 impl Served {
@@ -70,26 +86,40 @@ impl Served {
 
     /// Ends all connections and frees the port.
     pub async fn stop(self) {
-        drop(self.stopping);
-        // A panic in there has been reported, and there is nothing left to stop.
-        let _ = self.accepting.await;
+        self.open.close().await;
     }
 }
 
 pub(crate) async fn serve(router: Router, address: SocketAddr) -> Result<Served, ServeError> {
+    let (listener, address) = listen(address).await?;
+    let people = Arc::new(People::new()?);
+    let kubeconfig = people.kubeconfig(address, "admin", Some("system:masters"))?;
+    let tls = people.server(address.ip())?;
+    let open = open(router, listener, tls, Some(people.clone()));
+    Ok(Served { address, kubeconfig, people, open })
+}
+
+/// A socket at this address, or at a free port of it for port 0.
+pub(crate) async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let refused = |source: io::Error| match source.kind() {
         io::ErrorKind::AddrInUse => ServeError::InUse { address },
         _ => ServeError::Listen { address, source },
     };
     let listener = TcpListener::bind(address).await.map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
-    let people = Arc::new(People::new()?);
-    let kubeconfig = people.kubeconfig(address, "admin", Some("system:masters"))?;
-    let tls = TlsAcceptor::from(Arc::new(people.server(address.ip())?));
+    Ok((listener, address))
+}
+
+/// Answers on a socket. With people, the router is told who asks.
+pub(crate) fn open(
+    router: Router,
+    listener: TcpListener,
+    tls: ServerConfig,
+    people: Option<Arc<People>>,
+) -> Open {
     let (stopping, stop) = watch::channel(());
-    let door = Door { router, tls, people: people.clone(), stop };
-    let accepting = tokio::spawn(door.accept(listener));
-    Ok(Served { address, kubeconfig, people, stopping, accepting })
+    let door = Door { router, tls: TlsAcceptor::from(Arc::new(tls)), people, stop };
+    Open { stopping, accepting: tokio::spawn(door.accept(listener)) }
 }
 
 /// What every connection needs.
@@ -97,7 +127,7 @@ pub(crate) async fn serve(router: Router, address: SocketAddr) -> Result<Served,
 struct Door {
     router: Router,
     tls: TlsAcceptor,
-    people: Arc<People>,
+    people: Option<Arc<People>>,
     stop: watch::Receiver<()>,
 }
 
@@ -126,8 +156,12 @@ impl Door {
     /// One connection, from its handshake to its end. How it fails is the client's concern, who sees it.
     async fn attend(self, stream: TcpStream) {
         let Ok(Ok(stream)) = timeout(HANDSHAKE_TAKES, self.tls.accept(stream)).await else { return };
-        let peer = self.people.peer(stream.get_ref().1.peer_certificates());
-        let service = TowerToHyperService::new(self.router.layer(Extension(peer)));
+        let peer = self.people.map(|people| people.peer(stream.get_ref().1.peer_certificates()));
+        let router = match peer {
+            Some(peer) => self.router.layer(Extension(peer)),
+            None => self.router,
+        };
+        let service = TowerToHyperService::new(router);
         let mut builder = Builder::new(TokioExecutor::new());
         // With a timer, a client that begins a request and says no more is not waited for either.
         builder.http1().timer(TokioTimer::new());

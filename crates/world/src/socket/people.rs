@@ -26,7 +26,7 @@ const CLUSTER: &str = "berth-world";
 /// Its key is known nowhere else. So a certificate is good if and only if it is among those that were given, and
 /// whom it names need not be read from it.
 #[derive(Debug)]
-pub(super) struct People {
+pub(crate) struct People {
     authority: Authority,
     known: Mutex<BTreeMap<Vec<u8>, User>>,
 }

@@ -1,0 +1,175 @@
+//! What the API tells of: servers and nodes, read once.
+
+use berth_core::names::{Labels, Text};
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::envelope::malformed;
+use super::error::Fault;
+use crate::field::Field;
+use crate::machine::{MachineId, MachineState, Token};
+
+/// All that may stand in a path as it is.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// One part of a path, whatever it holds.
+pub(super) fn segment(text: &str) -> String {
+    utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+/// A server, or a node of a managed cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Server {
+    pub(super) id: MachineId,
+    pub(super) name: Text,
+    pub(super) hostname: Text,
+    pub(super) state: MachineState,
+    /// Those that are `key=value`.
+    pub(super) tags: Labels,
+    /// The id of its offer.
+    pub(super) size: Option<Text>,
+    pub(super) datacenter: Option<Text>,
+    /// The number of its group, in a managed cluster.
+    pub(super) group: Option<u64>,
+    pub(super) is_manager: bool,
+    pub(super) created_at: Option<Timestamp>,
+}
+
+impl Server {
+    pub(super) fn read(field: &Field<'_, '_>) -> Result<Self, Fault> {
+        let optional = |keys: &[&'static str], wanted: &'static str| {
+            let member = field.get_any(keys);
+            member.is_present().then(|| member.scalar(wanted)).transpose().map_err(malformed)
+        };
+        let id = field.get_any(&["identifier", "id"]).scalar("the id of the server").map_err(malformed)?;
+        let hostname = optional(&["hostname", "name"], "the host name")?.unwrap_or_default();
+        let group = optional(&["group_id", "groupId", "node_group_id"], "the number of the group")?;
+        let role =
+            optional(&["role", "node_type"], "the role of the node")?.unwrap_or_default().to_lowercase();
+        Ok(Self {
+            id: id.as_str().into(),
+            name: optional(&["name", "hostname"], "the name")?.unwrap_or_default().into(),
+            hostname: hostname.into(),
+            state: state_of(&optional(&["status"], "the status")?.unwrap_or_default()),
+            tags: tags_of(field)?,
+            size: optional(&["boxsize_id", "offering_id"], "the id of the offer")?.map(Text::from),
+            datacenter: optional(&["dcIdentifier", "datacenter_id"], "the datacenter")?.map(Text::from),
+            group: group.and_then(|number| number.parse().ok()),
+            is_manager: role.contains("master") || role.contains("manager"),
+            created_at: optional(&["created_on"], "when it was made")?.and_then(|text| time_of(&text)),
+        })
+    }
+
+    /// The launch that it was bought for, as its tags say.
+    pub(super) fn token(&self) -> Option<Token> {
+        Token::of_tags(&self.tags)
+    }
+}
+
+/// A list, each item read.
+pub(super) fn read_all<T>(
+    list: &Field<'_, '_>,
+    read: impl Fn(&Field<'_, '_>) -> Result<T, Fault>,
+) -> Result<Vec<T>, Fault> {
+    list.items("a list").map_err(malformed)?.map(|item| read(&item)).collect()
+}
+
+/// A word that is not known is taken for running: it is there, and it costs.
+fn state_of(status: &str) -> MachineState {
+    match status.to_lowercase().as_str() {
+        "" | "pending" | "creating" | "building" | "installing" | "provisioning" | "queued" => {
+            MachineState::Pending
+        }
+        "stopping" | "deleting" | "terminating" => MachineState::Stopping,
+        "deleted" | "terminated" => MachineState::Gone,
+        _ => MachineState::Running,
+    }
+}
+
+fn tags_of(field: &Field<'_, '_>) -> Result<Labels, Fault> {
+    let tags = field.get("tags");
+    if !tags.is_present() {
+        return Ok(Labels::new());
+    }
+    let texts = read_all(&tags, |tag| tag.scalar("a tag").map_err(malformed))?;
+    Ok(texts
+        .iter()
+        .filter_map(|tag| tag.split_once('='))
+        .map(|(key, value)| (key.into(), value.into()))
+        .collect())
+}
+
+/// As in RFC 3339, or as databases write it.
+fn time_of(text: &str) -> Option<Timestamp> {
+    let civil = || text.parse::<DateTime>().ok()?.to_zoned(TimeZone::UTC).ok().map(|zoned| zoned.timestamp());
+    text.parse().ok().or_else(civil)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn read(value: &Value) -> String {
+        match Server::read(&Field::root(value)) {
+            Ok(s) => format!(
+                "{} {} {:?} {:?} {:?} {:?} {:?} {} {:?}",
+                s.id,
+                s.hostname,
+                s.state,
+                s.token().map(|token| token.to_string()),
+                s.size.as_deref(),
+                s.datacenter.as_deref(),
+                s.group,
+                s.is_manager,
+                s.created_at.map(|at| at.to_string())
+            ),
+            Err(fault) => fault.to_string(),
+        }
+    }
+
+    #[test]
+    fn servers() {
+        for (value, expected) in [
+            (
+                json!({"id": 7, "identifier": "abc", "hostname": "n-1", "status": "running", "boxsize_id": 3, "dcIdentifier": "dc",
+                       "tags": ["x", "berth.dev/claim-uid=t-1"], "created_on": "2026-01-01T00:00:00Z"}),
+                r#"abc n-1 Running Some("t-1") Some("3") Some("dc") None false Some("2026-01-01T00:00:00Z")"#,
+            ),
+            (
+                json!({"id": 7, "group_id": "12", "role": "slave", "created_on": "2026-01-01 00:00:00"}),
+                r#"7  Pending None None None Some(12) false Some("2026-01-01T00:00:00Z")"#,
+            ),
+            (json!({"id": 7, "role": "Master", "status": "odd"}), "7  Running None None None None true None"),
+            (
+                json!({"hostname": "x"}),
+                "the answer is not what it should be: identifier: is missing; write the id of the server",
+            ),
+            (
+                json!({"id": {}}),
+                "the answer is not what it should be: id: is an object; write the id of the server",
+            ),
+            (
+                json!({"id": 1, "tags": [{}]}),
+                "the answer is not what it should be: tags[0]: is an object; write a tag",
+            ),
+            (
+                json!({"id": 1, "tags": 5}),
+                "the answer is not what it should be: tags: is a number; write a list",
+            ),
+        ] {
+            assert_eq!(read(&value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn segments_hold_anything() {
+        for (text, expected) in [("a-B_1.~", "a-B_1.~"), ("../x", "..%2Fx"), ("a b?c#d%", "a%20b%3Fc%23d%25")]
+        {
+            assert_eq!(segment(text), expected);
+        }
+    }
+}

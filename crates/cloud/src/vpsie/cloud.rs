@@ -1,0 +1,150 @@
+//! VPSie behind the trait.
+
+mod buying;
+mod finding;
+mod sight;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use berth_core::catalog::Catalog;
+use jiff::Timestamp;
+
+use super::client::Client;
+use super::error::{ApiError, Fault};
+use super::launches::Launches;
+use super::limiter::Lane;
+use super::offers::Offers;
+use super::settings::{CloudSettings, Family};
+use crate::machine::{Machine, MachineId, Note, Notice, Order};
+use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal};
+use sight::Sight;
+
+pub use finding::Named;
+
+/// An account at VPSie that buys for one cluster. It must be asked where tokio runs.
+pub struct VpsieCloud {
+    client: Arc<Client>,
+    settings: CloudSettings,
+    offers: Offers,
+    sight: Sight,
+    launches: Mutex<Launches>,
+}
+
+impl fmt::Debug for VpsieCloud {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VpsieCloud")
+            .field("client", &self.client)
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl VpsieCloud {
+    pub fn new(client: Arc<Client>, settings: CloudSettings) -> Self {
+        let (offers, sight, launches) = (Offers::default(), Sight::default(), Mutex::default());
+        Self { client, settings, offers, sight, launches }
+    }
+
+    fn launches(&self) -> MutexGuard<'_, Launches> {
+        self.launches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.client.now()
+    }
+
+    async fn machine(&self, id: &MachineId) -> Result<Machine, Refusal> {
+        let server = match self.settings.family {
+            Family::Servers => self.client.server(id).await.map_err(|error| error.refusal_about(id))?,
+            Family::Managed => {
+                let seen = self.look(Lane::Acting).await?;
+                let node = seen.servers.iter().find(|node| node.id == *id).cloned();
+                node.ok_or_else(|| Refusal::NotFound(id.clone()))?
+            }
+        };
+        let described = self.described(&[server]).await?;
+        described.into_iter().next().ok_or_else(|| Refusal::NotFound(id.clone()))
+    }
+
+    async fn page(&self, from: Option<&PageMark>) -> Result<Page, Refusal> {
+        let mark = |mark: &PageMark| {
+            let wrong = || Refusal::Invalid(format!("`{}` is not a mark of this cloud's pages", mark.0));
+            mark.0.parse::<u32>().map_err(|_| wrong())
+        };
+        let number = from.map(mark).transpose()?.unwrap_or(1);
+        let (servers, next) = match self.settings.family {
+            Family::Servers => {
+                let part = self.client.servers(number, Lane::Polling).await?;
+                (part.items, part.next)
+            }
+            Family::Managed => (self.look(Lane::Polling).await?.servers.clone(), None),
+        };
+        let machines = self.described(&servers).await?;
+        Ok(Page { machines, next: next.map(|number| PageMark(number.to_string().into())) })
+    }
+
+    async fn end(&self, id: &MachineId) -> Result<(), Refusal> {
+        let asked = match self.settings.family {
+            Family::Servers => self.client.delete_server(id).await,
+            Family::Managed => match self.client.delete_node(&self.settings.cluster, id).await {
+                Err(error) if matches!(error.fault, Fault::NotFound { .. }) => {
+                    return self.confirm_absence(id, error).await;
+                }
+                asked => asked,
+            },
+        };
+        match asked.map_err(|error| error.refusal_about(id)) {
+            Err(Refusal::NotFound(id)) => {
+                self.launches().forget(&id);
+                Err(Refusal::NotFound(id))
+            }
+            told => told,
+        }
+    }
+
+    /// The path names the cluster too, and it may be that which was not found: then the machine goes on costing.
+    async fn confirm_absence(&self, id: &MachineId, error: ApiError) -> Result<(), Refusal> {
+        let nodes = self.client.nodes(&self.settings.cluster, Lane::Acting).await?;
+        if nodes.iter().any(|node| node.id == *id) {
+            return Err(error.refusal());
+        }
+        self.launches().forget(id);
+        Err(Refusal::NotFound(id.clone()))
+    }
+}
+
+impl Cloud for VpsieCloud {
+    fn prepare<'a>(&'a self, order: &'a Order) -> Answer<'a, Option<Note>> {
+        Box::pin(async { self.note(order).await.map(Some) })
+    }
+
+    fn launch<'a>(&'a self, order: &'a Order) -> Answer<'a, Launched> {
+        Box::pin(self.buy(order))
+    }
+
+    fn get<'a>(&'a self, id: &'a MachineId) -> Answer<'a, Machine> {
+        Box::pin(self.machine(id))
+    }
+
+    fn list<'a>(&'a self, from: Option<&'a PageMark>) -> Answer<'a, Page> {
+        Box::pin(self.page(from))
+    }
+
+    fn terminate<'a>(&'a self, id: &'a MachineId) -> Answer<'a, ()> {
+        Box::pin(self.end(id))
+    }
+
+    fn catalog(&self) -> Answer<'_, Arc<Catalog>> {
+        Box::pin(self.offers.catalog(&self.client, &self.settings))
+    }
+
+    fn notices(&self) -> Answer<'_, Vec<Notice>> {
+        Box::pin(async {
+            match self.settings.family {
+                Family::Servers => Ok(self.client.notices().await?),
+                Family::Managed => Ok(Vec::new()),
+            }
+        })
+    }
+}

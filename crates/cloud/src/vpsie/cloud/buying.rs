@@ -1,0 +1,350 @@
+//! One machine for a launch, on an API that knows no tokens (docs/decisions/0014-launches-without-tokens.md).
+
+use std::time::Duration;
+
+use berth_core::catalog::{Catalog, OfferingPattern};
+use berth_core::plan::Alternative;
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::Instant;
+
+use super::VpsieCloud;
+use super::sight::Seen;
+use crate::machine::{Machine, MachineState, Note, Order};
+use crate::provider::{Lack, Launched, Refusal, Unavailable};
+use crate::vpsie::api::Server;
+use crate::vpsie::assign::{Assigned, Waiting, assigned};
+use crate::vpsie::error::{ApiError, Breadth, Fault};
+use crate::vpsie::launches::Turn;
+use crate::vpsie::limiter::Lane;
+use crate::vpsie::managed::Group;
+use crate::vpsie::note::{Aim, Memo, Target, number_of};
+use crate::vpsie::offers::size_of;
+use crate::vpsie::settings::Family;
+
+/// A note is sent within this, or another is made. So whoever reads one knows when the launch went out at the latest.
+const SENT_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+/// How long a server may be missing from a list.
+const LISTED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
+/// How long VPSie takes to add a node to a cluster. Its own autoscaler gives up after as long.
+const ADDED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+
+impl VpsieCloud {
+    pub(super) async fn note(&self, order: &Order) -> Result<Note, Refusal> {
+        order.check()?;
+        let aim = match self.settings.family {
+            Family::Servers => Aim::Tagged,
+            Family::Managed => self.aim(order).await?,
+        };
+        let memo = Memo { noted_at: self.now(), aim };
+        let note = memo.write();
+        self.launches().prepared(&order.token, &note, memo);
+        Ok(note)
+    }
+
+    /// A node of the first alternative that was not refused before: each launch is about one group, so that it is
+    /// known where to look for what came of it.
+    async fn aim(&self, order: &Order) -> Result<Aim, Refusal> {
+        let catalog = self.offers.catalog(&self.client, &self.settings).await?;
+        let passed_over = self.launches().passed_over(&order.token).to_vec();
+        let was_refused =
+            |wanted: &Alternative| passed_over.iter().any(|lack| lack.offerings == exactly(wanted));
+        let mut left = order.offerings.iter().filter(|wanted| !was_refused(wanted));
+        let Some((wanted, size)) = left.find_map(|wanted| Some((wanted, size_of(&catalog, wanted)?))) else {
+            return Ok(Aim::Nothing);
+        };
+        let seen = self.look(Lane::Acting).await?;
+        let group = seen.group(&size, &wanted.zone);
+        let known = seen.servers.iter().filter(|node| group.is_some_and(|group| group.has(node)));
+        let known = known.map(|node| number_of(&node.id)).collect();
+        Ok(Aim::Node(Target { size, datacenter: wanted.zone.clone(), known }))
+    }
+
+    pub(super) async fn buy(&self, order: &Order) -> Result<Launched, Refusal> {
+        order.check()?;
+        let Some(note) = &order.note else {
+            return Err(Refusal::Invalid("VPSie knows no tokens, so the order needs a note".to_owned()));
+        };
+        let memo = Memo::read(note)?;
+        match (&memo.aim, self.settings.family) {
+            (Aim::Tagged, Family::Servers) => self.buy_server(order, note, &memo).await,
+            (Aim::Node(target), Family::Managed) => self.buy_node(order, note, &memo, target).await,
+            (Aim::Nothing, Family::Managed) => Err(self.none_left(order)),
+            _ => Err(Refusal::Invalid("the order's note is of the other kind of paths".to_owned())),
+        }
+    }
+
+    async fn buy_server(&self, order: &Order, note: &Note, memo: &Memo) -> Result<Launched, Refusal> {
+        let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
+        let turn = self.launches().begin(&order.token, note, memo);
+        match turn {
+            Turn::Found(machine) => return Ok(launched(*machine)),
+            Turn::Void => return Ok(Launched::Nothing),
+            Turn::Send => return self.send_server(order, memo, &catalog).await,
+            Turn::Look => {}
+        }
+        let seen = self.look(Lane::Acting).await?;
+        let tagged = seen.servers.iter().filter(|server| server.token().as_ref() == Some(&order.token));
+        let Some(server) = tagged.min_by_key(|server| (server.created_at, &server.id)) else {
+            return Ok(self.missing(order, memo, &seen, LISTED_WITHIN));
+        };
+        let machine = ours(order, self.describe(server, &catalog, None));
+        self.launches().found(&order.token, &machine);
+        Ok(launched(machine))
+    }
+
+    async fn send_server(&self, order: &Order, memo: &Memo, catalog: &Catalog) -> Result<Launched, Refusal> {
+        let Some(send_before) = self.send_before(memo) else { return Ok(self.nothing(order)) };
+        let mut passed_over = Vec::new();
+        for wanted in &order.offerings {
+            let Some(size) = size_of(catalog, wanted) else {
+                passed_over.push(not_offered(wanted));
+                continue;
+            };
+            let offer = (&*size, &*wanted.zone);
+            match self.client.create_server(order, offer, &self.settings, send_before).await {
+                Ok(Some(server)) => {
+                    let machine = ours(order, self.describe(&server, catalog, None));
+                    self.launches().found(&order.token, &machine);
+                    return Ok(Launched::Machine { machine, passed_over });
+                }
+                Ok(None) => return Ok(Launched::Underway),
+                Err(error) => {
+                    let (lacking, breadth) = self.lack(order, wanted, error)?;
+                    passed_over.push(lacking);
+                    if breadth == Breadth::Account {
+                        break;
+                    }
+                }
+            }
+        }
+        self.launches().void(&order.token);
+        Err(Refusal::Unavailable(passed_over))
+    }
+
+    async fn buy_node(
+        &self,
+        order: &Order,
+        note: &Note,
+        memo: &Memo,
+        target: &Target,
+    ) -> Result<Launched, Refusal> {
+        let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
+        let is_unsent = self.launches().is_unsent(&order.token, note);
+        let group = if is_unsent { Some(self.group(target).await?) } else { None };
+        let turn = self.launches().begin(&order.token, note, memo);
+        match (turn, group) {
+            (Turn::Found(machine), _) => return Ok(launched(*machine)),
+            (Turn::Void, _) => return Ok(Launched::Nothing),
+            (Turn::Send, Some(group)) => return self.send_node(order, memo, target, &group, &catalog).await,
+            (Turn::Send, None) => {
+                // It was prepared in just this moment, by somebody else.
+                self.launches().unsent(&order.token);
+                return Ok(Launched::Underway);
+            }
+            (Turn::Look, _) => {}
+        }
+        let seen = self.look(Lane::Acting).await?;
+        match self.assign(order, target, &seen, &catalog) {
+            Claim::Machine(machine) => {
+                let passed_over = self.launches().take_passed_over(&order.token);
+                Ok(Launched::Machine { machine: *machine, passed_over })
+            }
+            Claim::None => Ok(self.missing(order, memo, &seen, ADDED_WITHIN)),
+            Claim::Crowd { .. } if !self.is_settled(memo, &seen, ADDED_WITHIN) => Ok(Launched::Underway),
+            Claim::Crowd { nodes, launches } => Err(Refusal::Denied(format!(
+                "the group of size {} has {nodes} new nodes where Berth launched {launches}: somebody else adds nodes to \
+                 it, and which of them are Berth's cannot be known",
+                target.size
+            ))),
+        }
+    }
+
+    async fn send_node(
+        &self,
+        order: &Order,
+        memo: &Memo,
+        target: &Target,
+        group: &Group,
+        catalog: &Catalog,
+    ) -> Result<Launched, Refusal> {
+        let Some(send_before) = self.send_before(memo) else { return Ok(self.nothing(order)) };
+        let error = match self.client.add_node(&self.settings.cluster, group.number, send_before).await {
+            Ok(Some(node)) => {
+                let machine = ours(order, self.describe(&node, catalog, Some(group)));
+                let mut launches = self.launches();
+                let passed_over = launches.take_passed_over(&order.token);
+                launches.found(&order.token, &machine);
+                return Ok(Launched::Machine { machine, passed_over });
+            }
+            Ok(None) => return Ok(Launched::Underway),
+            Err(error) => error,
+        };
+        let is_wanted = |wanted: &&Alternative| {
+            wanted.zone == target.datacenter && size_of(catalog, wanted).as_ref() == Some(&target.size)
+        };
+        let Some(wanted) = order.offerings.iter().find(is_wanted) else {
+            // The order has changed since it was noted. What was noted could not be had.
+            let changed_nothing = error.fault.changed_nothing();
+            return if changed_nothing { Ok(self.nothing(order)) } else { Err(error.refusal()) };
+        };
+        let (lacking, breadth) = self.lack(order, wanted, error)?;
+        let is_last = {
+            let mut launches = self.launches();
+            launches.pass_over(&order.token, lacking);
+            launches.void(&order.token);
+            breadth == Breadth::Account || launches.passed_over(&order.token).len() >= order.offerings.len()
+        };
+        // Another alternative is another launch, with a note of its own.
+        if is_last { Err(self.none_left(order)) } else { Ok(Launched::Nothing) }
+    }
+
+    /// The group of a size, made if there is none. Another may make it at the same time: there can be only one.
+    async fn group(&self, target: &Target) -> Result<Group, Refusal> {
+        let Target { size, datacenter, .. } = target;
+        if let Some(group) = self.look(Lane::Acting).await?.group(size, datacenter) {
+            return Ok(group.clone());
+        }
+        self.client.create_group(&self.settings.cluster, &format!("berth-{size}"), size).await?;
+        let seen = self.look_anew().await?;
+        seen.group(size, datacenter).cloned().ok_or_else(|| {
+            Refusal::Unknown(format!(
+                "the cluster does not show the group of size {size} in {datacenter} that it has"
+            ))
+        })
+    }
+
+    /// Finds the node of a launch and claims it, so that no other launch of this process can.
+    fn assign(&self, order: &Order, target: &Target, seen: &Seen, catalog: &Catalog) -> Claim {
+        let mut launches = self.launches();
+        let claimed = launches.claimed();
+        let group = seen.group(&target.size, &target.datacenter);
+        let is_free = |node: &Server| !order.taken.contains(&node.id) && !claimed.contains(&node.id);
+        let fresh: Vec<&Server> = fresh_nodes(seen, group).into_iter().filter(|node| is_free(node)).collect();
+        let waiting: Vec<Waiting> = launches
+            .waiting()
+            .filter_map(|(token, memo)| match &memo.aim {
+                Aim::Node(other) if other.size == target.size && other.datacenter == target.datacenter => {
+                    let candidates = fresh.iter().map(|node| &node.id).filter(|id| !other.knew(id));
+                    let candidates = candidates.cloned().collect();
+                    Some(Waiting { token: token.clone(), noted_at: memo.noted_at, candidates })
+                }
+                _ => None,
+            })
+            .collect();
+        let id = match assigned(&order.token, &waiting) {
+            Assigned::Node(id) => id,
+            Assigned::None => return Claim::None,
+            Assigned::Crowd { nodes, launches } => return Claim::Crowd { nodes, launches },
+        };
+        let Some(node) = fresh.into_iter().find(|node| node.id == id) else { return Claim::None };
+        let machine = ours(order, self.describe(node, catalog, group));
+        launches.found(&order.token, &machine);
+        Claim::Machine(Box::new(machine))
+    }
+
+    /// No machine is seen. Whether there is certainly none depends on how long ago it would have been bought.
+    fn missing(&self, order: &Order, memo: &Memo, seen: &Seen, shown_within: SignedDuration) -> Launched {
+        let is_missing =
+            self.is_settled(memo, seen, shown_within) && self.launches().missed(&order.token, seen.began_at);
+        if is_missing { self.nothing(order) } else { Launched::Underway }
+    }
+
+    /// Whether whatever came of a launch had to be seen by this look.
+    fn is_settled(&self, memo: &Memo, seen: &Seen, shown_within: SignedDuration) -> bool {
+        let answered_within = SignedDuration::try_from(self.client.timeout()).unwrap_or(SignedDuration::MAX);
+        let elapsed = seen.began_at.duration_since(memo.noted_at);
+        let needed = SENT_WITHIN.saturating_add(answered_within).saturating_add(shown_within);
+        elapsed >= needed
+    }
+
+    fn nothing(&self, order: &Order) -> Launched {
+        self.launches().void(&order.token);
+        Launched::Nothing
+    }
+
+    /// Until when the launch of a note may be sent, if it still may.
+    fn send_before(&self, memo: &Memo) -> Option<Instant> {
+        let left = SENT_WITHIN.checked_sub(self.now().duration_since(memo.noted_at))?.min(SENT_WITHIN);
+        let left = Duration::try_from(left).ok().filter(|left| !left.is_zero())?;
+        Some(Instant::now() + left)
+    }
+
+    /// What cannot be had, if that is what an error says; else the error, and whether the launch can still be sent.
+    fn lack(
+        &self,
+        order: &Order,
+        wanted: &Alternative,
+        error: ApiError,
+    ) -> Result<(Unavailable, Breadth), Refusal> {
+        match error.fault {
+            Fault::Quota { message, breadth: Breadth::Account } => {
+                let offerings = OfferingPattern::default();
+                Ok((Unavailable { offerings, lack: Lack::Quota(message.into()) }, Breadth::Account))
+            }
+            Fault::Quota { message, breadth: Breadth::Size } => {
+                let lack = Lack::Quota(message.into());
+                Ok((Unavailable { offerings: exactly(wanted), lack }, Breadth::Size))
+            }
+            Fault::SoldOut { .. } => {
+                Ok((Unavailable { offerings: exactly(wanted), lack: Lack::Stock }, Breadth::Size))
+            }
+            _ => {
+                if error.fault.changed_nothing() {
+                    self.launches().unsent(&order.token);
+                }
+                Err(error.refusal())
+            }
+        }
+    }
+
+    /// All alternatives have been tried.
+    fn none_left(&self, order: &Order) -> Refusal {
+        let mut launches = self.launches();
+        launches.void(&order.token);
+        let mut lacking = launches.take_passed_over(&order.token);
+        let covers = |lack: &Unavailable, wanted: &Alternative| {
+            lack.offerings == exactly(wanted) || lack.offerings == OfferingPattern::default()
+        };
+        let untold = order.offerings.iter().filter(|wanted| !lacking.iter().any(|lack| covers(lack, wanted)));
+        let untold: Vec<Unavailable> = untold.map(not_offered).collect();
+        lacking.extend(untold);
+        Refusal::Unavailable(lacking)
+    }
+}
+
+enum Claim {
+    Machine(Box<Machine>),
+    None,
+    Crowd { nodes: usize, launches: usize },
+}
+
+/// The nodes of a group that are not on their way out, the oldest first.
+fn fresh_nodes<'s>(seen: &'s Seen, group: Option<&Group>) -> Vec<&'s Server> {
+    let is_staying = |node: &&Server| node.state < MachineState::Stopping;
+    let in_group = |node: &&Server| group.is_some_and(|group| group.has(node));
+    let mut nodes: Vec<&Server> = seen.servers.iter().filter(in_group).filter(is_staying).collect();
+    nodes.sort_by_key(|node| (node.created_at.unwrap_or(Timestamp::MAX), &node.id));
+    nodes
+}
+
+/// What VPSie does not keep is known from the order.
+fn ours(order: &Order, machine: Machine) -> Machine {
+    let tags = if machine.tags.is_empty() { order.machine_tags() } else { machine.tags };
+    Machine { token: Some(order.token.clone()), tags, ..machine }
+}
+
+fn launched(machine: Machine) -> Launched {
+    Launched::Machine { machine, passed_over: Vec::new() }
+}
+
+fn exactly(wanted: &Alternative) -> OfferingPattern {
+    OfferingPattern {
+        instance_type: Some(wanted.instance_type.clone()),
+        zone: Some(wanted.zone.clone()),
+        capacity_type: Some(wanted.capacity_type),
+    }
+}
+
+fn not_offered(wanted: &Alternative) -> Unavailable {
+    Unavailable { offerings: exactly(wanted), lack: Lack::NotOffered }
+}

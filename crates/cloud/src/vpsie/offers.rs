@@ -1,0 +1,116 @@
+//! What VPSie offers, as a catalog that is kept for a minute.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_core::catalog::{Catalog, InstanceType, Offering};
+use berth_core::names::Text;
+use berth_core::plan::Alternative;
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::client::Client;
+use super::error::ApiError;
+use super::settings::{CloudSettings, Family};
+use crate::import::{OFFERING, import_offers};
+use crate::provider::Refusal;
+
+const KEPT_FOR: Duration = Duration::from_mins(1);
+/// Ten thousand offers: nobody has as many.
+const PAGES_MAX: u32 = 100;
+const NAME: &str = "vpsie";
+
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    /// Held while they are fetched, so that all who ask wait for the same.
+    kept: Mutex<Option<(Instant, Arc<Catalog>)>>,
+}
+
+impl Offers {
+    pub(super) async fn catalog(
+        &self,
+        client: &Client,
+        settings: &CloudSettings,
+    ) -> Result<Arc<Catalog>, Refusal> {
+        let mut kept = self.kept.lock().await;
+        if let Some((_, catalog)) = kept.as_ref().filter(|(fetched_at, _)| fetched_at.elapsed() < KEPT_FOR) {
+            return Ok(Arc::clone(catalog));
+        }
+        let offers = fetch(client, settings).await?;
+        let catalog = import_offers(&Value::Array(offers), NAME)
+            .map_err(|error| Refusal::Unknown(format!("VPSie's offers cannot be read: {error}")))?;
+        let catalog = Arc::new(catalog);
+        *kept = Some((Instant::now(), Arc::clone(&catalog)));
+        Ok(catalog)
+    }
+}
+
+impl Offers {
+    /// For what has been bought, old offers do.
+    pub(super) async fn catalog_or_last(
+        &self,
+        client: &Client,
+        settings: &CloudSettings,
+    ) -> Result<Arc<Catalog>, Refusal> {
+        match self.catalog(client, settings).await {
+            Ok(catalog) => Ok(catalog),
+            Err(refusal) => {
+                let last = self.kept.lock().await;
+                last.as_ref().map(|(_, catalog)| Arc::clone(catalog)).ok_or(refusal)
+            }
+        }
+    }
+}
+
+async fn fetch(client: &Client, settings: &CloudSettings) -> Result<Vec<Value>, ApiError> {
+    let mut offers = Vec::new();
+    match settings.family {
+        Family::Managed => {
+            for datacenter in &settings.datacenters {
+                let mut here = client.cluster_offers(datacenter).await?;
+                // They do not say where: it was asked.
+                for offer in here.iter_mut().filter_map(Value::as_object_mut) {
+                    offer.insert("datacenter_id".to_owned(), datacenter.to_string().into());
+                }
+                offers.extend(here);
+            }
+        }
+        Family::Servers => {
+            let mut page = Some(1);
+            while let Some(number) = page.filter(|number| *number <= PAGES_MAX) {
+                let part = client.offerings(number).await?;
+                offers.extend(part.items);
+                page = part.next;
+            }
+            let wanted = |offer: &Value| {
+                let datacenter = offer["datacenter_id"].as_str();
+                datacenter.is_none_or(|id| settings.datacenters.iter().any(|wanted| **wanted == *id))
+            };
+            offers.retain(|offer| settings.datacenters.is_empty() || wanted(offer));
+        }
+    }
+    Ok(offers)
+}
+
+/// What is bought for an alternative: the id of the offer, which VPSie calls a size.
+pub(super) fn size_of(catalog: &Catalog, wanted: &Alternative) -> Option<Text> {
+    let known = catalog.types.iter().find(|known| known.name == wanted.instance_type)?;
+    let offering = berth_api::claims::offering_in(known, &wanted.zone, wanted.capacity_type)?;
+    offering.labels.get(OFFERING).cloned()
+}
+
+/// Whose size it is, in a datacenter if that is known.
+pub(super) fn offered_as<'c>(
+    catalog: &'c Catalog,
+    size: &str,
+    datacenter: Option<&str>,
+) -> Option<(&'c InstanceType, &'c Offering)> {
+    catalog.types.iter().find_map(|known| {
+        let offering = known.offerings.iter().find(|offering| {
+            offering.labels.get(OFFERING).is_some_and(|id| **id == *size)
+                && datacenter.is_none_or(|zone| *offering.zone == *zone)
+        })?;
+        Some((&**known, offering))
+    })
+}

@@ -1,0 +1,152 @@
+//! The paths of servers: `/servers`, and what is offered for them.
+
+use http::Method;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::api::{Server, read_all, segment};
+use super::client::{Body, Call, Client};
+use super::envelope::{Pagination, malformed};
+use super::error::{ApiError, Fault};
+use super::limiter::Lane;
+use super::settings::CloudSettings;
+use crate::field::Field;
+use crate::machine::{MachineId, Notice, NoticeKind, Order};
+
+const SERVERS: &str = "/servers";
+const OFFERINGS: &str = "/offerings";
+const NOTICES: &str = "/servers/notices";
+/// The most that VPSie gives at once.
+const PER_PAGE: u32 = 100;
+
+/// One page of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part<T> {
+    pub(super) items: Vec<T>,
+    /// Of the whole list, if it says.
+    pub(super) total: Option<u32>,
+    /// The number of the next page.
+    pub(super) next: Option<u32>,
+}
+
+impl Client {
+    pub(super) async fn servers(&self, page: u32, lane: Lane) -> Result<Part<Server>, ApiError> {
+        self.page(SERVERS, page, lane, Server::read).await
+    }
+
+    pub(super) async fn offerings(&self, page: u32) -> Result<Part<Value>, ApiError> {
+        self.page(OFFERINGS, page, Lane::Polling, |item| item.value().map_err(malformed)).await
+    }
+
+    async fn page<T>(
+        &self,
+        path: &str,
+        page: u32,
+        lane: Lane,
+        read: impl Fn(&Field<'_, '_>) -> Result<T, Fault>,
+    ) -> Result<Part<T>, ApiError> {
+        let query = Some(format!("page={page}&per_page={PER_PAGE}"));
+        let call = Call { query, repeatable: true, ..Call::new(Method::GET, path, lane) };
+        self.ask_for(&call, |envelope| {
+            let items = read_all(&envelope.document().get("data"), &read)?;
+            let pagination = envelope.pagination()?;
+            Ok(Part { items, total: pagination.map(|part| part.total), next: next(pagination, page)? })
+        })
+        .await
+    }
+
+    pub(super) async fn server(&self, id: &MachineId) -> Result<Server, ApiError> {
+        let path = format!("{SERVERS}/{}", segment(id.as_str()));
+        let call = Call { repeatable: true, ..Call::new(Method::GET, path, Lane::Acting) };
+        self.ask_for(&call, |envelope| Server::read(&envelope.document().get("data"))).await
+    }
+
+    /// Buys a server. `None`: it is made later, and has no name yet.
+    pub(super) async fn create_server(
+        &self,
+        order: &Order,
+        (size, datacenter): (&str, &str),
+        settings: &CloudSettings,
+        send_before: Instant,
+    ) -> Result<Option<Server>, ApiError> {
+        let call = Call {
+            body: Body::Json(creation(order, (size, datacenter), settings)),
+            send_before: Some(send_before),
+            ..Call::new(Method::POST, SERVERS, Lane::Acting)
+        };
+        self.ask_for(&call, |envelope| {
+            let server = || Server::read(&envelope.document().get("data"));
+            (!envelope.is_asynchronous()).then(server).transpose()
+        })
+        .await
+    }
+
+    pub(super) async fn delete_server(&self, id: &MachineId) -> Result<(), ApiError> {
+        let path = format!("{SERVERS}/{}", segment(id.as_str()));
+        let call = Call { repeatable: true, ..Call::new(Method::DELETE, path, Lane::Acting) };
+        self.ask_for(&call, |_| Ok(())).await
+    }
+
+    /// What stands about servers. Most installations have no such path.
+    pub(super) async fn notices(&self) -> Result<Vec<Notice>, ApiError> {
+        let call = Call { repeatable: true, ..Call::new(Method::GET, NOTICES, Lane::Polling) };
+        let told = self.ask_for(&call, |envelope| read_all(&envelope.document().get("data"), notice)).await;
+        match told {
+            Err(ApiError { fault: Fault::NotFound { .. }, .. }) => Ok(Vec::new()),
+            told => told,
+        }
+    }
+}
+
+/// Pages are followed one by one: whoever answers with another page than the one that was asked for is not listened to.
+fn next(pagination: Option<Pagination>, asked: u32) -> Result<Option<u32>, Fault> {
+    let Some(Pagination { page, pages, .. }) = pagination else { return Ok(None) };
+    if page != asked {
+        return Err(Fault::Malformed {
+            problem: format!("pagination.current_page: is {page} where {asked} was asked for"),
+        });
+    }
+    Ok((page < pages).then_some(page + 1))
+}
+
+fn creation(order: &Order, (size, datacenter): (&str, &str), settings: &CloudSettings) -> Value {
+    let own = order.machine_tags().into_iter().map(|(key, value)| format!("{key}={value}"));
+    let tags: Vec<String> = settings.tags.iter().map(ToString::to_string).chain(own).collect();
+    json!({
+        "name": order.name,
+        "hostname": order.name,
+        "offering_id": size,
+        "datacenter_id": datacenter,
+        "resourceIdentifier": settings.cluster,
+        "projectId": settings.project,
+        "os_image_id": settings.os_image,
+        "ssh_key_ids": settings.ssh_keys,
+        "kubernetes_version": settings.kubernetes_version,
+        "notes": settings.notes,
+        "tags": tags,
+        "labels": *order.labels,
+        "taints": order.taints.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+fn notice(field: &Field<'_, '_>) -> Result<Notice, Fault> {
+    let text = |key: &'static str, wanted| field.get(key).scalar(wanted).map_err(malformed);
+    let time = |key: &'static str| {
+        let text = text(key, "a time as in RFC 3339")?;
+        let problem = || format!("{key}: `{text}` is not a time as in RFC 3339");
+        text.parse().map_err(|_| Fault::Malformed { problem: problem() })
+    };
+    let kind = text("kind", "reclaim, rebalance or maintenance")?;
+    let kind = match kind.as_str() {
+        "reclaim" => NoticeKind::Reclaim,
+        "rebalance" => NoticeKind::Rebalance,
+        "maintenance" => NoticeKind::Maintenance,
+        _ => return Err(Fault::Malformed { problem: format!("kind: `{kind}` is not known") }),
+    };
+    Ok(Notice {
+        machine: text("server", "the id of the server")?.as_str().into(),
+        kind,
+        given_at: time("given_at")?,
+        deadline: field.get("deadline").is_present().then(|| time("deadline")).transpose()?,
+    })
+}

@@ -1,0 +1,288 @@
+//! Launches that are found again, in virtual time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use berth_cloud::Cloud;
+use berth_cloud::machine::{MachineId, Note, Order};
+use berth_cloud::provider::{Launched, Refusal, list_all};
+use berth_cloud::vpsie::{Family, Named};
+use berth_world::cloud::Weather;
+use berth_world::cloud::weather::{Delay, ListFaults, Odds, StockChange, Stranger, Times, Which};
+use berth_world::vpsie::{Deed, DeedFaults, Faults, Vpsie};
+use tokio::time::{advance, sleep};
+
+use super::rig::{Claim, SMALL, alive, calm, instant, process_here, step, taken, vpsie};
+
+const FAMILIES: [Family; 2] = [Family::Servers, Family::Managed];
+
+/// Steps of all claims, one after the other, every ten seconds, for so long.
+async fn lived(vpsie: &Vpsie, family: Family, claims: &mut [Claim], secs: u64) -> Vec<Refusal> {
+    let cloud = process_here(vpsie, family);
+    let mut refusals = Vec::new();
+    for _ in 0..secs / 10 {
+        for place in 0..claims.len() {
+            let taken = taken(claims);
+            if claims[place].machine.is_none() {
+                refusals.extend(step(&cloud, &mut claims[place], taken).await.err());
+            }
+        }
+        sleep(Duration::from_secs(10)).await;
+    }
+    refusals
+}
+
+fn eventual(secs: u64) -> Weather {
+    Weather { times: Times { appear: Delay::secs(secs), ..instant() }, ..Weather::default() }
+}
+
+fn machines(claims: &[Claim]) -> BTreeSet<MachineId> {
+    claims.iter().filter_map(|claim| claim.machine.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn five_at_once_get_five() {
+    for family in FAMILIES {
+        for appear in [0, 30, 290] {
+            let vpsie = vpsie(eventual(appear), 1, Faults::none());
+            let cloud = Arc::new(process_here(&vpsie, family));
+            let mut tasks = Vec::new();
+            for n in 0..5 {
+                let cloud = Arc::clone(&cloud);
+                tasks.push(tokio::spawn(async move {
+                    let mut claim = Claim::new(&format!("uid-{n}"), &["small"]);
+                    while claim.machine.is_none() {
+                        step(&cloud, &mut claim, Arc::default()).await.unwrap();
+                        sleep(Duration::from_secs(5)).await;
+                    }
+                    claim
+                }));
+            }
+            let mut claims = Vec::new();
+            for task in tasks {
+                claims.push(task.await.unwrap());
+            }
+            assert_eq!(machines(&claims).len(), 5, "{family:?} {appear}");
+            assert_eq!(alive(&vpsie), 5, "{family:?} {appear}");
+            assert_eq!(vpsie.calls(Deed::AddGroup), u64::from(family == Family::Managed));
+            assert!(vpsie.most_calls_in_a_minute() <= 100);
+            sleep(Duration::from_mins(5)).await;
+            let listed = list_all(&*cloud).await.machines;
+            for claim in &claims {
+                let machine = &listed[claim.machine.as_ref().unwrap()];
+                assert_eq!(machine.token.as_ref(), Some(&claim.order.token));
+                assert_eq!(machine.tags, claim.order.machine_tags());
+            }
+        }
+    }
+}
+
+/// Whoever comes after a crash finds what was bought, and buys what was not.
+#[tokio::test(start_paused = true)]
+async fn a_crash_before_and_after_sending() {
+    for family in FAMILIES {
+        for (was_sent, appear) in [(false, 0), (true, 0), (true, 280)] {
+            let vpsie = vpsie(eventual(appear), 1, Faults::none());
+            let mut claims = [Claim::new("uid-1", &["small"])];
+            let crashed = process_here(&vpsie, family);
+            if was_sent {
+                step(&crashed, &mut claims[0], Arc::default()).await.unwrap();
+                claims[0].machine = None;
+            } else {
+                claims[0].note = crashed.prepare(&claims[0].order).await.unwrap();
+            }
+            drop(crashed);
+            assert_eq!(alive(&vpsie), usize::from(was_sent));
+            let refusals = lived(&vpsie, family, &mut claims, 3600).await;
+            assert_eq!(refusals, [], "{family:?} {was_sent}");
+            assert_eq!((alive(&vpsie), machines(&claims).len()), (1, 1), "{family:?} {was_sent} {appear}");
+        }
+    }
+}
+
+/// A list that is empty for a moment, just when it would be believed.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_lies_once_is_not_believed() {
+    for (family, settled_secs) in [(Family::Servers, 390), (Family::Managed, 990)] {
+        let empty = Odds::always().between(0, (settled_secs + 15) * 1000);
+        let lists = ListFaults { empty, ..ListFaults::default() };
+        let vpsie = vpsie(Weather { lists, ..calm() }, 1, Faults::none());
+        let mut claims = [Claim::new("uid-1", &["small"])];
+        step(&process_here(&vpsie, family), &mut claims[0], Arc::default()).await.unwrap();
+        claims[0].machine = None;
+        assert_eq!(lived(&vpsie, family, &mut claims, 3600).await, []);
+        assert_eq!((alive(&vpsie), machines(&claims).len()), (1, 1), "{family:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_is_sent_at_once_or_not_at_all() {
+    for family in FAMILIES {
+        let vpsie = vpsie(calm(), 1, Faults::none());
+        let cloud = process_here(&vpsie, family);
+        let mut claim = Claim::new("uid-1", &["small"]);
+        claim.note = cloud.prepare(&claim.order).await.unwrap();
+        advance(Duration::from_secs(61)).await;
+        assert_eq!(step(&cloud, &mut claim, Arc::default()).await, Ok(None));
+        assert_eq!((claim.note, alive(&vpsie)), (None, 0), "{family:?}");
+        let without = cloud.launch(&claim.order).await.unwrap_err();
+        assert!(matches!(without, Refusal::Invalid(_)), "{without}");
+        let foreign = Order { note: Some(Note("ab".into())), ..claim.order };
+        assert!(matches!(cloud.launch(&foreign).await, Err(Refusal::Invalid(_))));
+    }
+}
+
+/// A group to which a person adds nodes too.
+#[tokio::test(start_paused = true)]
+async fn a_strangers_node_is_not_claimed() {
+    let vpsie = vpsie(eventual(20), 1, Faults::none());
+    let mut claims = vec![Claim::new("uid-0", &["small"])];
+    lived(&vpsie, Family::Managed, &mut claims, 120).await;
+    let before = vpsie.add_by_hand(SMALL).await.unwrap();
+    sleep(Duration::from_mins(1)).await;
+    // One that was there before the launch is known.
+    claims.push(Claim::new("uid-1", &["small"]));
+    assert_eq!(lived(&vpsie, Family::Managed, &mut claims, 120).await, []);
+    assert_eq!(machines(&claims).len(), 2);
+    assert!(!machines(&claims).contains(&before));
+    // One that comes with it cannot be told apart: none is claimed.
+    claims.push(Claim::new("uid-2", &["small"]));
+    let cloud = process_here(&vpsie, Family::Managed);
+    let known = taken(&claims);
+    step(&cloud, &mut claims[2], known).await.unwrap();
+    vpsie.add_by_hand(SMALL).await.unwrap();
+    let told = lived(&vpsie, Family::Managed, &mut claims, 1800).await;
+    assert_eq!(claims[2].machine, None);
+    let words = told.first().map(ToString::to_string).unwrap_or_default();
+    assert!(words.contains("has 2 new nodes where Berth launched 1: somebody else adds nodes"), "{words}");
+    assert!(told.iter().all(|refusal| matches!(refusal, Refusal::Denied(_))), "{told:?}");
+}
+
+/// Each launch is about one size: what cannot be had is passed over, launch by launch.
+#[tokio::test(start_paused = true)]
+async fn the_next_size_if_the_first_is_sold_out() {
+    for family in FAMILIES {
+        let which = Which { instance_type: Some("small".into()), ..Which::default() };
+        let weather = Weather { stock: vec![StockChange { at_ms: 0, which, count: 0 }], ..calm() };
+        let vpsie = vpsie(weather, 1, Faults::none());
+        let mut claims = [Claim::new("uid-1", &["small", "big"])];
+        assert_eq!(lived(&vpsie, family, &mut claims, 120).await, []);
+        let bought = vpsie.cloud().inspect(|account| account.records()[0].machine.instance_type.clone());
+        assert_eq!((&*bought, alive(&vpsie)), ("big", 1), "{family:?}");
+        let mut only = [Claim::new("uid-2", &["small", "tiny"])];
+        let refusals = lived(&vpsie, family, &mut only, 60).await;
+        let words = "none of the offerings can be had: small in dc-1 as on-demand is out of stock; \
+                     tiny in dc-1 as on-demand is not offered";
+        assert_eq!(refusals.first().map(ToString::to_string).as_deref(), Some(words), "{family:?}");
+    }
+}
+
+/// What is not there is only not there if VPSie says so.
+#[tokio::test(start_paused = true)]
+async fn absence_is_said_and_not_guessed() {
+    let cases = [
+        ("gone", DeedFaults::default(), true),
+        ("garbled", DeedFaults { garbled: Odds::always(), ..DeedFaults::default() }, false),
+        ("failed", DeedFaults { failed: Odds::always(), ..DeedFaults::default() }, false),
+        ("unheard", DeedFaults { unheard: Odds::always(), ..DeedFaults::default() }, false),
+    ];
+    for family in FAMILIES {
+        for (name, faults, is_absent) in &cases {
+            let deeds = [Deed::Look, Deed::Delete].map(|deed| (deed, faults.clone()));
+            let vpsie = vpsie(calm(), 1, Faults { seed: 0, deeds: deeds.into() });
+            let cloud = process_here(&vpsie, family);
+            let id = MachineId::from("i-1");
+            for told in [cloud.get(&id).await.map(drop), cloud.terminate(&id).await] {
+                let not_found = told == Err(Refusal::NotFound(id.clone()));
+                assert_eq!(not_found, *is_absent, "{name} {family:?}: {told:?}");
+                assert!(told.is_err());
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn names_find_only_what_is_ours() {
+    for family in FAMILIES {
+        let stranger = Stranger {
+            name: "web-1".into(),
+            instance_type: "small".into(),
+            zone: "dc-1".into(),
+            capacity_type: berth_core::catalog::CapacityType::OnDemand,
+            tags: [("a".into(), "b".into())].into(),
+        };
+        let vpsie = vpsie(Weather { strangers: vec![stranger], ..calm() }, 1, Faults::none());
+        let mut claims = [Claim::new("uid-1", &["small"])];
+        lived(&vpsie, family, &mut claims, 60).await;
+        let ours = claims[0].machine.clone().unwrap();
+        let name = vpsie.cloud().inspect(|account| account.record(&ours).unwrap().machine.name.clone());
+        let cloud = process_here(&vpsie, family);
+        let recorded = BTreeSet::from([ours.clone()]);
+        let odd = name.to_uppercase();
+        for (named, expected) in [
+            (Named::Id(&ours), Some(&ours)),
+            (Named::Hostname(&odd), Some(&ours)),
+            (Named::Name(&name), Some(&ours)),
+            (Named::Hostname("web-1"), None),
+            (Named::Name("nobody"), None),
+        ] {
+            let found = cloud.find(named, &recorded).await.unwrap();
+            assert_eq!(found.map(|machine| machine.id).as_ref(), expected, "{family:?} {named:?}");
+        }
+        // In a cluster, another process has only what was written down to go by.
+        let unrecorded = cloud.find(Named::Id(&ours), &BTreeSet::new()).await.unwrap();
+        assert_eq!(unrecorded.is_some(), family == Family::Servers);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn hundreds_of_questions_keep_to_the_limit() {
+    for family in FAMILIES {
+        let vpsie = vpsie(eventual(60), 1, Faults::none());
+        let cloud = Arc::new(process_here(&vpsie, family));
+        let mut tasks = Vec::new();
+        for n in 0..150 {
+            let cloud = Arc::clone(&cloud);
+            tasks.push(tokio::spawn(async move {
+                let mut claim = Claim::new(&format!("uid-{n}"), &["small"]);
+                while claim.machine.is_none() {
+                    cloud.get(&MachineId::from("i-1")).await.unwrap_err();
+                    cloud.list(None).await.unwrap();
+                    // What had to wait for too long is noted anew.
+                    let _ = step(&cloud, &mut claim, Arc::default()).await;
+                    sleep(Duration::from_secs(5)).await;
+                }
+                claim.machine.unwrap()
+            }));
+        }
+        let mut bought = BTreeSet::new();
+        for task in tasks {
+            bought.insert(task.await.unwrap());
+        }
+        assert_eq!((bought.len(), alive(&vpsie)), (150, 150), "{family:?}");
+        let most = vpsie.most_calls_in_a_minute();
+        assert!((90..=100).contains(&most), "{family:?}: {most}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_is_found_stays_found() {
+    for family in FAMILIES {
+        let vpsie = vpsie(calm(), 1, Faults::none());
+        let cloud = process_here(&vpsie, family);
+        let mut claim = Claim::new("uid-1", &["small"]);
+        while claim.machine.is_none() {
+            step(&cloud, &mut claim, Arc::default()).await.unwrap();
+            sleep(Duration::from_secs(5)).await;
+        }
+        let order = Order { note: claim.note.clone(), ..claim.order.clone() };
+        for _ in 0..3 {
+            match cloud.launch(&order).await.unwrap() {
+                Launched::Machine { machine, .. } => assert_eq!(Some(machine.id), claim.machine),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(alive(&vpsie), 1);
+    }
+}

@@ -132,7 +132,7 @@ pub fn assemble(
     }
 }
 
-fn waiting_since(pods: &[PodObject]) -> BTreeMap<(Text, Text), Timestamp> {
+fn waiting_since(pods: &[Arc<PodObject>]) -> BTreeMap<(Text, Text), Timestamp> {
     let waiting = pods.iter().filter(|pod| pod.node.is_none());
     let since = waiting.filter_map(|pod| {
         let created = pod.life.created?;
@@ -346,7 +346,7 @@ impl Assembly<'_> {
         let Some(nodes_max) = self.manifests.group_nodes_max else { return Vec::new() };
         let mut groups: Vec<Text> = pools
             .iter()
-            .filter(|pool| pool.labels.contains_key(nodes::VPSIE_NODEGROUP))
+            .filter(|pool| pool.labels.contains_key(crate::vpsie::NODEGROUP))
             .map(|pool| pool.name.clone())
             .collect();
         groups.sort();
@@ -452,7 +452,7 @@ impl Assembly<'_> {
                     if object.is_active() && !object.deleting {
                         census.count(&object.namespace, &spec, object.life.healthy);
                     }
-                    pods.push(object.into_core(spec, self.context.now));
+                    pods.push(Arc::unwrap_or_clone(object).into_core(spec, self.context.now));
                 }
                 Err(Dangling { field, message }) => {
                     self.is_partial = true;

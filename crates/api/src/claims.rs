@@ -8,9 +8,10 @@ use berth_core::names::{self, Labels, Text};
 use berth_core::plan::{Alternative, Launch};
 use berth_core::pool::Pool;
 use berth_core::resources::{Resources, format_amount};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
-use crate::resources::karpenter::{NodeClaim, NodePool};
+use crate::resources::karpenter::NodePool;
 
 /// What a claim may be bought as, the first first. Requirements alone would allow what the plan did not.
 pub const OFFERINGS: &str = "berth.dev/offerings";
@@ -76,7 +77,7 @@ pub fn new_claim(
 }
 
 /// The labels that do not follow from what is bought.
-fn lasting_labels(launch: &Launch, pool: &Pool) -> Labels {
+pub(crate) fn lasting_labels(launch: &Launch, pool: &Pool) -> Labels {
     let of = |instance_type: &&Arc<InstanceType>| instance_type.name == launch.instance_type;
     let bought = pool.types.iter().find(of).and_then(|instance_type| {
         let (zone, capacity_type) = (&launch.zone, launch.capacity_type);
@@ -128,7 +129,7 @@ pub fn bought_labels(instance_type: &InstanceType, offering: &Offering) -> Label
     labels
 }
 
-fn written_offerings(offerings: &[Alternative]) -> String {
+pub(crate) fn written_offerings(offerings: &[Alternative]) -> String {
     let written = |offering: &Alternative| {
         format!("{}:{}:{}", offering.instance_type, offering.zone, offering.capacity_type)
     };
@@ -136,13 +137,13 @@ fn written_offerings(offerings: &[Alternative]) -> String {
 }
 
 /// What the cloud asked to be written down before the claim was launched.
-pub fn note_of(claim: &NodeClaim) -> Option<Text> {
-    claim.metadata.annotations.as_ref()?.get(NOTE).map(|note| note.as_str().into())
+pub fn note_of(metadata: &ObjectMeta) -> Option<Text> {
+    metadata.annotations.as_ref()?.get(NOTE).map(|note| note.as_str().into())
 }
 
 /// What a claim may be bought as, in order: type, zone and capacity type.
-pub fn offerings_of(claim: &NodeClaim) -> Vec<(Text, Text, CapacityType)> {
-    let annotations = claim.metadata.annotations.as_ref();
+pub fn offerings_of(metadata: &ObjectMeta) -> Vec<(Text, Text, CapacityType)> {
+    let annotations = metadata.annotations.as_ref();
     let written = annotations.and_then(|all| all.get(OFFERINGS)).map_or("", String::as_str);
     written.split(',').filter_map(read_offering).collect()
 }

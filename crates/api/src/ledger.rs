@@ -6,9 +6,8 @@ use berth_core::commitment::{Commitments, Departure};
 use berth_core::disruption::DisruptionReason;
 use berth_core::names::Text;
 use berth_core::resources::Resources;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
-
-use crate::resources::karpenter::NodePool;
 
 /// The annotation of a pool that is its ledger.
 pub const LEDGER: &str = "berth.dev/ledger";
@@ -51,8 +50,8 @@ struct WrittenDeparture {
 pub struct Unreadable(String);
 
 /// The record of a pool.
-pub fn of(pool: &NodePool) -> Result<Commitments, Unreadable> {
-    let annotations = pool.metadata.annotations.as_ref();
+pub fn of(pool: &ObjectMeta) -> Result<Commitments, Unreadable> {
+    let annotations = pool.annotations.as_ref();
     parse(annotations.and_then(|all| all.get(LEDGER)).map(String::as_str))
 }
 

@@ -9,6 +9,7 @@ pub mod duration;
 pub mod held;
 pub mod ledger;
 pub mod resources;
+pub mod vpsie;
 
 mod ahead;
 mod assemble;

@@ -52,18 +52,18 @@ pub struct Manifests {
     /// Which of them are listings of a cluster.
     pub(crate) listed: BTreeSet<u32>,
     pub(crate) texts: KeptTexts,
-    pub(crate) pods: Vec<PodObject>,
+    pub(crate) pods: Vec<Arc<PodObject>>,
     pub(crate) workloads: Vec<Kept<Workload>>,
     pub(crate) daemon_sets: Vec<Kept<PodTemplate>>,
     pub(crate) pod_templates: BTreeMap<(Text, Text), PodTemplate>,
-    pub(crate) nodes: Vec<Kept<NodeObject>>,
+    pub(crate) nodes: Vec<Kept<Arc<NodeObject>>>,
     pub(crate) volume_limits: BTreeMap<Text, BTreeMap<Text, u32>>,
     pub(crate) namespaces: BTreeMap<Text, Labels>,
     pub(crate) storage: Storage,
     pub(crate) policies: Policies,
     pub(crate) budgets: Vec<Kept<BudgetObject>>,
     pub(crate) node_pools: Vec<Kept<NodePoolObject>>,
-    pub(crate) claims: Vec<Kept<ClaimObject>>,
+    pub(crate) claims: Vec<Kept<Arc<ClaimObject>>>,
     pub(crate) overlays: Vec<Kept<Overlay>>,
     /// The classes that there are, and of those that cannot be used, why not.
     pub(crate) classes: BTreeMap<(ClassKind, Text), Option<String>>,
@@ -259,7 +259,7 @@ impl Reader {
     fn keep(&mut self, outcomes: Vec<Outcome<'_>>) {
         for outcome in outcomes {
             match outcome {
-                Ok(pod) => self.manifests.pods.push(pod),
+                Ok(pod) => self.manifests.pods.push(Arc::new(pod)),
                 Err(Unread { text, line_offset, origin }) => self.admit_json(text, line_offset, origin),
             }
         }
@@ -319,7 +319,7 @@ impl Reader {
     fn store(&mut self, body: Body<'_, '_>, origin: Origin) -> Result<(), Refused> {
         if origin.kind == Kind::Pod {
             // Those of one name are found when all are there.
-            self.manifests.pods.push(read_pod(body, origin, &mut self.interner)?);
+            self.manifests.pods.push(Arc::new(read_pod(body, origin, &mut self.interner)?));
             return Ok(());
         }
         let id = piece::identity_in(body, origin.kind, &mut self.interner)?;

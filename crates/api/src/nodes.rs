@@ -21,8 +21,8 @@ use crate::manifests::Manifests;
 use crate::pods::PodObject;
 use crate::pools::karpenter::ClaimObject;
 use crate::problem::At;
+use crate::vpsie;
 
-pub(crate) const VPSIE_NODEGROUP: &str = "autoscaler.vpsie.com/nodegroup";
 pub(crate) const GARDENER_POOL: &str = "sa.gardener.cloud/node-pool-name";
 const GARDENER_WORKER_POOL: &str = "worker.gardener.cloud/pool";
 
@@ -35,6 +35,7 @@ pub(crate) struct NodeObject {
     pub(crate) capacity: Resources,
     pub(crate) allocatable: Resources,
     pub(crate) deleting: bool,
+    pub(crate) provider_id: Option<Text>,
     pub(crate) life: NodeLife,
 }
 
@@ -61,13 +62,14 @@ pub(crate) fn read_node(node: &wire::Node<'_>, name: Text, to: &mut Converter<'_
         capacity,
         allocatable,
         deleting: node.metadata.deletion_timestamp.is_some(),
+        provider_id: node.spec.provider_id.as_ref().filter(|id| !id.is_empty()).map(|id| to.text(id)),
         life: disruption::read_node_life(node, to),
     }
 }
 
 /// The pool that a node's labels name, in whichever dialect.
 pub(crate) fn pool_of(labels: &Labels) -> Option<Text> {
-    [names::NODEPOOL, VPSIE_NODEGROUP, GARDENER_POOL, GARDENER_WORKER_POOL]
+    [names::NODEPOOL, vpsie::NODEGROUP, GARDENER_POOL, GARDENER_WORKER_POOL]
         .into_iter()
         .find_map(|key| labels.get(key).cloned())
 }
@@ -77,10 +79,14 @@ impl NodeObject {
         self.deleting || self.taints.iter().any(|taint| &*taint.key == names::TAINT_DISRUPTED)
     }
 
-    /// Karpenter's nodes say when they are up; of others we can only assume it.
-    pub(crate) fn is_coming_up(&self) -> bool {
-        self.labels.contains_key(names::NODEPOOL)
-            && self.labels.get(names::INITIALIZED).is_none_or(|value| &**value != "true")
+    /// Karpenter's nodes say when they are up, of VPSie's their objects do; of others we can only assume it.
+    fn is_coming_up(&self, claim: Option<&ClaimObject>) -> bool {
+        let is_initialized = || self.labels.get(names::INITIALIZED).is_some_and(|value| &**value == "true");
+        if self.labels.contains_key(names::NODEPOOL) {
+            !is_initialized()
+        } else {
+            claim.is_some_and(|claim| !claim.is_up) && !is_initialized()
+        }
     }
 }
 
@@ -88,15 +94,14 @@ impl NodeObject {
 pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) -> Vec<Node> {
     let newest_pods = newest_pods(&manifests.pods);
     let pools: BTreeMap<&Text, &Pool> = pools.iter().map(|pool| (&pool.name, pool)).collect();
-    let mut claims: BTreeMap<&Text, &ClaimObject> = BTreeMap::new();
-    for kept in &manifests.claims {
-        claims.extend(kept.object.node.as_ref().map(|node| (node, &kept.object)));
-    }
+    let claims = Claims::of(manifests);
+    let mut joined = BTreeSet::new();
     let mut names = BTreeSet::new();
     let mut nodes = Vec::with_capacity(manifests.nodes.len());
     for kept in &manifests.nodes {
         let volume_limits = manifests.volume_limits.get(&kept.object.name).cloned().unwrap_or_default();
-        let claim = claims.get(&kept.object.name).copied();
+        let claim = claims.of_node(&kept.object);
+        joined.extend(claim.map(|claim| &claim.name));
         let newest_pod = newest_pods.get(&kept.object.name).map(|started| started.timestamp());
         nodes.push(Node {
             disruption: disruption::judged_node(
@@ -114,8 +119,7 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) ->
     }
     for kept in &manifests.claims {
         let claim = &kept.object;
-        let became = claim.node.as_ref().is_some_and(|node| names.contains(node));
-        if !became && names.insert(&claim.name) {
+        if !joined.contains(&claim.name) && names.insert(&claim.name) {
             let disruption = disruption::judged_node(None, Some(&claim.life), None, now);
             nodes.push(Node { disruption, ..of_claim(claim, &pools) });
         }
@@ -123,8 +127,29 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) ->
     nodes
 }
 
+/// Claims by the nodes that they became: those that they name, or else those that run on their machines.
+struct Claims<'m> {
+    by_node: BTreeMap<&'m Text, &'m ClaimObject>,
+    by_machine: BTreeMap<&'m Text, &'m ClaimObject>,
+}
+
+impl<'m> Claims<'m> {
+    fn of(manifests: &'m Manifests) -> Self {
+        let claims = || manifests.claims.iter().map(|kept| &*kept.object);
+        Self {
+            by_node: claims().filter_map(|claim| Some((claim.node.as_ref()?, claim))).collect(),
+            by_machine: claims().filter_map(|claim| Some((claim.provider_id.as_ref()?, claim))).collect(),
+        }
+    }
+
+    fn of_node(&self, node: &NodeObject) -> Option<&'m ClaimObject> {
+        let by_machine = || self.by_machine.get(node.provider_id.as_ref()?);
+        self.by_node.get(&node.name).or_else(by_machine).copied()
+    }
+}
+
 /// When the last of each node's pods started, those aside that live with their node.
-fn newest_pods(pods: &[PodObject]) -> HashMap<&Text, Second, FxBuildHasher> {
+fn newest_pods(pods: &[Arc<PodObject>]) -> HashMap<&Text, Second, FxBuildHasher> {
     let mut newest = HashMap::default();
     let is_daemon = |pod: &PodObject| pod.owner.as_ref().is_some_and(|owner| &*owner.kind == "DaemonSet");
     for pod in pods.iter().filter(|pod| !pod.mirror && !is_daemon(pod)) {
@@ -142,28 +167,35 @@ fn of_object(
     volume_limits: BTreeMap<Text, u32>,
     pools: &BTreeMap<&Text, &Pool>,
 ) -> Node {
-    let pool = pool_of(&node.labels);
     let state = if node.is_going_away() || claim.is_some_and(|claim| claim.deleting) {
         NodeState::Deleting
-    } else if node.is_coming_up() {
+    } else if node.is_coming_up(claim) {
         NodeState::Starting
     } else {
         NodeState::Running
     };
-    let types = pool.as_ref().and_then(|pool| pools.get(pool)).map_or(&[][..], |pool| &pool.types);
     let promise = claim.filter(|_| state == NodeState::Starting);
+    let promising = promise.and_then(|claim| pools.get(&pool_of(&claim.labels)?).copied());
+    let mut labels = node.labels.clone();
+    for (key, value) in promise.map(|claim| promised_labels(claim, promising)).unwrap_or_default() {
+        labels.entry(key).or_insert(value);
+    }
+    let pool = pool_of(&labels);
+    let types = pool.as_ref().and_then(|pool| pools.get(pool)).map_or(&[][..], |pool| &pool.types);
     let passing = |taint: &&Taint| {
         let startup = promise.map_or(&[][..], |claim| &claim.startup_taints);
         startup.iter().any(|s| s.key == taint.key && s.effect == taint.effect)
     };
+    let promised = promise.map_or(&[][..], |claim| promised_taints(claim, promising));
+    let missing = promised.iter().filter(|taint| !node.taints.contains(taint));
     Node {
         name: node.name.clone(),
-        labels: node.labels.clone(),
-        taints: node.taints.iter().filter(|taint| !passing(taint)).cloned().collect(),
+        taints: node.taints.iter().filter(|taint| !passing(taint)).chain(missing).cloned().collect(),
         capacity: as_promised(&node.capacity, promise.map(|claim| &claim.capacity)),
         allocatable: as_promised(&node.allocatable, promise.map(|claim| &claim.allocatable)),
         state,
-        price: price_of(&node.labels, types),
+        price: price_of(&labels, types),
+        labels,
         pool,
         volume_limits,
         disruption: NodeDisruption::default(),
@@ -181,21 +213,37 @@ fn as_promised(reported: &Resources, promised: Option<&Resources>) -> Resources 
     resources
 }
 
-/// A machine that is on its way: what it will be follows from its claim and its type.
-fn of_claim(claim: &ClaimObject, pools: &BTreeMap<&Text, &Pool>) -> Node {
-    let pool_name = pool_of(&claim.labels);
-    let pool = pool_name.as_ref().and_then(|name| pools.get(name)).copied();
+/// The labels that a claim's node will have, its own name aside.
+fn promised_labels(claim: &ClaimObject, pool: Option<&Pool>) -> Labels {
     let types = pool.map_or(&[][..], |pool| &pool.types);
     let instance_type = type_of(&claim.labels, types);
     let mut labels = instance_type.map(|t| t.labels.clone()).unwrap_or_default();
     labels.extend(pool.map(|pool| pool.labels.clone()).unwrap_or_default());
     labels.extend(claim.labels.clone());
-    labels.insert(names::HOSTNAME.into(), claim.name.clone());
     if let Some(offering) = instance_type.and_then(|t| offering_of(&labels, t)) {
         for (key, value) in offering.node_labels() {
             labels.entry(key).or_insert(value);
         }
     }
+    labels
+}
+
+/// The taints that it will have. Objects of VPSie's own autoscaler say nothing of them.
+fn promised_taints<'c>(claim: &'c ClaimObject, pool: Option<&'c Pool>) -> &'c [Taint] {
+    if claim.taints.is_empty() && !claim.labels.contains_key(names::NODEPOOL) {
+        pool.map_or(&[], |pool| &pool.taints)
+    } else {
+        &claim.taints
+    }
+}
+
+/// A machine that is on its way: what it will be follows from its claim and its type.
+fn of_claim(claim: &ClaimObject, pools: &BTreeMap<&Text, &Pool>) -> Node {
+    let pool = pool_of(&claim.labels).and_then(|name| pools.get(&name).copied());
+    let types = pool.map_or(&[][..], |pool| &pool.types);
+    let instance_type = type_of(&claim.labels, types);
+    let mut labels = promised_labels(claim, pool);
+    labels.insert(names::HOSTNAME.into(), claim.name.clone());
     let of_type = |resources: fn(&InstanceType) -> Resources| instance_type.map(resources);
     let capacity = Some(&claim.capacity).filter(|capacity| !capacity.is_empty()).cloned();
     let capacity =
@@ -203,18 +251,14 @@ fn of_claim(claim: &ClaimObject, pools: &BTreeMap<&Text, &Pool>) -> Node {
     let allocatable = Some(&claim.allocatable).filter(|allocatable| !allocatable.is_empty()).cloned();
     let allocatable =
         allocatable.or_else(|| of_type(InstanceType::allocatable)).unwrap_or_else(|| capacity.clone());
-    let mut taints = claim.taints.clone();
-    if taints.is_empty() && !claim.labels.contains_key(names::NODEPOOL) {
-        taints = pool.map(|pool| pool.taints.clone()).unwrap_or_default();
-    }
     Node {
         name: claim.name.clone(),
-        taints,
+        taints: promised_taints(claim, pool).to_vec(),
         capacity,
         allocatable,
         state: if claim.deleting { NodeState::Deleting } else { NodeState::Starting },
         price: price_of(&labels, types),
-        pool: pool_name,
+        pool: pool_of(&claim.labels),
         volume_limits: instance_type.map(|t| t.volume_limits.clone()).unwrap_or_default(),
         labels,
         disruption: NodeDisruption::default(),

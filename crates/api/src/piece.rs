@@ -1,6 +1,7 @@
 //! What one object comes to, by itself: read once, kept for as long as the object is there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_core::catalog::OfferingPattern;
 use berth_core::names::{Labels, Text};
@@ -34,14 +35,15 @@ use crate::workloads::{self, Workload, WorkloadKind};
 /// Namespace and name; the namespace of what has none is empty.
 pub(crate) type Id = (Text, Text);
 
-/// An object of each kind. Large ones are boxed: most objects are pods.
+/// An object of each kind. Those of which there are many are shared: of a cluster that is watched they are kept, and
+/// put together again and again.
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
-    Pod(PodObject),
+    Pod(Arc<PodObject>),
     Workload(Box<Workload>),
     DaemonSet(PodTemplate),
     PodTemplate(PodTemplate),
-    Node(Box<NodeObject>),
+    Node(Arc<NodeObject>),
     VolumeLimits(BTreeMap<Text, u32>),
     Namespace(Labels),
     VolumeClaim(VolumeClaim),
@@ -53,7 +55,7 @@ pub(crate) enum Piece {
     /// One without a selector protects nothing.
     Budget(Option<Box<BudgetObject>>),
     NodePool(Box<NodePoolObject>),
-    Claim(Option<Box<ClaimObject>>),
+    Claim(Option<Arc<ClaimObject>>),
     Overlay(Box<Overlay>),
     /// Why it cannot be used, if so.
     KwokClass(Option<String>),
@@ -95,7 +97,7 @@ pub(crate) fn read(
     let mut read = Reading { body, interner };
     Ok(match kind {
         Kind::Pod => read.piece(|wire: builtin::pod::Pod<'_>, to| {
-            Piece::Pod(pods::read_pod(&wire, id.0.clone(), name(), to))
+            Piece::Pod(Arc::new(pods::read_pod(&wire, id.0.clone(), name(), to)))
         })?,
         Kind::Deployment => read.replicated(WorkloadKind::Deployment, id)?,
         Kind::ReplicaSet => read.replicated(WorkloadKind::ReplicaSet, id)?,
@@ -114,7 +116,7 @@ pub(crate) fn read(
             Piece::PodTemplate(pods::read_template(&wire.template, &At::ROOT.key("template"), to))
         })?,
         Kind::Node => read.piece(|wire: builtin::node::Node<'_>, to| {
-            Piece::Node(Box::new(nodes::read_node(&wire, name(), to)))
+            Piece::Node(Arc::new(nodes::read_node(&wire, name(), to)))
         })?,
         Kind::Namespace => read.piece(|wire: builtin::node::Namespace<'_>, to| {
             Piece::Namespace(to.labels(&wire.metadata.labels))
@@ -143,7 +145,7 @@ pub(crate) fn read(
             Piece::NodePool(Box::new(karpenter::read_node_pool(&wire, name(), to)))
         })?,
         Kind::NodeClaim => read.piece(|wire: custom::karpenter::NodeClaim, to| {
-            Piece::Claim(Some(Box::new(karpenter::read_node_claim(&wire, name(), to))))
+            Piece::Claim(Some(Arc::new(karpenter::read_node_claim(&wire, name(), to))))
         })?,
         Kind::NodeOverlay => read.piece(|wire: custom::karpenter::NodeOverlay, to| {
             Piece::Overlay(Box::new(karpenter::read_overlay(&wire, name(), to)))
@@ -164,7 +166,7 @@ pub(crate) fn read(
             Piece::NodeGroup(Box::new(vpsie::read_node_group(&wire, name(), to)))
         })?,
         Kind::VpsieNode => read.piece(|wire: custom::vpsie::VPSieNode, to| {
-            Piece::Claim(vpsie::read_vpsie_node(&wire, name(), to).map(Box::new))
+            Piece::Claim(vpsie::read_vpsie_node(&wire, name(), to).map(Arc::new))
         })?,
         Kind::AutoscalerConfig => read.piece(|wire: custom::vpsie::AutoscalerConfig, _| {
             let removals_max = wire.spec.global_settings.max_concurrent_scale_downs.get();
@@ -187,7 +189,7 @@ impl Manifests {
             Piece::Workload(workload) => self.workloads.push(kept(origin, id, *workload)),
             Piece::DaemonSet(template) => self.daemon_sets.push(kept(origin, id, template)),
             Piece::PodTemplate(template) => drop(self.pod_templates.insert(id, template)),
-            Piece::Node(node) => self.nodes.push(kept(origin, id, *node)),
+            Piece::Node(node) => self.nodes.push(kept(origin, id, node)),
             Piece::VolumeLimits(limits) => drop(self.volume_limits.insert(id.1, limits)),
             Piece::Namespace(labels) => drop(self.namespaces.insert(id.1, labels)),
             Piece::VolumeClaim(claim) => drop(self.storage.claims.insert(id, claim)),
@@ -200,7 +202,7 @@ impl Manifests {
                 self.budgets.extend(budget.map(|budget| kept(origin, id, *budget)));
             }
             Piece::NodePool(pool) => self.node_pools.push(kept(origin, id, *pool)),
-            Piece::Claim(claim) => self.claims.extend(claim.map(|claim| kept(origin, id, *claim))),
+            Piece::Claim(claim) => self.claims.extend(claim.map(|claim| kept(origin, id, claim))),
             Piece::Overlay(overlay) => self.overlays.push(kept(origin, id, *overlay)),
             Piece::KwokClass(trouble) => drop(self.classes.insert((ClassKind::Kwok, id.1), trouble)),
             Piece::Ec2Class(kubelet, trouble) => {

@@ -210,7 +210,11 @@ type Id = (Text, WorkloadKind, Text);
 
 /// The pods that the workloads lack. Pods that exist count for their workload; a workload that
 /// belongs to another one of the input is left to that one.
-pub(crate) fn expand(workloads: &[Workload], pods: &[PodObject], finisher: &mut Finisher<'_>) -> Expanded {
+pub(crate) fn expand(
+    workloads: &[Workload],
+    pods: &[Arc<PodObject>],
+    finisher: &mut Finisher<'_>,
+) -> Expanded {
     let families = Families::of(workloads, pods);
     let mut expanded = Expanded::default();
     let mut taken: BTreeSet<(Text, Text)> =
@@ -308,7 +312,7 @@ struct Families {
 }
 
 impl Families {
-    fn of(workloads: &[Workload], pods: &[PodObject]) -> Self {
+    fn of(workloads: &[Workload], pods: &[Arc<PodObject>]) -> Self {
         let ids: BTreeSet<Id> = workloads.iter().map(Workload::id).collect();
         let mut parents = BTreeMap::new();
         for workload in workloads {

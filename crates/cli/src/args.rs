@@ -3,6 +3,7 @@
 mod file;
 mod input;
 mod run;
+mod vpsie;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use file::{Unusable, parse};
 pub(crate) use input::{CatalogChoice, Input, Offers};
 pub(crate) use run::{LogFormat, LogLevel, Run};
+pub(crate) use vpsie::Vpsie;
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
 #[derive(Debug, Parser)]

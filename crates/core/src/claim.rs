@@ -33,6 +33,23 @@ pub struct Sight {
     /// After so long a drain ends whatever is left.
     pub termination_grace_secs: Option<u64>,
     pub is_drained: bool,
+    /// It has failed, for as long as this.
+    pub failed_secs: Option<u64>,
+    /// Its machine, if it had any, is known to be gone, though the claim is not.
+    pub is_ended: bool,
+    pub failures: Failures,
+}
+
+/// What becomes of claims that fail before they are up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Failures {
+    /// They go with their machines.
+    #[default]
+    Deleted,
+    /// Their machines go, and they stay to be seen for so long.
+    KeptSecs(u64),
+    /// They stay until somebody deletes them.
+    Kept,
 }
 
 /// What is seen of the claim's node.
@@ -82,6 +99,10 @@ pub enum Step {
     Initialize,
     /// Delete the claim: all else follows from that.
     Delete(Ending),
+    /// Write down that it failed, and why.
+    Fail(Ending),
+    /// End the machine of a claim that failed, and again until the cloud says that it is gone.
+    EndFailed,
     /// Let no more pods come to the node.
     Close,
     /// Look at the node's pods and evict those whose turn it is.
@@ -121,9 +142,16 @@ pub enum Ending {
     NodeGone,
     NodeDeleted,
     Interrupted,
+    /// It failed, and has been seen for long enough.
+    FailureExpired,
 }
 
 impl Ending {
+    /// Whether it was wanted and never came up. Pods may run on others, which have to leave first.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::LaunchTimeout | Self::RegistrationTimeout | Self::InsufficientCapacity)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::NotCommitted => "NotCommitted",
@@ -134,6 +162,7 @@ impl Ending {
             Self::NodeGone => "NodeGone",
             Self::NodeDeleted => "NodeDeleted",
             Self::Interrupted => "Interrupted",
+            Self::FailureExpired => "FailureExpired",
         }
     }
 
@@ -149,6 +178,7 @@ impl Ending {
             Self::NodeGone => "its node is gone",
             Self::NodeDeleted => "its node is being deleted",
             Self::Interrupted => "the cloud takes its machine away",
+            Self::FailureExpired => "it failed, and was kept for as long as failures are",
         }
     }
 }
@@ -161,9 +191,25 @@ impl fmt::Display for Ending {
 
 /// What comes next.
 pub fn step(sight: &Sight) -> Step {
-    match sight.deleting_secs {
-        Some(deleting_secs) => leave(sight, deleting_secs),
-        None => live(sight),
+    match (sight.deleting_secs, sight.failed_secs) {
+        (Some(deleting_secs), _) => leave(sight, deleting_secs),
+        (None, Some(failed_secs)) => rest(sight, failed_secs),
+        (None, None) => match live(sight) {
+            Step::Delete(ending) if sight.failures != Failures::Deleted && ending.is_failure() => {
+                Step::Fail(ending)
+            }
+            step => step,
+        },
+    }
+}
+
+/// What comes after a failure.
+fn rest(sight: &Sight, failed_secs: u64) -> Step {
+    match sight.failures {
+        _ if !sight.is_ended => Step::EndFailed,
+        Failures::KeptSecs(secs) if failed_secs < secs => Step::Wait(Waiting::Nothing),
+        Failures::Kept => Step::Wait(Waiting::Nothing),
+        Failures::KeptSecs(_) | Failures::Deleted => Step::Delete(Ending::FailureExpired),
     }
 }
 
@@ -374,6 +420,43 @@ mod tests {
                 Sight { node: node(|n| n.is_deleting = true), ..up() },
                 Step::Delete(Ending::NodeDeleted),
             ),
+        ];
+        for (what, sight, expected) in cases {
+            assert_eq!(step(&sight), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_failure() {
+        let kept = || Sight {
+            age_secs: 301,
+            launched_secs: None,
+            is_registered: false,
+            is_initialized: false,
+            node: NodeSight::Absent,
+            failures: Failures::KeptSecs(60),
+            ..up()
+        };
+        let failed = |secs: u64| Sight { failed_secs: Some(secs), ..kept() };
+        let ended = |secs: u64| Sight { is_ended: true, ..failed(secs) };
+        let cases = [
+            ("is written down", kept(), Step::Fail(Ending::LaunchTimeout)),
+            (
+                "is none where it was too much",
+                Sight { is_committed: false, ..kept() },
+                Step::Delete(Ending::NotCommitted),
+            ),
+            (
+                "is none once it was up",
+                Sight { node: NodeSight::Absent, failures: Failures::KeptSecs(60), ..up() },
+                Step::Delete(Ending::NodeGone),
+            ),
+            ("ends the machine", failed(1), Step::EndFailed),
+            ("ends it however long that takes", failed(61), Step::EndFailed),
+            ("is to be seen", ended(59), Step::Wait(Waiting::Nothing)),
+            ("is over", ended(60), Step::Delete(Ending::FailureExpired)),
+            ("is kept", Sight { failures: Failures::Kept, ..ended(99_999) }, Step::Wait(Waiting::Nothing)),
+            ("may be deleted", Sight { deleting_secs: Some(0), ..failed(1) }, Step::EndMachine),
         ];
         for (what, sight, expected) in cases {
             assert_eq!(step(&sight), expected, "{what}");

@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use berth_api::Timestamp;
-use berth_api::resources::karpenter::NodeClaim;
-use berth_api::resources::shared::{Condition, ConditionStatus};
 use berth_cloud::machine::MachineId;
 use berth_core::names;
 use berth_core::plan::Launch;
 
+use crate::claim::Claim;
 use crate::cluster::Refused;
 use crate::metrics::table;
 use crate::objects::PodObject;
 use crate::office::Office;
-use crate::sight::{conditions_of, pool_of, secs_between};
+use crate::sight::secs_between;
 
 /// In whose name things are done, and upon what was seen.
 #[derive(Debug, Default)]
@@ -41,13 +40,13 @@ impl Office {
         tracing::info!(target: "berth::acts", act, reason, object, uid, epoch, revision, "{act}");
     }
 
-    pub(crate) fn deleted_claim(&self, claim: &NodeClaim, reason: &str) {
+    pub(crate) fn deleted_claim(&self, claim: &Claim, reason: &str) {
         self.metrics
             .count(table::CLAIMS_DISRUPTED, [pool(claim), reason, label(claim, names::CAPACITY_TYPE)]);
         self.record("claim deleted", reason, identity(claim));
     }
 
-    pub(crate) fn asked_to_leave(&self, claim: &NodeClaim, pod: &PodObject, refused: Option<&Refused>) {
+    pub(crate) fn asked_to_leave(&self, claim: &Claim, pod: &PodObject, refused: Option<&Refused>) {
         let code = refused.map_or(Some(200), |refused| refused.code);
         let code = code.map_or_else(|| "none".to_owned(), |code| code.to_string());
         self.metrics.count(table::PODS_EVICTIONS, [&code]);
@@ -56,22 +55,22 @@ impl Office {
         }
     }
 
-    pub(crate) fn deleted_pod(&self, claim: &NodeClaim, pod: &PodObject) {
+    pub(crate) fn deleted_pod(&self, claim: &Claim, pod: &PodObject) {
         self.pod_leaves("pod deleted", claim, pod);
     }
 
-    fn pod_leaves(&self, act: &str, claim: &NodeClaim, pod: &PodObject) {
+    fn pod_leaves(&self, act: &str, claim: &Claim, pod: &PodObject) {
         let reason = reason(claim);
         self.metrics.count(table::PODS_DRAINED, [reason]);
         let object = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         self.record(act, reason, (&object, &pod.metadata.uid));
     }
 
-    pub(crate) fn drained(&self, claim: &NodeClaim) {
+    pub(crate) fn drained(&self, claim: &Claim) {
         self.metrics.count(table::NODES_DRAINED, [pool(claim)]);
     }
 
-    pub(crate) fn ended_machine(&self, claim: &NodeClaim, machine: &MachineId) {
+    pub(crate) fn ended_machine(&self, claim: &Claim, machine: &MachineId) {
         let (_, uid) = identity(claim);
         self.record("machine terminated", reason(claim), (&machine.to_string(), uid));
     }
@@ -85,29 +84,29 @@ impl Office {
         self.metrics.count(table::CLAIMS_CREATED, [&launch.pool, reason, relaxed]);
     }
 
-    pub(crate) fn counts_node(&self, claim: &NodeClaim) {
+    pub(crate) fn counts_node(&self, claim: &Claim) {
         self.metrics.count(table::NODES_CREATED, [pool(claim)]);
     }
 
-    pub(crate) fn node_gone(&self, claim: &NodeClaim) {
+    pub(crate) fn node_gone(&self, claim: &Claim) {
         let pool = pool(claim);
         self.metrics.count(table::NODES_TERMINATED, [pool]);
-        if let Some(time) = self.since(claim.metadata.deletion_timestamp.as_ref().map(|time| time.0)) {
+        if let Some(time) = self.since(claim.deleting) {
             self.metrics.took(table::NODES_TERMINATION, [pool], time);
         }
-        if let Some(time) = self.since(held_since(claim, "Registered")) {
+        if let Some(time) = self.since(claim.held_since("Registered")) {
             self.metrics.took(table::NODES_LIFETIME, [pool], time);
         }
     }
 
-    pub(crate) fn claim_gone(&self, claim: &NodeClaim) {
+    pub(crate) fn claim_gone(&self, claim: &Claim) {
         let pool = pool(claim);
         let labels = [pool, label(claim, names::CAPACITY_TYPE), label(claim, names::ZONE)];
         self.metrics.count(table::CLAIMS_TERMINATED, labels);
-        if let Some(time) = self.since(claim.metadata.deletion_timestamp.as_ref().map(|time| time.0)) {
+        if let Some(time) = self.since(claim.deleting) {
             self.metrics.took(table::CLAIMS_TERMINATION, [pool], time);
         }
-        if let Some(time) = self.since(held_since(claim, "InstanceTerminating")) {
+        if let Some(time) = self.since(claim.held_since("InstanceTerminating")) {
             self.metrics.took(table::MACHINES_TERMINATION, [pool], time);
         }
     }
@@ -117,31 +116,19 @@ impl Office {
     }
 }
 
-fn identity(claim: &NodeClaim) -> (&str, &str) {
-    let metadata = &claim.metadata;
-    (metadata.name.as_deref().unwrap_or_default(), metadata.uid.as_deref().unwrap_or_default())
+fn identity(claim: &Claim) -> (&str, &str) {
+    (&claim.name, &claim.uid)
 }
 
-fn pool(claim: &NodeClaim) -> &str {
-    pool_of(claim).unwrap_or_default()
+fn pool(claim: &Claim) -> &str {
+    claim.pool.as_deref().unwrap_or_default()
 }
 
-fn label<'c>(claim: &'c NodeClaim, name: &str) -> &'c str {
-    claim.metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str).unwrap_or_default()
-}
-
-fn held_since(claim: &NodeClaim, kind: &str) -> Option<Timestamp> {
-    condition(claim, kind)?.last_transition_time.as_ref().map(|time| time.0)
+fn label<'c>(claim: &'c Claim, name: &str) -> &'c str {
+    claim.label(name).unwrap_or_default()
 }
 
 /// Why a claim goes, as far as it says.
-fn reason(claim: &NodeClaim) -> &str {
-    condition(claim, "DisruptionReason")
-        .and_then(|condition| condition.reason.as_deref())
-        .unwrap_or("Deleted")
-}
-
-fn condition<'c>(claim: &'c NodeClaim, kind: &str) -> Option<&'c Condition> {
-    let holds = |condition: &&Condition| condition.type_ == kind && condition.status == ConditionStatus::True;
-    conditions_of(claim).iter().find(holds)
+fn reason(claim: &Claim) -> &str {
+    claim.held("DisruptionReason").and_then(|condition| condition.reason.as_deref()).unwrap_or("Deleted")
 }

@@ -51,7 +51,11 @@ impl Asking {
                     sleep(CATALOG_EVERY).await;
                 }
                 // What was offered last still is, as far as anybody knows.
-                _ => sleep(ASK_AGAIN).await,
+                Ok(Err(refusal)) => {
+                    self.note(|machines| machines.withheld(refusal.to_string()));
+                    sleep(ASK_AGAIN).await;
+                }
+                Err(_) => sleep(ASK_AGAIN).await,
             }
         }
     }

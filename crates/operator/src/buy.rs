@@ -2,12 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::claims;
 use berth_api::ledger;
-use berth_api::resources::karpenter::{NodeClaim, NodePool};
-use berth_api::resources::scalar::Amounts;
 use berth_core::commitment::{Commitments, Living, Objection};
-use berth_core::names::{self, Text};
+use berth_core::names::Text;
 use berth_core::plan::{Alternative, Launch};
 use berth_core::pool::{Limits, Pool};
 use berth_core::resources::Resources;
@@ -15,9 +12,8 @@ use futures::{StreamExt, stream};
 use serde_json::json;
 
 use crate::cluster::Refused;
-use crate::desk::{CLAIMS, POOLS};
+use crate::dialect::{Entry, PoolId, PoolObject};
 use crate::metrics::table;
-use crate::objects::ClaimEntry;
 use crate::office::Office;
 use crate::planning::Round;
 use crate::planted::PlantedBug;
@@ -55,7 +51,7 @@ impl From<Objection> for NotCommitted {
 /// A pool as it is now, with its ledger and its claims.
 #[derive(Debug)]
 pub(crate) struct Account {
-    pub(crate) object: NodePool,
+    pub(crate) object: PoolObject,
     pub(crate) record: Commitments,
     pub(crate) living: Living,
 }
@@ -70,20 +66,20 @@ pub(crate) struct Bought {
 
 impl Office {
     /// Reads a pool and its claims, as they are and not as they were last seen.
-    pub(crate) async fn account(&self, pool: &str) -> Result<Account, NotCommitted> {
-        let object: NodePool = self.desk.get(&format!("{POOLS}/{pool}")).await?;
-        let selector = format!("{CLAIMS}?labelSelector={}%3D{pool}", names::NODEPOOL.replace('/', "%2F"));
-        let claims: Vec<ClaimEntry> = self.desk.list(&selector).await?;
-        let mut record = ledger::of(&object)?;
+    pub(crate) async fn account(&self, pool: &PoolId) -> Result<Account, NotCommitted> {
+        let path = pool.path();
+        let text = self.desk.read(&path).await?;
+        let unread = || Refused::unsaid(format!("{path} cannot be read"));
+        let object = pool.dialect.pool(&text).ok_or_else(unread)?;
+        let claims = pool.dialect.entries(&self.desk, Some(pool)).await?;
+        let mut record = object.ledger()?;
         if PlantedBug::LeadRemembered.is_planted() {
             record.epoch = 0;
         }
-        let has_node = |claim: &&ClaimEntry| !claim.status.node_name.is_empty();
-        let counts = |claim: &&ClaimEntry| !PlantedBug::CountNodes.is_planted() || has_node(claim);
-        let living = claims.iter().filter(counts);
-        let living: Living = living
-            .map(|claim| (Text::from(&*claim.metadata.name), resources_of(&claim.status.capacity)))
-            .collect();
+        let has_node = |claim: &Entry| !claim.node_name.is_empty();
+        let counts = |claim: &Entry| !PlantedBug::CountNodes.is_planted() || has_node(claim);
+        let living = claims.into_iter().filter(counts);
+        let living: Living = living.map(|claim| (claim.name, claim.capacity)).collect();
         if PlantedBug::CountNodes.is_planted() {
             (record.claims, record.unborn) = (living.clone(), BTreeMap::new());
         }
@@ -95,13 +91,12 @@ impl Office {
         if account.record == *next {
             return Ok(());
         }
-        let metadata = &account.object.metadata;
+        let metadata = account.object.metadata();
         let change = json!({ "metadata": {
             "uid": metadata.uid, "resourceVersion": metadata.resource_version,
             "annotations": { ledger::LEDGER: ledger::written(next) },
         } });
-        let path = format!("{POOLS}/{}", metadata.name.as_deref().unwrap_or_default());
-        let written = self.desk.patch(&path, &change).await;
+        let written = self.desk.patch(&account.object.id().path(), &change).await;
         let result = match &written {
             Ok(_) => "committed",
             Err(refused) if refused.is_conflict() => "conflict",
@@ -130,7 +125,9 @@ impl Office {
         for (name, mut indices) in by_pool {
             indices.truncate(CLAIMS_AT_ONCE_MAX);
             let Some(pool) = round.snapshot.pools.iter().find(|pool| pool.name == *name) else { continue };
-            let account = self.account(name).await?;
+            let Some(object) = round.pools.get(name) else { continue };
+            let id = object.id();
+            let account = self.account(&id).await?;
             let is_unseen = |claim: &&Text| !round.claims.contains_key(*claim);
             let unseen = account.living.keys().find(is_unseen);
             if let Some(unseen) = unseen.filter(|_| !PlantedBug::NoReservation.is_planted()) {
@@ -152,10 +149,11 @@ impl Office {
                 self.commit(&account, &next).await?;
             }
             let objects = plans.iter().zip(&names).map(|((_, launch, offerings), claim)| {
-                claims::new_claim(claim, (&account.object, pool), launch, offerings)
+                account.object.new_claim(claim, pool, launch, offerings)
             });
+            let place = id.dialect.claims(&id.namespace);
             let mut made = stream::iter(objects)
-                .map(async |object| self.desk.create(CLAIMS, &object).await)
+                .map(async |object| self.desk.create(&place, &object).await)
                 .buffered(WRITES_AT_ONCE);
             let mut pairs = plans.iter().zip(&names);
             while let Some(answer) = made.next().await {
@@ -179,7 +177,7 @@ impl Office {
     /// Takes claims that are gone, and departures that are undone, out of a pool's ledger.
     pub(crate) async fn release(
         &self,
-        pool: &str,
+        pool: &PoolId,
         gone: &std::collections::BTreeSet<Text>,
         staying: &std::collections::BTreeSet<Text>,
         epoch: u64,
@@ -193,19 +191,6 @@ impl Office {
         let next = account.record.without(&gone, staying, epoch)?;
         self.commit(&account, &next).await
     }
-}
-
-/// What a claim has, or will have at most.
-pub(crate) fn capacity_of(claim: &NodeClaim) -> Resources {
-    claim.status.as_ref().map(|status| resources_of(&status.capacity)).unwrap_or_default()
-}
-
-fn resources_of(amounts: &Amounts) -> Resources {
-    let mut resources = Resources::new();
-    for (name, amount) in amounts {
-        resources.set(name, Resources::amount_of(name, amount.get()));
-    }
-    resources
 }
 
 /// The offering that the plan chose, and those others that are no larger in anything that the pool limits: two claims

@@ -2,7 +2,6 @@
 
 use berth_api::Timestamp;
 use berth_api::resources::shared::{Condition, ConditionStatus};
-use serde_json::{Value, json};
 
 /// The conditions of a claim that together make it ready.
 const READY_SET: [&str; 3] = ["Launched", "Registered", "Initialized"];
@@ -85,8 +84,8 @@ impl Conditions {
         self.has_changed
     }
 
-    pub(crate) fn written(&self) -> Value {
-        json!(self.all)
+    pub(crate) fn all(&self) -> &[Condition] {
+        &self.all
     }
 }
 

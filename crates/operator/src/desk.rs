@@ -15,12 +15,10 @@ use crate::objects::{Heading, List, Versioned};
 /// An API that takes longer is not waited for: what it did will be seen.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
-/// As many objects as kubectl asks for at once: however many there are, few are in memory as text.
-const PAGE: u32 = 500;
+/// However many objects there are, few are in memory as text: claims are large.
+const PAGE: u32 = 100;
 
 /// Where objects are.
-pub(crate) const CLAIMS: &str = "/apis/karpenter.sh/v1/nodeclaims";
-pub(crate) const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
 
@@ -42,8 +40,12 @@ impl Desk {
         Self { cluster, newest: Arc::default(), manager }
     }
 
+    pub(crate) async fn read(&self, path: &str) -> Result<String, Refused> {
+        self.send(Method::GET, path, None, "").await
+    }
+
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Refused> {
-        let text = self.send(Method::GET, path, None, "").await?;
+        let text = self.read(path).await?;
         serde_json::from_str(&text).map_err(|error| Refused::unsaid(format!("{path}: {error}")))
     }
 

@@ -19,6 +19,9 @@ use crate::watched::Watched;
 
 /// As many objects as kubectl asks for at once.
 const PAGE: u32 = 500;
+/// Nodes and claims are large objects, most of each being who has written which field.
+const LARGE_PAGE: u32 = 50;
+const LARGE: [&str; 3] = ["nodes", "nodeclaims", "vpsienodes"];
 /// How long one watch is asked for. Whatever becomes of a connection is noticed soon after, and long before a view
 /// counts as old.
 const WATCH_SECS: u32 = 40;
@@ -111,8 +114,9 @@ impl Follower {
     async fn list(&self) -> Result<String, Refused> {
         let mut ids = BTreeSet::new();
         let mut next = None;
+        let page = if LARGE.contains(&self.collection.plural) { LARGE_PAGE } else { PAGE };
         loop {
-            let params = ListParams { limit: Some(PAGE), continue_token: next, ..ListParams::default() };
+            let params = ListParams { limit: Some(page), continue_token: next, ..ListParams::default() };
             let text = self.cluster.ask(Request::new(self.collection.path()).list(&params)).await?;
             let list: Page<'_> = serde_json::from_str(&text)
                 .map_err(|error| Refused::unsaid(format!("the list cannot be read: {error}")))?;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use berth_cloud::Cloud;
 use berth_cloud::kwok::{Api, Declined, KwokCloud, Said};
 use berth_core::catalog::Catalog;
-use http::Method;
 use serde_json::Value;
 
 use crate::cluster::{Cluster, Refused};
@@ -24,7 +23,7 @@ pub fn kwok_cloud(cluster: &Cluster, catalog: Arc<Catalog>, clock: &Clock) -> Ar
 
 impl Api for Desk {
     fn get<'a>(&'a self, path: &'a str) -> Said<'a> {
-        said(self.send(Method::GET, path, None, ""))
+        said(self.read(path))
     }
 
     fn create<'a>(&'a self, path: &'a str, object: &'a Value) -> Said<'a> {

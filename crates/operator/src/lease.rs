@@ -15,7 +15,8 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::cluster::{Cluster, Refused};
-use crate::desk::{Desk, POOLS};
+use crate::desk::Desk;
+use crate::dialect::Dialect;
 use crate::objects::Metadata;
 use crate::office::Clock;
 
@@ -358,10 +359,13 @@ async fn epoch_of_ledgers(desk: &Desk) -> Result<u64, Refused> {
     struct Annotated {
         metadata: Metadata,
     }
-    let pools: Vec<Annotated> = match desk.list(POOLS).await {
-        Err(refused) if refused.is_absence() => Vec::new(),
-        pools => pools?,
-    };
+    let mut pools: Vec<Annotated> = Vec::new();
+    for dialect in Dialect::ALL {
+        match desk.list(&dialect.pools("")).await {
+            Err(refused) if refused.is_absence() => {}
+            listed => pools.extend(listed?),
+        }
+    }
     let epochs = pools.iter().filter_map(|pool| {
         let annotation = pool.metadata.annotations.get(ledger::LEDGER)?;
         // Nothing is committed in a ledger that cannot be read.

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_api::resources::karpenter::NodeClaim;
-use berth_api::resources::shared::{ConditionStatus, is_true};
+use berth_api::resources::shared::ConditionStatus;
 use berth_core::commitment::Departure;
 use berth_core::disruption::DisruptionReason;
 use berth_core::names::Text;
@@ -15,10 +14,11 @@ use berth_core::plan::{DisruptionStep, Host, Plan};
 use berth_core::provision;
 use berth_core::safety;
 use berth_core::snapshot::{Policy, Snapshot};
-use serde_json::json;
 
 use crate::buy::{Account, NotCommitted};
+use crate::claim::Claim;
 use crate::conditions::Conditions;
+use crate::dialect::{News, PoolId};
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
 use crate::metrics::table;
@@ -26,7 +26,7 @@ use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::planning::Round;
 use crate::planted::PlantedBug;
-use crate::sight::{NodesByMachine, conditions_of, node_of, pool_of};
+use crate::sight::{NodesByMachine, node_of};
 use crate::tenants;
 
 /// What is bought for a departure has to be up after so long.
@@ -35,8 +35,8 @@ const REPLACED_SECS_MAX: i64 = 1200;
 /// A node that is committed to go.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaver {
-    pub(crate) pool: Text,
-    pub(crate) claim: Arc<NodeClaim>,
+    pub(crate) pool: PoolId,
+    pub(crate) claim: Arc<Claim>,
     pub(crate) node: Option<Arc<NodeObject>>,
     pub(crate) departure: Departure,
 }
@@ -63,7 +63,7 @@ pub(crate) enum Moves {
 
 /// What is known when leavers are judged.
 pub(crate) struct Outlook<'a> {
-    pub(crate) claims: &'a BTreeMap<Text, Arc<NodeClaim>>,
+    pub(crate) claims: &'a BTreeMap<Text, Arc<Claim>>,
     /// All claims that may exist, also those that are not seen yet.
     pub(crate) committed: &'a BTreeSet<Text>,
     pub(crate) now_secs: i64,
@@ -73,8 +73,8 @@ pub(crate) struct Outlook<'a> {
 
 /// The claims that the ledgers say are leaving, and that are not deleted yet.
 pub(crate) fn leavers(
-    leaving: &BTreeMap<Text, (Text, Departure)>,
-    claims: &BTreeMap<Text, Arc<NodeClaim>>,
+    leaving: &BTreeMap<Text, (PoolId, Departure)>,
+    claims: &BTreeMap<Text, Arc<Claim>>,
     nodes: &NodesByMachine,
 ) -> Vec<Leaver> {
     let known = leaving.iter().filter_map(|(name, (pool, departure))| {
@@ -82,8 +82,7 @@ pub(crate) fn leavers(
         let is_any = PlantedBug::DeleteByCount.is_planted();
         let claim = if is_any { another().map(|(_, claim)| claim) } else { claims.get(name) }?;
         let node = node_of(claim, nodes).cloned();
-        let is_here = claim.metadata.deletion_timestamp.is_none();
-        is_here.then(|| Leaver {
+        (!claim.is_deleting()).then(|| Leaver {
             pool: pool.clone(),
             claim: claim.clone(),
             node,
@@ -100,11 +99,8 @@ pub(crate) fn closed(leavers: &[Leaver]) -> BTreeSet<Text> {
 }
 
 /// Nodes that take no pods because they were to go, and that no ledger says are going: their claims.
-pub(crate) fn strays(round: &Round) -> Vec<(Arc<NodeClaim>, Arc<NodeObject>)> {
-    let is_stray = |claim: &&Arc<NodeClaim>| {
-        let name = claim.metadata.name.as_deref().unwrap_or_default();
-        claim.metadata.deletion_timestamp.is_none() && !round.leaving.contains_key(name)
-    };
+pub(crate) fn strays(round: &Round) -> Vec<(Arc<Claim>, Arc<NodeObject>)> {
+    let is_stray = |claim: &&Arc<Claim>| !claim.is_deleting() && !round.leaving.contains_key(&claim.name);
     let claims = round.claims.values().filter(is_stray);
     claims
         .filter_map(|claim| node_of(claim, &round.nodes).map(|node| (claim.clone(), node.clone())))
@@ -119,7 +115,7 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     }
     let replacements = &leaver.departure.replacements;
     let is_lost = |name: &&Text| match outlook.claims.get(*name) {
-        Some(claim) => claim.metadata.deletion_timestamp.is_some(),
+        Some(claim) => claim.is_deleting(),
         None => !outlook.committed.contains(*name),
     };
     if let Some(lost) = replacements.iter().find(is_lost) {
@@ -131,9 +127,7 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     if let Some(Err(why)) = outlook.cleared.get(&*node.metadata.name) {
         return Verdict::Undo(why.clone());
     }
-    let is_up = |name: &Text| {
-        outlook.claims.get(name).is_some_and(|claim| is_true(conditions_of(claim), "Initialized"))
-    };
+    let is_up = |name: &Text| outlook.claims.get(name).is_some_and(|claim| claim.holds("Initialized"));
     if replacements.iter().all(is_up) {
         return Verdict::Go;
     }
@@ -182,21 +176,18 @@ impl Office {
         epoch: u64,
     ) -> Result<Vec<String>, NotCommitted> {
         let snapshot = &round.snapshot;
-        let by_node: BTreeMap<&str, &Arc<NodeClaim>> = round
-            .claims
-            .values()
-            .filter_map(|claim| Some((claim.status.as_ref()?.node_name.as_str(), claim)))
-            .collect();
+        let by_node: BTreeMap<&str, &Arc<Claim>> =
+            round.claims.values().filter_map(|claim| Some((claim.node()?, claim))).collect();
         let now_secs = self.now().as_second();
         let departure =
             Departure { reason: step.reason, replacements: replacements.to_vec(), since_secs: now_secs };
-        let mut by_pool: BTreeMap<&str, BTreeMap<Text, Departure>> = BTreeMap::new();
+        let mut by_pool: BTreeMap<PoolId, BTreeMap<Text, Departure>> = BTreeMap::new();
         let mut names = Vec::new();
         for node in step.nodes.iter().filter_map(|index| snapshot.nodes.get(*index)) {
             let Some(claim) = by_node.get(&*node.name) else { continue };
-            let (Some(pool), Some(name)) = (pool_of(claim), claim.metadata.name.as_deref()) else { continue };
-            by_pool.entry(pool).or_default().insert(name.into(), departure.clone());
-            names.push(name.to_owned());
+            let Some(pool) = claim.pool_id() else { continue };
+            by_pool.entry(pool).or_default().insert(claim.name.clone(), departure.clone());
+            names.push(claim.name.to_string());
         }
         for (pool, departures) in by_pool {
             if PlantedBug::QueueInMemory.is_planted() {
@@ -205,8 +196,8 @@ impl Office {
                 }
                 continue;
             }
-            let account = self.account(pool).await?;
-            let allowed = allowed(snapshot, pool, step.reason);
+            let account = self.account(&pool).await?;
+            let allowed = allowed(snapshot, &pool.name, step.reason);
             let next =
                 account.record.with_departures(&departures, allowed, &account.living, (epoch, now_secs))?;
             self.commit(&account, &next).await?;
@@ -227,9 +218,9 @@ impl Office {
             Verdict::Wait => {}
             Verdict::Close => {
                 self.close(node).await?;
-                let mut conditions = Conditions::of(conditions_of(claim), self.now());
+                let mut conditions = Conditions::of(&claim.conditions, self.now());
                 conditions.set("DisruptionReason", ConditionStatus::True, reason, "");
-                self.write_conditions(claim, &conditions, json!({})).await?;
+                self.write_conditions(claim, &conditions, &News::default()).await?;
             }
             Verdict::Go => {
                 if !self.still_leaves(leaver, epoch).await? {
@@ -262,7 +253,7 @@ impl Office {
         if PlantedBug::DeleteByCount.is_planted() {
             return Ok(true);
         }
-        let name = leaver.claim.metadata.name.as_deref().unwrap_or_default();
+        let name = &leaver.claim.name;
         match self.account(&leaver.pool).await {
             Ok(Account { record, .. }) => Ok(record.epoch <= epoch && record.leaving.contains_key(name)),
             Err(NotCommitted::Cluster(refused)) => Err(refused.into()),
@@ -271,12 +262,10 @@ impl Office {
     }
 
     /// Lets pods come again to a node that was to go, if by now no ledger says so.
-    pub(crate) async fn take_back(&self, claim: &NodeClaim, node: &NodeObject) -> Result<(), Failure> {
-        let (Some(pool), Some(name)) = (pool_of(claim), claim.metadata.name.as_deref()) else {
-            return Ok(());
-        };
-        match self.account(pool).await {
-            Ok(account) if !account.record.leaving.contains_key(name) => self.open(node).await,
+    pub(crate) async fn take_back(&self, claim: &Claim, node: &NodeObject) -> Result<(), Failure> {
+        let Some(pool) = claim.pool_id() else { return Ok(()) };
+        match self.account(&pool).await {
+            Ok(account) if !account.record.leaving.contains_key(&claim.name) => self.open(node).await,
             _ => Ok(()),
         }
     }
@@ -284,10 +273,10 @@ impl Office {
     async fn stay(&self, leaver: &Leaver, node: &NodeObject, why: &str) -> Result<(), Failure> {
         self.open(node).await?;
         let claim = &leaver.claim;
-        let mut conditions = Conditions::of(conditions_of(claim), self.now());
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.remove("DisruptionReason");
-        self.write_conditions(claim, &conditions, json!({})).await?;
-        let name = claim.metadata.name.clone().unwrap_or_default();
+        self.write_conditions(claim, &conditions, &News::default()).await?;
+        let name = claim.name.to_string();
         let message = format!("{name} stays: {why}");
         self.say(claim, Severity::Normal, "DisruptionUndone", &message).await;
         let reason = leaver.departure.reason.name();

@@ -3,34 +3,35 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use berth_api::claims::{self, FINALIZER};
-use berth_api::resources::karpenter::NodeClaim;
+use berth_api::claims;
 use berth_api::resources::shared::ConditionStatus;
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, Note, Order, Token};
 use berth_cloud::provider::{Launched, Refusal};
 use berth_core::catalog::Catalog;
-use berth_core::claim::{Drain, Ending, Step, drain};
+use berth_core::claim::{Drain, Ending, Failures, Step, drain};
 use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
 use berth_core::units::Price;
 use serde_json::{Map, Value, json};
 
+use crate::claim::{Claim, ENDED, FAILED, machine_in};
+
 use crate::cluster::Refused;
 use crate::conditions::Conditions;
-use crate::desk::{ATTACHMENTS, CLAIMS, NODES};
+use crate::desk::{ATTACHMENTS, NODES};
+use crate::dialect::News;
 use crate::journal::{DecisionKind, Severity};
-use crate::objects::{ClaimEntry, NodeObject, OwnerReference, Taint, VolumeAttachment};
+use crate::objects::{NodeObject, OwnerReference, Taint, VolumeAttachment};
 use crate::office::{CLUSTER_TAG, Office};
 use crate::planted::PlantedBug;
-use crate::sight::{conditions_of, machine_in, machine_of, pool_of};
 use crate::tenants;
 
 /// A claim and what is to be done with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
-    pub(crate) claim: Arc<NodeClaim>,
+    pub(crate) claim: Arc<Claim>,
     pub(crate) node: Option<Arc<NodeObject>>,
     pub(crate) step: Step,
 }
@@ -65,6 +66,8 @@ impl Office {
         match (step, node.as_deref()) {
             (Step::Launch, _) => self.launch(claim).await,
             (Step::Delete(ending), _) => self.end(claim, *ending).await,
+            (Step::Fail(ending), _) => self.fail(claim, *ending, ending.meaning()).await,
+            (Step::EndFailed, _) => self.end_failed(claim).await,
             (Step::EndMachine, node) => self.end_machine(claim, node).await,
             (Step::Register, Some(node)) => self.register(claim, node).await,
             (Step::Initialize, Some(node)) => self.initialize(claim, node).await,
@@ -76,7 +79,7 @@ impl Office {
         }
     }
 
-    async fn launch(&self, claim: &NodeClaim) -> Performed {
+    async fn launch(&self, claim: &Claim) -> Performed {
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
         let catalog = cloud.catalog().await?;
         let Some(order) = self.order(claim, &catalog).await? else { return Ok(Outcome::Done) };
@@ -89,7 +92,11 @@ impl Office {
                 }
                 self.note_launch(claim, &machine, &catalog).await
             }
-            Ok(Launched::Underway) => Ok(Outcome::Unfinished),
+            Ok(Launched::Underway) => {
+                let mut conditions = Conditions::of(&claim.conditions, self.now());
+                conditions.set("Launched", ConditionStatus::Unknown, "Launching", "");
+                self.write_conditions(claim, &conditions, &News::default()).await
+            }
             Ok(Launched::Nothing) => {
                 self.write_note(claim, None).await?;
                 Ok(Outcome::Unfinished)
@@ -98,15 +105,19 @@ impl Office {
                 if let Some(machines) = self.machines().get_mut(&kind) {
                     machines.lacked(&lacking);
                 }
-                let words = Refusal::Unavailable(lacking).to_string();
-                self.say(claim, Severity::Warning, Ending::InsufficientCapacity.name(), &words).await;
-                self.end(claim, Ending::InsufficientCapacity).await
+                let (ending, words) =
+                    (Ending::InsufficientCapacity, Refusal::Unavailable(lacking).to_string());
+                self.say(claim, Severity::Warning, ending.name(), &words).await;
+                match self.failures_of(claim) {
+                    Failures::Deleted => self.end(claim, ending).await,
+                    Failures::KeptSecs(_) | Failures::Kept => self.fail(claim, ending, &words).await,
+                }
             }
             Err(refusal) => {
-                let mut conditions = Conditions::of(conditions_of(claim), self.now());
+                let mut conditions = Conditions::of(&claim.conditions, self.now());
                 conditions.set("Launched", ConditionStatus::Unknown, "LaunchFailed", &refusal.to_string());
                 conditions.settle_readiness();
-                self.write_conditions(claim, &conditions, json!({})).await?;
+                self.write_conditions(claim, &conditions, &News::default()).await?;
                 Err(refusal.into())
             }
         }
@@ -114,15 +125,15 @@ impl Office {
 
     /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's, or if
     /// it is not known yet for whom it would be.
-    async fn order(&self, claim: &NodeClaim, catalog: &Catalog) -> Result<Option<Order>, Failure> {
-        let note = claims::note_of(claim).map(Note);
+    async fn order(&self, claim: &Claim, catalog: &Catalog) -> Result<Option<Order>, Failure> {
+        let note = claim.note.clone().map(Note);
         let taken = if note.is_some() { self.taken().await? } else { Arc::default() };
         let order = self.plain_order(claim, catalog).await;
         Ok(order.map(|order| Order { note, taken, ..order }))
     }
 
     /// The order with what its cloud wants to have written down before, which then is.
-    async fn noted(&self, claim: &NodeClaim, cloud: &dyn Cloud, order: Order) -> Result<Order, Failure> {
+    async fn noted(&self, claim: &Claim, cloud: &dyn Cloud, order: Order) -> Result<Order, Failure> {
         if order.note.is_some() {
             return Ok(order);
         }
@@ -132,51 +143,49 @@ impl Office {
     }
 
     /// Writes down what a cloud wants to know again, if nobody has written to the claim since it was seen.
-    async fn write_note(&self, claim: &NodeClaim, note: Option<&Note>) -> Result<(), Failure> {
+    async fn write_note(&self, claim: &Claim, note: Option<&Note>) -> Result<(), Failure> {
         let change = json!({ "metadata": {
-            "uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version,
+            "uid": claim.uid, "resourceVersion": claim.resource_version,
             "annotations": { claims::NOTE: note.map(|note| &*note.0) },
         } });
-        self.desk.patch(&path_of(claim), &change).await?;
+        self.desk.patch(&claim.path(), &change).await?;
         Ok(())
     }
 
     /// The machines that claims have, as it is and not as it was last seen.
     async fn taken(&self) -> Result<Arc<BTreeSet<MachineId>>, Failure> {
-        let claims: Vec<ClaimEntry> = self.desk.list(CLAIMS).await?;
-        let machines = claims.iter().filter_map(|claim| machine_in(&claim.status.provider_id));
+        let claims = self.entries().await?;
+        let machines = claims.iter().filter_map(|claim| machine_in(&claim.provider_id));
         Ok(Arc::new(machines.collect()))
     }
 
-    async fn plain_order(&self, claim: &NodeClaim, catalog: &Catalog) -> Option<Order> {
+    async fn plain_order(&self, claim: &Claim, catalog: &Catalog) -> Option<Order> {
         let price = |instance_type: &str, zone: &str, capacity_type| {
             let known = catalog.types.iter().find(|known| *known.name == *instance_type)?;
             Some(claims::offering_in(known, zone, capacity_type)?.price)
         };
-        let offerings: Vec<Alternative> = claims::offerings_of(claim)
-            .into_iter()
+        let offerings: Vec<Alternative> = claim
+            .offerings
+            .iter()
             .map(|(instance_type, zone, capacity_type)| Alternative {
-                price_per_hour: price(&instance_type, &zone, capacity_type).unwrap_or(Price::ZERO),
-                instance_type,
-                zone,
-                capacity_type,
+                price_per_hour: price(instance_type, zone, *capacity_type).unwrap_or(Price::ZERO),
+                instance_type: instance_type.clone(),
+                zone: zone.clone(),
+                capacity_type: *capacity_type,
             })
             .collect();
-        let labels = claim.metadata.labels.iter().flatten();
-        let labels: Labels =
-            labels.map(|(key, value)| (key.as_str().into(), value.as_str().into())).collect();
-        let taints = claim.spec.taints.iter().chain(&claim.spec.startup_taints).map(pod::Taint::from);
+        let taints = claim.taints.iter().chain(&claim.startup_taints).cloned();
         let stranger = pod::Taint::new(names::TAINT_UNREGISTERED, "", pod::TaintEffect::NoExecute);
-        let mut token = claim.metadata.uid.clone()?;
-        if PlantedBug::NewToken.is_planted() && !conditions_of(claim).is_empty() {
+        let mut token = claim.uid.to_string();
+        if PlantedBug::NewToken.is_planted() && !claim.conditions.is_empty() {
             token.push_str("-again");
         }
         Some(Order {
             token: Token::parse(&token)?,
-            name: claim.metadata.name.as_deref()?.into(),
-            pool: pool_of(claim).unwrap_or_default().into(),
+            name: claim.name.clone(),
+            pool: claim.pool.clone().unwrap_or_default(),
             offerings: Some(offerings).filter(|offerings| !offerings.is_empty())?,
-            labels: Arc::new(labels),
+            labels: Arc::new(claim.labels.clone()),
             taints: taints.chain([stranger]).collect(),
             tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id().await?.into())]),
             note: None,
@@ -185,7 +194,7 @@ impl Office {
     }
 
     /// Labels first: a claim that is launched has all that it was launched as.
-    async fn note_launch(&self, claim: &NodeClaim, machine: &Machine, catalog: &Catalog) -> Performed {
+    async fn note_launch(&self, claim: &Claim, machine: &Machine, catalog: &Catalog) -> Performed {
         let known = catalog.types.iter().find(|known| known.name == machine.instance_type);
         let offering =
             known.and_then(|known| claims::offering_in(known, &machine.zone, machine.capacity_type));
@@ -197,35 +206,31 @@ impl Office {
                 (names::CAPACITY_TYPE.into(), machine.capacity_type.name().into()),
             ]),
         };
-        let path = path_of(claim);
-        let text = self.desk.patch(&path, &json!({ "metadata": { "labels": labels } })).await?;
-        let claim: NodeClaim =
-            serde_json::from_str(&text).map_err(|error| Refused::unsaid(format!("{path}: {error}")))?;
-        let mut conditions = Conditions::of(conditions_of(&claim), self.now());
+        let path = claim.path();
+        let text = self.desk.patch(&path, &claim.dialect.bought(machine, &labels)).await?;
+        let unread = || Refused::unsaid(format!("{path} cannot be read"));
+        let claim = claim.dialect.claim(&text).ok_or_else(unread)?;
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Launched");
         conditions.settle_readiness();
-        let resources = known.map_or_else(
-            || json!({}),
-            |known| {
-                json!({
-                    "capacity": claims::amounts(&known.capacity),
-                    "allocatable": claims::amounts(&known.allocatable()),
-                })
-            },
-        );
-        let mut status = resources;
-        status["providerID"] = json!(&*machine.provider_id);
-        self.write_conditions(&claim, &conditions, status).await
+        let amounts = claims::amounts;
+        let news = News {
+            machine: Some(machine.clone()),
+            resources: known.map(|known| (amounts(&known.capacity), amounts(&known.allocatable()))),
+            ..News::default()
+        };
+        self.write_conditions(&claim, &conditions, &news).await
     }
 
-    async fn register(&self, claim: &NodeClaim, node: &NodeObject) -> Performed {
-        let labels = claim.metadata.labels.iter().flatten();
-        let mut labels: Map<String, Value> = labels.map(|(key, value)| (key.clone(), json!(value))).collect();
+    async fn register(&self, claim: &Claim, node: &NodeObject) -> Performed {
+        let labels = claim.labels.iter();
+        let mut labels: Map<String, Value> =
+            labels.map(|(key, value)| (key.to_string(), json!(value))).collect();
         labels.insert(names::REGISTERED.to_owned(), json!("true"));
         let mut taints: Vec<Taint> =
             node.spec.taints.iter().filter(|taint| taint.key != names::TAINT_UNREGISTERED).cloned().collect();
         if !node.metadata.labels.contains_key(names::DO_NOT_SYNC_TAINTS) {
-            for wanted in claim.spec.taints.iter().chain(&claim.spec.startup_taints).map(pod::Taint::from) {
+            for wanted in claim.taints.iter().chain(&claim.startup_taints) {
                 let effect = wanted.effect.name();
                 if !taints.iter().any(|taint| taint.is(&wanted.key, effect)) {
                     taints.push(Taint { value: wanted.value.to_string(), ..Taint::new(&wanted.key, effect) });
@@ -233,15 +238,15 @@ impl Office {
             }
         }
         let mut finalizers = node.metadata.finalizers.clone();
-        if !finalizers.iter().any(|name| name == FINALIZER) {
-            finalizers.push(FINALIZER.to_owned());
+        if !finalizers.iter().any(|name| name == claims::FINALIZER) {
+            finalizers.push(claims::FINALIZER.to_owned());
         }
         let mut owners = node.metadata.owner_references.clone();
         let owner = OwnerReference {
-            api_version: "karpenter.sh/v1".to_owned(),
-            kind: "NodeClaim".to_owned(),
-            name: claim.metadata.name.clone().unwrap_or_default(),
-            uid: claim.metadata.uid.clone().unwrap_or_default(),
+            api_version: claim.dialect.api_version().to_owned(),
+            kind: claim.dialect.claim_kind().to_owned(),
+            name: claim.name.to_string(),
+            uid: claim.uid.to_string(),
             controller: None,
             block_owner_deletion: Some(true),
         };
@@ -257,43 +262,84 @@ impl Office {
         });
         self.desk.patch(&node_path(node), &change).await?;
         self.counts_node(claim);
-        let mut conditions = Conditions::of(conditions_of(claim), self.now());
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Registered");
         conditions.settle_readiness();
-        self.write_conditions(claim, &conditions, json!({ "nodeName": node.metadata.name })).await
+        let news = News { node_name: Some(node.metadata.name.clone()), ..News::default() };
+        self.write_conditions(claim, &conditions, &news).await
     }
 
-    async fn initialize(&self, claim: &NodeClaim, node: &NodeObject) -> Performed {
+    async fn initialize(&self, claim: &Claim, node: &NodeObject) -> Performed {
         let change = json!({ "metadata": {
             "resourceVersion": node.metadata.resource_version, "labels": { names::INITIALIZED: "true" },
         } });
         self.desk.patch(&node_path(node), &change).await?;
-        let mut conditions = Conditions::of(conditions_of(claim), self.now());
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Initialized");
         conditions.settle_readiness();
-        let status = json!({
-            "capacity": node.status.capacity, "allocatable": node.status.allocatable,
-        });
-        self.write_conditions(claim, &conditions, status).await
+        let resources = (json!(node.status.capacity), json!(node.status.allocatable));
+        self.write_conditions(claim, &conditions, &News { resources: Some(resources), ..News::default() })
+            .await
     }
 
     /// Deletes a claim; its finalizer keeps it until its machine is gone.
-    pub(crate) async fn end(&self, claim: &NodeClaim, ending: Ending) -> Performed {
+    pub(crate) async fn end(&self, claim: &Claim, ending: Ending) -> Performed {
         self.say(claim, Severity::Warning, ending.name(), ending.meaning()).await;
         self.delete_claim(claim, ending.name()).await?;
         let kind = match ending {
             Ending::Interrupted => DecisionKind::Interruption,
             _ => DecisionKind::Failure,
         };
-        let name = claim.metadata.name.clone().unwrap_or_default();
+        let name = claim.name.to_string();
         let message = format!("{name}: {}", ending.meaning());
         self.decided(kind, (ending.name(), message), vec![name], None);
         Ok(Outcome::Unfinished)
     }
 
-    pub(crate) async fn delete_claim(&self, claim: &NodeClaim, reason: &str) -> Result<(), Failure> {
-        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
-        self.desk.delete(&path_of(claim), uid).await?;
+    /// Writes down that a claim failed. Its machine, if it has any, is ended next.
+    async fn fail(&self, claim: &Claim, ending: Ending, why: &str) -> Performed {
+        self.say(claim, Severity::Warning, ending.name(), why).await;
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
+        conditions.set(FAILED, ConditionStatus::True, ending.name(), why);
+        let name = claim.name.to_string();
+        let message = format!("{name}: {why}");
+        self.decided(DecisionKind::Failure, (ending.name(), message), vec![name], None);
+        self.write_conditions(claim, &conditions, &News::default()).await
+    }
+
+    /// Ends the machine of a claim that failed. When there is none any more the claim no longer counts, though it is
+    /// still to be seen.
+    async fn end_failed(&self, claim: &Claim) -> Performed {
+        if !self.is_machine_ended(claim).await? {
+            return Ok(Outcome::Unfinished);
+        }
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
+        conditions.hold(ENDED);
+        self.write_conditions(claim, &conditions, &News::default()).await?;
+        Ok(Outcome::Gone)
+    }
+
+    /// Asks the cloud to end a claim's machine. Whether it has none any more.
+    async fn is_machine_ended(&self, claim: &Claim) -> Result<bool, Failure> {
+        let Some(id) = self.machine_to_end(claim).await? else { return Ok(true) };
+        let (_, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
+        match cloud.terminate(&id).await {
+            Ok(()) => {
+                let mut conditions = Conditions::of(&claim.conditions, self.now());
+                conditions.hold("InstanceTerminating");
+                if conditions.has_changed() {
+                    self.ended_machine(claim, &id);
+                }
+                self.write_conditions(claim, &conditions, &News::default()).await?;
+                Ok(false)
+            }
+            Err(Refusal::NotFound(_)) => Ok(true),
+            Err(refusal) => Err(refusal.into()),
+        }
+    }
+
+    pub(crate) async fn delete_claim(&self, claim: &Claim, reason: &str) -> Result<(), Failure> {
+        self.desk.delete(&claim.path(), &claim.uid).await?;
         self.deleted_claim(claim, reason);
         Ok(())
     }
@@ -323,20 +369,19 @@ impl Office {
     }
 
     /// The pods that are on the node now, whatever was seen before.
-    async fn drain(&self, claim: &NodeClaim, node: &NodeObject) -> Performed {
+    async fn drain(&self, claim: &Claim, node: &NodeObject) -> Performed {
         let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
         let now = self.now();
-        let left_secs = claim.spec.termination_grace_period.map(|grace| {
-            let since = claim.metadata.deletion_timestamp.as_ref().map_or(now, |time| time.0);
-            grace.as_std().as_secs().saturating_sub(crate::sight::secs_between(since, now))
+        let left_secs = claim.grace_secs.map(|grace| {
+            grace.saturating_sub(crate::sight::secs_between(claim.deleting.unwrap_or(now), now))
         });
         let judged: Vec<_> = pods.iter().map(|pod| tenants::judged(pod, now)).collect();
         let (evict, delete) = match drain(&judged, left_secs) {
             Drain::Done => {
-                let mut conditions = Conditions::of(conditions_of(claim), now);
+                let mut conditions = Conditions::of(&claim.conditions, now);
                 conditions.hold("Drained");
                 self.drained(claim);
-                self.write_conditions(claim, &conditions, json!({})).await?;
+                self.write_conditions(claim, &conditions, &News::default()).await?;
                 return Ok(Outcome::Unfinished);
             }
             Drain::Going { evict, delete } => (evict, delete),
@@ -374,33 +419,21 @@ impl Office {
     }
 
     /// Ends the machine; and when the cloud has none any more, lets node and claim go.
-    async fn end_machine(&self, claim: &NodeClaim, node: Option<&NodeObject>) -> Performed {
-        if let Some(id) = self.machine_to_end(claim).await? {
-            let (_, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
-            match cloud.terminate(&id).await {
-                Ok(()) => {
-                    let mut conditions = Conditions::of(conditions_of(claim), self.now());
-                    conditions.hold("InstanceTerminating");
-                    if conditions.has_changed() {
-                        self.ended_machine(claim, &id);
-                    }
-                    self.write_conditions(claim, &conditions, json!({})).await?;
-                    return Ok(Outcome::Unfinished);
-                }
-                Err(Refusal::NotFound(_)) => {}
-                Err(refusal) => return Err(refusal.into()),
-            }
+    async fn end_machine(&self, claim: &Claim, node: Option<&NodeObject>) -> Performed {
+        if !claim.holds(ENDED) && !self.is_machine_ended(claim).await? {
+            return Ok(Outcome::Unfinished);
         }
         if let Some(node) = node {
             self.let_node_go(node).await?;
             self.node_gone(claim);
         }
-        let finalizers = claim.metadata.finalizers.iter().flatten().filter(|name| *name != FINALIZER);
+        let finalizer = claim.dialect.finalizer();
+        let finalizers = claim.finalizers.iter().filter(|name| ***name != *finalizer);
         let change = json!({ "metadata": {
-            "uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version,
+            "uid": claim.uid, "resourceVersion": claim.resource_version,
             "finalizers": finalizers.collect::<Vec<_>>(),
         } });
-        match self.desk.patch(&path_of(claim), &change).await {
+        match self.desk.patch(&claim.path(), &change).await {
             Err(refused) if !refused.is_absence() => Err(refused.into()),
             _ => {
                 self.claim_gone(claim);
@@ -410,8 +443,8 @@ impl Office {
     }
 
     /// The claim's machine. Where a launch may have been lost, the same launch says which it was.
-    async fn machine_to_end(&self, claim: &NodeClaim) -> Result<Option<MachineId>, Failure> {
-        if let Some(id) = machine_of(claim) {
+    async fn machine_to_end(&self, claim: &Claim) -> Result<Option<MachineId>, Failure> {
+        if let Some(id) = claim.machine() {
             return Ok(Some(id));
         }
         let Some((_, cloud)) = self.cloud_of(claim) else { return Ok(None) };
@@ -435,7 +468,7 @@ impl Office {
         let path = node_path(node);
         self.desk.delete(&path, &node.metadata.uid).await?;
         let finalizers: Vec<&String> =
-            node.metadata.finalizers.iter().filter(|name| *name != FINALIZER).collect();
+            node.metadata.finalizers.iter().filter(|name| *name != claims::FINALIZER).collect();
         let change = json!({ "metadata": { "uid": node.metadata.uid, "finalizers": finalizers } });
         match self.desk.patch(&path, &change).await {
             Err(refused) if !refused.is_absence() => Err(refused.into()),
@@ -446,34 +479,38 @@ impl Office {
     /// Writes conditions and what else is new in the status, if anything is.
     pub(crate) async fn write_conditions(
         &self,
-        claim: &NodeClaim,
+        claim: &Claim,
         conditions: &Conditions,
-        mut status: Value,
+        news: &News,
     ) -> Performed {
         if !conditions.has_changed() {
             return Ok(Outcome::Done);
         }
-        status["conditions"] = conditions.written();
-        let change = json!({
-            "metadata": { "resourceVersion": claim.metadata.resource_version },
-            "status": status,
-        });
-        self.desk.patch(&format!("{}/status", path_of(claim)), &change).await?;
+        self.write_status(claim, conditions, news).await?;
         Ok(Outcome::Unfinished)
     }
-}
 
-pub(crate) fn path_of(claim: &NodeClaim) -> String {
-    format!("{CLAIMS}/{}", claim.metadata.name.as_deref().unwrap_or_default())
+    pub(crate) async fn write_status(
+        &self,
+        claim: &Claim,
+        conditions: &Conditions,
+        news: &News,
+    ) -> Result<(), Failure> {
+        let change = json!({
+            "metadata": { "resourceVersion": claim.resource_version },
+            "status": claim.dialect.status(claim, conditions.all(), news),
+        });
+        self.desk.patch(&format!("{}/status", claim.path()), &change).await?;
+        Ok(())
+    }
 }
 
 pub(crate) fn node_path(node: &NodeObject) -> String {
     format!("{NODES}/{}", node.metadata.name)
 }
 
-fn no_cloud(claim: &NodeClaim) -> Failure {
-    let class = &claim.spec.node_class_ref;
-    Failure::NoCloud(format!("{}/{}", class.group, class.kind))
+fn no_cloud(claim: &Claim) -> Failure {
+    Failure::NoCloud(claim.name.to_string())
 }
 
 /// Nodes that have volumes attached; or nobody knows.

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::ledger;
-use berth_api::resources::karpenter::NodeClaim;
 use berth_core::claim::{self, MachineSight, Step, Waiting};
 use berth_core::commitment::Commitments;
 use berth_core::names::Text;
@@ -14,15 +12,15 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use crate::buy::NotCommitted;
+use crate::claim::Claim;
 use crate::cluster::Refused;
-use crate::desk::CLAIMS;
+use crate::dialect::PoolId;
 use crate::journal::DecisionKind;
 use crate::life::{self, Holding, Outcome, Task};
-use crate::objects::ClaimEntry;
 use crate::office::{CLUSTER_TAG, Office};
 use crate::operator::Operator;
 use crate::planning::Round;
-use crate::sight::{self, NodesByMachine, Surroundings, machine_of, pool_of};
+use crate::sight::{self, NodesByMachine, Surroundings};
 use crate::watched::View;
 
 /// So many claims are worked on at a time.
@@ -40,13 +38,13 @@ pub(crate) struct Lives {
     under_way: BTreeSet<Text>,
     paces: BTreeMap<Text, Pace>,
     /// Claims that are no more and still in their pools' ledgers, by pool.
-    gone: BTreeMap<String, BTreeSet<Text>>,
+    gone: BTreeMap<PoolId, BTreeSet<Text>>,
 }
 
 #[derive(Debug)]
 struct Done {
     claim: Text,
-    pool: Option<String>,
+    pool: Option<PoolId>,
     is_gone: bool,
 }
 
@@ -124,7 +122,7 @@ impl Lives {
             let outcome = timeout(STEP_MAX, office.perform(&task)).await;
             Done {
                 claim: name,
-                pool: pool_of(&task.claim).map(str::to_owned),
+                pool: task.claim.pool_id(),
                 is_gone: matches!(outcome, Ok(Ok(Outcome::Gone))),
             }
         });
@@ -135,7 +133,7 @@ impl Lives {
 fn pause(step: Step, tries: u32) -> Duration {
     let most = match step {
         Step::Launch => 30,
-        Step::EndMachine => 10,
+        Step::EndMachine | Step::EndFailed => 10,
         _ => 5,
     };
     Duration::from_secs((1_u64 << tries.min(6)).min(most))
@@ -168,11 +166,11 @@ impl Operator {
         let mut gone = std::mem::take(&mut self.lives.gone);
         if view.blind_spots.is_empty() {
             let now_secs = self.office.now().as_second();
-            for (name, pool) in &view.pools {
-                let Ok(record) = ledger::of(pool) else { continue };
+            for pool in view.pools.values() {
+                let Ok(record) = pool.ledger() else { continue };
                 let ghosts = record.ghosts(|claim| view.claims.contains_key(claim), now_secs);
                 if !ghosts.is_empty() {
-                    gone.entry(name.to_string()).or_default().extend(ghosts);
+                    gone.entry(pool.id()).or_default().extend(ghosts);
                 }
             }
         }
@@ -185,20 +183,19 @@ impl Operator {
 
     fn task(
         &self,
-        claim: &Arc<NodeClaim>,
+        claim: &Arc<Claim>,
         nodes: &NodesByMachine,
-        (ledgers, holding): (&BTreeMap<String, Option<Commitments>>, &Holding),
+        (ledgers, holding): (&BTreeMap<PoolId, Option<Commitments>>, &Holding),
         sees_all: bool,
     ) -> Option<Task> {
         let (kind, _) = self.office.cloud_of(claim)?;
-        let machine = machine_of(claim);
-        let name = claim.metadata.name.as_deref()?;
-        let record = pool_of(claim).and_then(|pool| ledgers.get(pool)).and_then(Option::as_ref);
+        let machine = claim.machine();
+        let record = claim.pool_id().and_then(|pool| ledgers.get(&pool)).and_then(Option::as_ref);
         // Without its ledger nothing is known of a claim; it waits.
-        if machine.is_none() && claim.metadata.deletion_timestamp.is_none() {
+        if machine.is_none() && !claim.is_deleting() {
             record?;
         }
-        if !sight::is_ours(claim) && machine.is_none() {
+        if claim.offerings.is_empty() && machine.is_none() {
             return None;
         }
         let node = sight::node_of(claim, nodes).cloned();
@@ -211,10 +208,11 @@ impl Operator {
             now: self.office.now(),
             nodes,
             sees_nodes: sees_all,
-            is_committed: record.is_some_and(|record| record.claims.contains_key(name)),
+            is_committed: record.is_some_and(|record| record.claims.contains_key(&claim.name)),
             machine: machine_sight,
             is_interrupted,
             has_volumes,
+            failures: self.office.failures_of(claim),
         };
         let step = claim::step(&sight::sight(claim, &around));
         // What the cloud takes away is lost at its time, whoever looks or not.
@@ -224,8 +222,8 @@ impl Operator {
     }
 
     /// Which nodes have volumes attached, if a node is leaving for which that matters.
-    async fn nodes_with_volumes(&self, claims: &BTreeMap<Text, Arc<NodeClaim>>) -> Holding {
-        if claims.values().any(|claim| claim.metadata.deletion_timestamp.is_some()) {
+    async fn nodes_with_volumes(&self, claims: &BTreeMap<Text, Arc<Claim>>) -> Holding {
+        if claims.values().any(|claim| claim.is_deleting()) {
             life::nodes_with_volumes(&self.office).await
         } else {
             Holding::default()
@@ -235,19 +233,19 @@ impl Operator {
     /// The ledgers of pools with claims that are to be launched, as they are now.
     async fn ledgers_of_unlaunched(
         &self,
-        claims: &BTreeMap<Text, Arc<NodeClaim>>,
-    ) -> BTreeMap<String, Option<Commitments>> {
-        let unlaunched = claims.values().filter(|claim| machine_of(claim).is_none());
-        let pools: BTreeSet<&str> = unlaunched.filter_map(|claim| pool_of(claim)).collect();
+        claims: &BTreeMap<Text, Arc<Claim>>,
+    ) -> BTreeMap<PoolId, Option<Commitments>> {
+        let unlaunched = claims.values().filter(|claim| claim.machine().is_none());
+        let pools: BTreeSet<PoolId> = unlaunched.filter_map(|claim| claim.pool_id()).collect();
         let mut ledgers = BTreeMap::new();
         for pool in pools {
-            let record = match self.office.account(pool).await {
+            let record = match self.office.account(&pool).await {
                 Ok(account) => Some(account.record),
                 // A pool that is gone has committed itself to nothing.
                 Err(NotCommitted::Cluster(Refused { code: Some(404), .. })) => Some(Commitments::default()),
                 Err(_) => None,
             };
-            ledgers.insert(pool.to_owned(), record);
+            ledgers.insert(pool, record);
         }
         ledgers
     }
@@ -257,8 +255,7 @@ impl Operator {
         if !round.sees_all {
             return;
         }
-        let uids: BTreeSet<&str> =
-            round.claims.values().filter_map(|claim| claim.metadata.uid.as_deref()).collect();
+        let uids: BTreeSet<&str> = round.claims.values().map(|claim| &*claim.uid).collect();
         let Some(cluster_id) = self.office.cluster_id().await else { return };
         let now = self.office.now();
         let mut orphans = Vec::new();
@@ -277,8 +274,8 @@ impl Operator {
             return;
         }
         // The truth: what was seen may be older than the claim.
-        let Ok(claims) = self.office.desk.list::<ClaimEntry>(CLAIMS).await else { return };
-        let uids: BTreeSet<&str> = claims.iter().map(|claim| &*claim.metadata.uid).collect();
+        let Ok(claims) = self.office.entries().await else { return };
+        let uids: BTreeSet<&str> = claims.iter().map(|claim| &*claim.uid).collect();
         orphans.retain(|(_, _, token)| !uids.contains(token.as_str()));
         for (kind, id, _) in orphans {
             let Some(cloud) = self.office.clouds.get(&kind) else { continue };

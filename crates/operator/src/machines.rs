@@ -23,6 +23,8 @@ const VANISHED_MAX: usize = 1;
 pub(crate) struct Machines {
     /// What it offers, once it has told.
     pub(crate) catalog: Option<Arc<Catalog>>,
+    /// Why it does not tell what it offers.
+    withheld: Option<String>,
     interrupted: BTreeSet<MachineId>,
     /// The last complete lists, the newest last; two at most.
     lists: Vec<BTreeMap<MachineId, Machine>>,
@@ -43,6 +45,20 @@ impl Machines {
         let is_news = self.catalog.as_ref().is_none_or(|known| *known != catalog);
         self.catalog = Some(catalog);
         is_news
+    }
+
+    /// Takes why it does not tell what it offers. Whether that is news.
+    pub(crate) fn withheld(&mut self, why: String) -> bool {
+        let is_news = self.catalog.is_none() && self.withheld.as_ref() != Some(&why);
+        self.withheld = Some(why);
+        is_news
+    }
+
+    /// What it offers, or why that is not known.
+    pub(crate) fn offers(&self) -> Result<Arc<Catalog>, String> {
+        let unknown =
+            || self.withheld.clone().unwrap_or_else(|| "it has not told yet what it offers".to_owned());
+        self.catalog.clone().ok_or_else(unknown)
     }
 
     /// Takes the names of machines that are to end. Whether any is news.

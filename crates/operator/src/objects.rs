@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use berth_api::Timestamp;
-use berth_api::resources::scalar::Amounts;
 use berth_core::names;
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +92,10 @@ impl NodeObject {
         self.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
     }
 
+    pub(crate) fn is_initialized(&self) -> bool {
+        self.metadata.labels.get(names::INITIALIZED).is_some_and(|value| value == "true")
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.spec.taints.iter().any(|taint| taint.is(names::TAINT_DISRUPTED, "NoSchedule"))
     }
@@ -137,30 +140,6 @@ pub(crate) struct List<T> {
     pub(crate) metadata: Heading,
     #[serde(default = "Vec::new")]
     pub(crate) items: Vec<T>,
-}
-
-/// What a claim has, or will have at most; as it is listed where nothing else of it is needed.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ClaimEntry {
-    pub(crate) metadata: ClaimEntryMetadata,
-    pub(crate) status: ClaimEntryStatus,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct ClaimEntryMetadata {
-    pub(crate) name: String,
-    pub(crate) uid: String,
-}
-
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct ClaimEntryStatus {
-    pub(crate) node_name: String,
-    #[serde(rename = "providerID")]
-    pub(crate) provider_id: String,
-    pub(crate) capacity: Amounts,
 }
 
 /// Anything that has a version.

@@ -4,14 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use berth_api::resources::karpenter::NodeClaim;
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::Cloud;
+use berth_core::claim::Failures;
 use berth_core::units::Price;
 
 use crate::acts::Standing;
+use crate::claim::Claim;
+use crate::cluster::Refused;
 use crate::desk::Desk;
-use crate::journal::{About, DecisionKind, Journal, Severity};
+use crate::dialect::{Dialect, Entry};
+use crate::journal::{DecisionKind, Journal, Severity};
 use crate::machines::Machines;
 use crate::metrics::{self, Metrics, table};
 use crate::objects::Versioned;
@@ -50,6 +53,10 @@ pub type Clouds = BTreeMap<ClassKind, Arc<dyn Cloud>>;
 pub(crate) struct Office {
     pub(crate) desk: Desk,
     pub(crate) clouds: Clouds,
+    /// In which there may be claims.
+    dialects: Vec<Dialect>,
+    /// How long VPSieNodes that failed are kept.
+    failures: Failures,
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     cluster_id: Arc<OnceLock<String>>,
@@ -59,13 +66,17 @@ pub(crate) struct Office {
 }
 
 impl Office {
-    pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock) -> Self {
+    pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock, failures: Failures) -> Self {
         let machines = clouds.keys().map(|kind| (*kind, Machines::default())).collect();
         let metrics = Metrics::default();
+        let buys = |dialect: &Dialect| *dialect != Dialect::Vpsie || clouds.contains_key(&ClassKind::Vpsie);
+        let dialects = Dialect::ALL.into_iter().filter(buys).collect();
         let clouds = metrics::measured(clouds, &metrics);
         Self {
             desk,
             clouds,
+            dialects,
+            failures,
             clock,
             journal: Journal::default(),
             cluster_id: Arc::default(),
@@ -95,9 +106,26 @@ impl Office {
         self.machines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What becomes of a claim that fails: Karpenter's go at once, VPSie's are kept to be seen.
+    pub(crate) fn failures_of(&self, claim: &Claim) -> Failures {
+        match claim.dialect {
+            Dialect::Karpenter => Failures::Deleted,
+            Dialect::Vpsie => self.failures,
+        }
+    }
+
+    /// All claims, as they are and not as they were last seen.
+    pub(crate) async fn entries(&self) -> Result<Vec<Entry>, Refused> {
+        let mut all = Vec::new();
+        for dialect in &self.dialects {
+            all.extend(dialect.entries(&self.desk, None).await?);
+        }
+        Ok(all)
+    }
+
     /// The cloud of a claim, if there is one for its class.
-    pub(crate) fn cloud_of(&self, claim: &NodeClaim) -> Option<(ClassKind, Arc<dyn Cloud>)> {
-        let kind = ClassKind::of(&claim.spec.node_class_ref)?;
+    pub(crate) fn cloud_of(&self, claim: &Claim) -> Option<(ClassKind, Arc<dyn Cloud>)> {
+        let kind = claim.class?;
         Some((kind, self.clouds.get(&kind)?.clone()))
     }
 
@@ -119,15 +147,7 @@ impl Office {
     }
 
     /// Says something about a claim.
-    pub(crate) async fn say(&self, claim: &NodeClaim, severity: Severity, reason: &str, message: &str) {
-        let metadata = &claim.metadata;
-        let about = About {
-            api_version: "karpenter.sh/v1",
-            kind: "NodeClaim",
-            namespace: String::new(),
-            name: metadata.name.clone().unwrap_or_default(),
-            uid: metadata.uid.clone().unwrap_or_default(),
-        };
-        self.journal.say(&self.desk, (&about, self.now()), (severity, reason, message)).await;
+    pub(crate) async fn say(&self, claim: &Claim, severity: Severity, reason: &str, message: &str) {
+        self.journal.say(&self.desk, (&claim.about(), self.now()), (severity, reason, message)).await;
     }
 }

@@ -1,9 +1,11 @@
 //! The loop: observe, plan, check, commit, act; and again.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{Assembled, Collection, Context, Manifests};
+use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
+use berth_core::claim::Failures;
 use berth_core::plan::Plan;
 use berth_core::snapshot::Policy;
 use berth_core::units::Price;
@@ -16,6 +18,7 @@ use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::follow;
 use crate::lives::Lives;
+use crate::machines::Machines;
 use crate::metrics::Metrics;
 use crate::office::{Clock, Clouds, Office};
 use crate::planning::{Purchases, Round};
@@ -25,7 +28,7 @@ use crate::upkeep::Tenancies;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
-pub(crate) const WATCHED: [&str; 17] = [
+pub(crate) const WATCHED: [&str; 20] = [
     "pods",
     "nodes",
     "namespaces",
@@ -43,6 +46,9 @@ pub(crate) const WATCHED: [&str; 17] = [
     "nodeoverlays",
     "ec2nodeclasses",
     "kwoknodeclasses",
+    "nodegroups",
+    "vpsienodes",
+    "autoscalerconfigs",
 ];
 
 /// How the operator works.
@@ -56,6 +62,8 @@ pub struct Settings {
     pub policy: Policy,
     /// What each node costs beyond its price, in pools that do not say so themselves.
     pub node_cost: Price,
+    /// What becomes of VPSieNodes that fail.
+    pub failed_vpsie_nodes: Failures,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +82,7 @@ impl Default for Settings {
             batch_max: Duration::from_secs(10),
             policy: Policy::default(),
             node_cost: Price::ZERO,
+            failed_vpsie_nodes: Failures::KeptSecs(30 * 60),
         }
     }
 }
@@ -133,7 +142,7 @@ impl Seeing {
 
 impl Operator {
     pub fn new(cluster: Cluster, clouds: Clouds, clock: Clock, settings: Settings, lead: Lead) -> Self {
-        let office = Office::new(Desk::new(cluster.clone()), clouds, clock);
+        let office = Office::new(Desk::new(cluster.clone()), clouds, clock, settings.failed_vpsie_nodes);
         let first = Report { cluster: cluster.server().to_owned(), mode: settings.mode, ..Report::default() };
         Self {
             office,
@@ -218,10 +227,13 @@ impl Operator {
     /// One look at everything, and what follows from it. How long until the next, if nothing happens.
     async fn round(&mut self) -> Duration {
         let lead = *self.lead.borrow();
-        let has_market = self.office.machines().values().all(|machines| machines.catalog.is_some());
+        let view = self.watched.view();
+        let used = view.clouds();
+        let is_used = |(kind, _): &(&ClassKind, &Machines)| used.contains(kind);
+        let has_market =
+            self.office.machines().iter().filter(is_used).all(|(_, cloud)| cloud.catalog.is_some());
         let may_act = self.settings.mode == Mode::Act && has_market;
         let epoch = lead.filter(|_| may_act);
-        let view = self.watched.view();
         self.office.stand_on(epoch, view.changes);
         self.seeing.look(view.blind_spots.is_empty());
         let nodes = sight::by_machine(view.nodes.values());
@@ -230,13 +242,13 @@ impl Operator {
             is_busy |= self.live(&view, &nodes, epoch).await;
         }
         let assembled = self.assemble(view.manifests);
-        let trusts_clouds = self.office.machines().values().all(|machines| machines.trouble.is_none());
+        let untrusted = self.untrusted_clouds(&used);
         let round = Round {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),
             claims: view.claims,
             pools: view.pools,
             nodes,
-            sees_all: view.blind_spots.is_empty() && !assembled.is_partial && trusts_clouds,
+            sees_all: view.blind_spots.is_empty() && !assembled.is_partial && untrusted.is_empty(),
             blind_spots: view.blind_spots,
             problems: assembled.problems,
             unavailable: assembled.unavailable,
@@ -266,7 +278,7 @@ impl Operator {
             leaving: round.leaving.into_iter().map(|(claim, (_, going))| (claim, going.reason)).collect(),
             waiting: outcome.waiting,
             course: self.course.clone(),
-            blind_spots: round.blind_spots.into_iter().chain(self.untrusted_clouds()).collect(),
+            blind_spots: round.blind_spots.into_iter().chain(untrusted).collect(),
             is_partial: assembled.is_partial,
             problems: round.problems,
             decisions: self.office.journal.decisions(),
@@ -275,10 +287,11 @@ impl Operator {
         if is_busy { LOOK_SOON } else { LOOK_AGAIN }
     }
 
-    /// Clouds of which it is not known what machines they have.
-    fn untrusted_clouds(&self) -> Vec<BlindSpot> {
+    /// Clouds of these of which it is not known what machines they have.
+    fn untrusted_clouds(&self, used: &BTreeSet<ClassKind>) -> Vec<BlindSpot> {
         let machines = self.office.machines();
-        let troubles = machines.values().filter_map(|machines| machines.trouble.clone());
+        let used = machines.iter().filter(|(kind, _)| used.contains(kind));
+        let troubles = used.filter_map(|(_, machines)| machines.trouble.clone());
         troubles.map(|why| BlindSpot { plural: "machines", why }).collect()
     }
 
@@ -286,8 +299,11 @@ impl Operator {
         let context = Context { now: self.office.now(), node_cost: self.settings.node_cost };
         berth_api::assemble(manifests, &context, &mut |kind| {
             let machines = self.office.machines();
-            let catalog = machines.get(&kind).and_then(|machines| machines.catalog.clone());
-            catalog.ok_or_else(|| "its cloud has not told what it offers".to_owned())
+            let unknown = || match kind {
+                ClassKind::Vpsie => "say --vpsie-secret-name, so that Berth can buy from VPSie".to_owned(),
+                _ => "Berth cannot buy from its cloud yet".to_owned(),
+            };
+            machines.get(&kind).ok_or_else(unknown)?.offers()
         })
     }
 

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::resources::karpenter::{NodeClaim, NodePool};
-use berth_api::{Problem, ledger};
+use berth_api::Problem;
 use berth_core::catalog::OfferingPattern;
 use berth_core::commitment::Departure;
 use berth_core::names::Text;
@@ -16,6 +15,8 @@ use berth_core::{check, disrupt, ideal, provision};
 use tokio::time::Instant;
 
 use crate::buy::NotCommitted;
+use crate::claim::Claim;
+use crate::dialect::{PoolId, PoolObject};
 use crate::journal::DecisionKind;
 use crate::leave::{self, Moves, Outlook};
 use crate::metrics::table;
@@ -31,11 +32,11 @@ const DISRUPT_AGAIN: Duration = Duration::from_mins(1);
 /// What one look saw.
 #[derive(Debug)]
 pub(crate) struct Round {
-    pub(crate) claims: BTreeMap<Text, Arc<NodeClaim>>,
-    pub(crate) pools: BTreeMap<Text, Arc<NodePool>>,
+    pub(crate) claims: BTreeMap<Text, Arc<Claim>>,
+    pub(crate) pools: BTreeMap<Text, Arc<PoolObject>>,
     pub(crate) nodes: NodesByMachine,
     /// What all ledgers say is leaving, with its pool.
-    pub(crate) leaving: BTreeMap<Text, (Text, Departure)>,
+    pub(crate) leaving: BTreeMap<Text, (PoolId, Departure)>,
     pub(crate) snapshot: Arc<Snapshot>,
     /// Everything was seen, and lately.
     pub(crate) sees_all: bool,
@@ -161,9 +162,9 @@ impl Operator {
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
             let stays = self.office.move_on(leaver, &verdict, epoch).await;
-            if let (Ok(true), Some(name)) = (stays, &leaver.claim.metadata.name) {
+            if stays == Ok(true) {
                 moves = Moves::Back;
-                let staying = BTreeSet::from([Text::from(name.as_str())]);
+                let staying = BTreeSet::from([leaver.claim.name.clone()]);
                 // What is not released now is judged anew, and stays again.
                 let _ = self.office.release(&leaver.pool, &BTreeSet::new(), &staying, epoch).await;
             }
@@ -257,32 +258,29 @@ impl Round {
     }
 
     pub(crate) fn leaving_of<'p>(
-        pools: impl Iterator<Item = &'p NodePool>,
-    ) -> BTreeMap<Text, (Text, Departure)> {
+        pools: impl Iterator<Item = &'p PoolObject>,
+    ) -> BTreeMap<Text, (PoolId, Departure)> {
         let mut leaving = BTreeMap::new();
         for pool in pools {
             // A ledger that cannot be read lets nobody leave.
-            let Ok(record) = ledger::of(pool) else { continue };
-            let name = Text::from(pool.metadata.name.as_deref().unwrap_or_default());
+            let Ok(record) = pool.ledger() else { continue };
+            let id = pool.id();
             let departures = record.leaving.into_iter();
-            leaving.extend(departures.map(|(claim, departure)| (claim, (name.clone(), departure))));
+            leaving.extend(departures.map(|(claim, departure)| (claim, (id.clone(), departure))));
         }
         leaving
     }
 
     /// Whether there is a node of this name that a claim has become.
     pub(crate) fn is_registered(&self, node: &str) -> bool {
-        let is_it = |claim: &Arc<NodeClaim>| {
-            claim.status.as_ref().is_some_and(|status| {
-                status.node_name == node && self.nodes.contains_key(&status.provider_id)
-            })
-        };
+        let is_it =
+            |claim: &Arc<Claim>| *claim.node_name == *node && self.nodes.contains_key(&*claim.provider_id);
         self.claims.values().any(is_it)
     }
 
     /// All claims that may exist, by their ledgers.
     fn committed(&self) -> BTreeSet<Text> {
-        let records = self.pools.values().filter_map(|pool| ledger::of(pool).ok());
+        let records = self.pools.values().filter_map(|pool| pool.ledger().ok());
         records.flat_map(|record| record.claims.into_keys()).collect()
     }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::resources::karpenter::{NodeClaim, NodePool};
-use berth_api::resources::shared::{Condition, ConditionStatus, is_true};
-use berth_api::{Timestamp, ledger};
+use berth_api::Timestamp;
+use berth_api::resources::shared::{Condition, ConditionStatus};
 use berth_core::disruption::DisruptionReason;
 use berth_core::names::{self, Text};
 use berth_core::node::{Node, NodeState};
@@ -15,11 +14,13 @@ use berth_core::resources::{CPU, MEMORY, PODS, format_amount};
 use berth_core::units::Price;
 use serde::Serialize;
 
+use crate::claim::Claim;
+use crate::dialect::PoolObject;
 use crate::journal::Decision;
 use crate::operator::Mode;
 use crate::page::ControlsView;
 use crate::report::Report;
-use crate::sight::{conditions_of, secs_between};
+use crate::sight::secs_between;
 
 /// So many pods on nodes are named, over all nodes; of the others only what they ask for is told.
 const PODS_MAX: usize = 4000;
@@ -222,7 +223,7 @@ fn missing(report: &Report) -> Vec<String> {
 /// Which claim each node is of, and why it goes.
 struct Lives<'r> {
     report: &'r Report,
-    claims: BTreeMap<&'r str, &'r NodeClaim>,
+    claims: BTreeMap<&'r str, &'r Claim>,
 }
 
 impl<'r> Lives<'r> {
@@ -233,7 +234,7 @@ impl<'r> Lives<'r> {
             claims.insert(&**name, &**claim);
         }
         for claim in report.claims.values() {
-            claims.extend(node_name(claim).map(|node| (node, &**claim)));
+            claims.extend(claim.node().map(|node| (node, &**claim)));
         }
         Self { report, claims }
     }
@@ -252,7 +253,7 @@ impl<'r> Lives<'r> {
 
     /// A label of the node, or of its claim: that has it earlier.
     fn label(&self, node: &'r Node, name: &str) -> Option<&'r str> {
-        let of_claim = || claim_label(self.claims.get(&*node.name)?, name);
+        let of_claim = || self.claims.get(&*node.name)?.label(name);
         node.labels.get(name).map(|value| &**value).or_else(of_claim)
     }
 
@@ -262,22 +263,13 @@ impl<'r> Lives<'r> {
     }
 }
 
-fn node_name(claim: &NodeClaim) -> Option<&str> {
-    claim.status.as_ref().map(|status| status.node_name.as_str()).filter(|name| !name.is_empty())
+fn leaving(claim: &Claim, report: &Report) -> Option<DisruptionReason> {
+    report.leaving.get(&claim.name).copied()
 }
 
-fn claim_label<'r>(claim: &'r NodeClaim, name: &str) -> Option<&'r str> {
-    claim.metadata.labels.as_ref()?.get(name).map(String::as_str)
-}
-
-fn leaving(claim: &NodeClaim, report: &Report) -> Option<DisruptionReason> {
-    report.leaving.get(claim.metadata.name.as_deref()?).copied()
-}
-
-fn phase(claim: &NodeClaim, report: &Report) -> Phase {
-    let conditions = conditions_of(claim);
-    if claim.metadata.deletion_timestamp.is_some() {
-        let is_empty = is_true(conditions, "Drained") || node_name(claim).is_none();
+fn phase(claim: &Claim, report: &Report) -> Phase {
+    if claim.is_deleting() {
+        let is_empty = claim.holds("Drained") || claim.node().is_none();
         return if is_empty { Phase::Terminating } else { Phase::Draining };
     }
     if leaving(claim, report).is_some() {
@@ -288,7 +280,7 @@ fn phase(claim: &NodeClaim, report: &Report) -> Phase {
         ("Registered", Phase::Registering),
         ("Initialized", Phase::Initializing),
     ];
-    let next = steps.into_iter().find(|(condition, _)| !is_true(conditions, condition));
+    let next = steps.into_iter().find(|(condition, _)| !claim.holds(condition));
     next.map_or(Phase::Ready, |(_, phase)| phase)
 }
 
@@ -297,7 +289,7 @@ fn pool_view<'r>(report: &'r Report, pool: &'r Pool, lives: &Lives<'r>) -> PoolV
     let nodes: Vec<&Node> =
         snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(&pool.name)).collect();
     let object = report.pools.get(&pool.name).map(|object| &**object);
-    let trouble = pool.blocked.as_ref().map(ToString::to_string).or_else(|| unready(object));
+    let trouble = pool.blocked.as_ref().map(ToString::to_string).or_else(|| object?.trouble());
     let is_going =
         |node: &&&Node| matches!(lives.phase(node), Phase::Disrupting | Phase::Draining | Phase::Terminating);
     PoolView {
@@ -311,18 +303,9 @@ fn pool_view<'r>(report: &'r Report, pool: &'r Pool, lives: &Lives<'r>) -> PoolV
     }
 }
 
-/// What the pool says of itself, if it is not ready.
-fn unready(object: Option<&NodePool>) -> Option<String> {
-    let conditions = &object?.status.as_ref()?.conditions;
-    let is_it =
-        |condition: &&Condition| condition.type_ == "Ready" && condition.status == ConditionStatus::False;
-    let condition = conditions.iter().find(is_it)?;
-    Some(condition.message.clone().unwrap_or_default())
-}
-
 /// What counts is what the pool has committed itself to, which is never less than what it has.
-fn limits<'r>(pool: &'r Pool, object: Option<&NodePool>, nodes: &[&Node]) -> Vec<LimitView<'r>> {
-    let record = object.and_then(|object| ledger::of(object).ok()).unwrap_or_default();
+fn limits<'r>(pool: &'r Pool, object: Option<&PoolObject>, nodes: &[&Node]) -> Vec<LimitView<'r>> {
+    let record = object.and_then(|object| object.ledger().ok()).unwrap_or_default();
     let of_resources = pool.limits.resources.iter().map(|(resource, limit)| {
         let has: i64 = nodes.iter().map(|node| node.capacity.get(resource)).sum();
         let committed: i64 = record.claims.values().map(|capacity| capacity.get(resource)).sum();
@@ -482,34 +465,31 @@ fn host_name(report: &Report, host: Host) -> String {
 
 /// Claims, those that are under way first, and how many more there are.
 fn claims(report: &Report) -> (Vec<ClaimView<'_>>, usize) {
-    let mut claims: Vec<(&Text, &NodeClaim, Phase)> =
+    let mut claims: Vec<(&Text, &Claim, Phase)> =
         report.claims.iter().map(|(name, claim)| (name, &**claim, phase(claim, report))).collect();
     claims.sort_by_key(|(_, _, phase)| *phase == Phase::Ready);
     let more = claims.len().saturating_sub(CLAIMS_MAX);
     claims.truncate(CLAIMS_MAX);
-    let views = claims.into_iter().map(|(name, claim, phase)| {
-        let created = claim.metadata.creation_timestamp.as_ref();
-        ClaimView {
-            name,
-            phase,
-            node: node_name(claim),
-            instance_type: claim_label(claim, names::INSTANCE_TYPE),
-            zone: claim_label(claim, names::ZONE),
-            capacity_type: claim_label(claim, names::CAPACITY_TYPE),
-            age_secs: created.map_or(0, |created| secs_between(created.0, report.at)),
-            message: leaving(claim, report).map(DisruptionReason::name).or_else(|| unfinished(claim)),
-        }
+    let views = claims.into_iter().map(|(name, claim, phase)| ClaimView {
+        name,
+        phase,
+        node: claim.node(),
+        instance_type: claim.label(names::INSTANCE_TYPE),
+        zone: claim.label(names::ZONE),
+        capacity_type: claim.label(names::CAPACITY_TYPE),
+        age_secs: claim.created.map_or(0, |created| secs_between(created, report.at)),
+        message: leaving(claim, report).map(DisruptionReason::name).or_else(|| unfinished(claim)),
     });
     (views.collect(), more)
 }
 
 /// What a claim says of the first step that it has not done.
-fn unfinished(claim: &NodeClaim) -> Option<&str> {
+fn unfinished(claim: &Claim) -> Option<&str> {
     let is_open = |condition: &&Condition| {
         let is_step = ["Launched", "Registered", "Initialized"].contains(&condition.type_.as_str());
         is_step && condition.status != ConditionStatus::True
     };
-    let open = conditions_of(claim).iter().find(is_open)?;
+    let open = claim.conditions.iter().find(is_open)?;
     open.message.as_deref().filter(|message| !message.is_empty())
 }
 

@@ -10,18 +10,21 @@ pub enum Part {
     See,
     /// To carry plans out.
     Act,
+    /// To carry out plans for NodeGroups.
+    Vpsie,
     /// To stand in for a cloud where nodes are only simulated.
     Simulate,
 }
 
 impl Part {
-    pub const ALL: [Self; 3] = [Self::See, Self::Act, Self::Simulate];
+    pub const ALL: [Self; 4] = [Self::See, Self::Act, Self::Vpsie, Self::Simulate];
 
     /// What its role's name ends in.
     pub fn name(self) -> &'static str {
         match self {
             Self::See => "see",
             Self::Act => "act",
+            Self::Vpsie => "vpsie",
             Self::Simulate => "simulate",
         }
     }
@@ -78,6 +81,11 @@ const fn act(
     Permission { part: Part::Act, scope: Scope::Cluster, group, resource, names: &[], verbs, why }
 }
 
+const fn vpsie(resource: &'static str, verbs: &'static [&'static str], why: &'static str) -> Permission {
+    let group = "autoscaler.vpsie.com";
+    Permission { part: Part::Vpsie, scope: Scope::Cluster, group, resource, names: &[], verbs, why }
+}
+
 const fn simulate(
     group: &'static str,
     resource: &'static str,
@@ -105,6 +113,9 @@ pub const PERMISSIONS: &[Permission] = &[
     see("karpenter.sh", "nodeoverlays", "Prices and resources that the owner knows better."),
     see("karpenter.k8s.aws", "ec2nodeclasses", "How nodes of a pool are bought on AWS."),
     see("karpenter.kwok.sh", "kwoknodeclasses", "How nodes of a pool are simulated."),
+    see("autoscaler.vpsie.com", "nodegroups", "Where nodes of VPSie may come from, and how many."),
+    see("autoscaler.vpsie.com", "vpsienodes", "Nodes of VPSie that are on their way, there, or leaving."),
+    see("autoscaler.vpsie.com", "autoscalerconfigs", "What holds for all groups of VPSie together."),
     act(
         "karpenter.sh",
         "nodepools",
@@ -201,6 +212,31 @@ pub const PERMISSIONS: &[Permission] = &[
         verbs: &["list"],
         why: "Where another autoscaler is at work, Berth does not begin. Its lease may be in any namespace.",
     },
+    vpsie(
+        "nodegroups",
+        &["get", "patch"],
+        "Its ledger is read as it is and written before anything is bought, so that maxNodes is hard.",
+    ),
+    vpsie(
+        "vpsienodes",
+        &["create", "patch", "delete"],
+        "A node's object is made before its machine, completed with its id, and deleted when the node has to go.",
+    ),
+    vpsie("nodegroups/status", &["patch"], "How many nodes a group has and wants, and how it is."),
+    vpsie(
+        "vpsienodes/status",
+        &["patch"],
+        "In which phase of its life a node is, for people and the next leader.",
+    ),
+    Permission {
+        part: Part::Vpsie,
+        scope: Scope::OwnNamespace,
+        group: "",
+        resource: "secrets",
+        names: &["vpsie-secret"],
+        verbs: &["get"],
+        why: "Who Berth is at VPSie. No other secret is read.",
+    },
     simulate("", "nodes", &["get", "create"], "Where no machine joins by itself, its node is made for it."),
     simulate("karpenter.sh", "nodeclaims", &["get"], "A node is made only for a claim that is still there."),
     simulate("karpenter.kwok.sh", "kwoknodeclasses", &["get"], "How long a simulated machine takes to join."),
@@ -236,7 +272,8 @@ mod tests {
             assert!(rows.insert((part, scope, group, resource, names)), "{row}: there are two of it");
             assert!(why.ends_with('.') && why.len() > 20, "{row}: says no reason");
             assert!(!verbs.is_empty(), "{row}: allows nothing");
-            assert!(!resource.starts_with("secrets"), "{row}: secrets are nobody's business");
+            let is_own = scope == Scope::OwnNamespace && names == ["vpsie-secret"] && verbs == ["get"];
+            assert!(is_own || !resource.starts_with("secrets"), "{row}: secrets are nobody's business");
             assert!(group != "rbac.authorization.k8s.io", "{row}: nobody grants themselves more");
             for verb in verbs {
                 let known = ["get", "list", "watch", "create", "update", "patch", "delete"];

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_api::{Problem, Timestamp};
 use berth_core::disruption::DisruptionReason;
 use berth_core::names::Text;
@@ -12,6 +11,8 @@ use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
 use tokio::time::Instant;
 
+use crate::claim::Claim;
+use crate::dialect::PoolObject;
 use crate::journal::Decision;
 use crate::operator::Mode;
 use crate::watched::BlindSpot;
@@ -37,8 +38,8 @@ pub struct Report {
     pub snapshot: Arc<Snapshot>,
     /// When those pods were made that are on no node, by namespace and name.
     pub waiting_since: BTreeMap<(Text, Text), Timestamp>,
-    pub claims: BTreeMap<Text, Arc<NodeClaim>>,
-    pub pools: BTreeMap<Text, Arc<NodePool>>,
+    pub claims: BTreeMap<Text, Arc<Claim>>,
+    pub pools: BTreeMap<Text, Arc<PoolObject>>,
     /// Claims that are to go, and why.
     pub leaving: BTreeMap<Text, DisruptionReason>,
     /// The plan for the pods of `snapshot` that wait, if any does.

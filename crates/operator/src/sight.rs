@@ -4,15 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::Timestamp;
-use berth_api::claims;
-use berth_api::resources::karpenter::NodeClaim;
-use berth_api::resources::shared::{Condition, ConditionStatus, is_true};
-use berth_cloud::machine::MachineId;
-use berth_core::claim::{MachineSight, NodeSight, NodeState, Sight};
-use berth_core::names;
+use berth_core::claim::{Failures, MachineSight, NodeSight, NodeState, Sight};
 use berth_core::node::is_ephemeral;
 use berth_core::pod::{Taint, TaintEffect};
 
+use crate::claim::{Claim, ENDED, FAILED};
 use crate::objects::NodeObject;
 
 /// Nodes by the machines that they say they run on. A name proves nothing: anybody may have it.
@@ -26,30 +22,11 @@ pub(crate) fn by_machine<'n>(nodes: impl Iterator<Item = &'n Arc<NodeObject>>) -
     by_machine
 }
 
-/// The machine of a claim, once it is launched.
-pub(crate) fn machine_of(claim: &NodeClaim) -> Option<MachineId> {
-    machine_in(&claim.status.as_ref()?.provider_id)
-}
-
-/// The machine that a provider id names.
-pub(crate) fn machine_in(provider_id: &str) -> Option<MachineId> {
-    provider_id.rsplit('/').next().filter(|id| !id.is_empty()).map(MachineId::from)
-}
-
-pub(crate) fn pool_of(claim: &NodeClaim) -> Option<&str> {
-    claim.metadata.labels.as_ref()?.get(names::NODEPOOL).map(String::as_str)
-}
-
-pub(crate) fn conditions_of(claim: &NodeClaim) -> &[Condition] {
-    claim.status.as_ref().map_or(&[], |status| &status.conditions)
-}
-
-pub(crate) fn node_of<'n>(claim: &NodeClaim, nodes: &'n NodesByMachine) -> Option<&'n Arc<NodeObject>> {
-    let status = claim.status.as_ref()?;
-    let of_machine = nodes.get(&status.provider_id)?;
+pub(crate) fn node_of<'n>(claim: &Claim, nodes: &'n NodesByMachine) -> Option<&'n Arc<NodeObject>> {
+    let of_machine = nodes.get(&*claim.provider_id)?;
     // A machine that joined twice is the node that it was first seen as.
-    let known = of_machine.iter().find(|node| node.metadata.name == status.node_name);
-    known.or_else(|| of_machine.first().filter(|_| status.node_name.is_empty()))
+    let known = of_machine.iter().find(|node| node.metadata.name == *claim.node_name);
+    known.or_else(|| of_machine.first().filter(|_| claim.node().is_none()))
 }
 
 /// What else there is to know.
@@ -62,61 +39,57 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) machine: MachineSight,
     pub(crate) is_interrupted: bool,
     pub(crate) has_volumes: bool,
+    pub(crate) failures: Failures,
 }
 
-pub(crate) fn sight(claim: &NodeClaim, around: &Surroundings<'_>) -> Sight {
-    let conditions = conditions_of(claim);
+pub(crate) fn sight(claim: &Claim, around: &Surroundings<'_>) -> Sight {
     let since = |time: Option<Timestamp>| time.map(|time| secs_between(time, around.now));
-    let condition_since = |kind: &str| {
-        let holds = |c: &&Condition| c.type_ == kind && c.status == ConditionStatus::True;
-        let condition = conditions.iter().find(holds)?;
-        since(condition.last_transition_time.as_ref().map(|time| time.0)).or(Some(0))
-    };
     let node = match node_of(claim, around.nodes) {
         Some(node) => NodeSight::Present(state_of(node, claim, around.has_volumes)),
         None if around.sees_nodes => NodeSight::Absent,
         None => NodeSight::Unseen,
     };
+    let age_secs = since(claim.created).unwrap_or(0);
     Sight {
-        age_secs: since(claim.metadata.creation_timestamp.as_ref().map(|time| time.0)).unwrap_or(0),
+        age_secs,
         is_committed: around.is_committed,
-        launched_secs: machine_of(claim).and(condition_since("Launched").or(Some(0))),
-        is_registered: is_true(conditions, "Registered"),
-        is_initialized: is_true(conditions, "Initialized"),
+        launched_secs: claim.machine().map(|_| since(claim.held_since("Launched")).unwrap_or(age_secs)),
+        is_registered: claim.holds("Registered"),
+        is_initialized: claim.holds("Initialized"),
         node,
         machine: around.machine,
         is_interrupted: around.is_interrupted,
-        deleting_secs: since(claim.metadata.deletion_timestamp.as_ref().map(|time| time.0)),
-        termination_grace_secs: claim.spec.termination_grace_period.map(|grace| grace.as_std().as_secs()),
-        is_drained: is_true(conditions, "Drained"),
+        deleting_secs: since(claim.deleting),
+        termination_grace_secs: claim.grace_secs,
+        is_drained: claim.holds("Drained"),
+        failed_secs: since(claim.held_since(FAILED)),
+        is_ended: claim.holds(ENDED),
+        failures: around.failures,
     }
 }
 
-fn state_of(node: &NodeObject, claim: &NodeClaim, has_volumes: bool) -> NodeState {
-    let startup = &claim.spec.startup_taints;
+fn state_of(node: &NodeObject, claim: &Claim, has_volumes: bool) -> NodeState {
     let is_passing = |taint: &crate::objects::Taint| {
         let effect = TaintEffect::parse(&taint.effect).unwrap_or(TaintEffect::NoSchedule);
         is_ephemeral(&Taint::new(&taint.key, &taint.value, effect))
-            || startup
+            || claim
+                .startup_taints
                 .iter()
-                .any(|s| s.key == taint.key && TaintEffect::from(s.effect).name() == taint.effect)
+                .any(|startup| *startup.key == *taint.key && startup.effect.name() == taint.effect)
     };
-    let promised = claim.spec.resources.requests.keys();
     NodeState {
         is_ready: node.is_ready(),
         has_passing_taints: node.spec.taints.iter().any(is_passing),
-        has_resources: promised
-            .into_iter()
-            .all(|resource| node.status.allocatable.get(resource).is_some_and(|amount| amount != "0")),
+        // One that has been up has had them, and is not asked for them again.
+        has_resources: node.is_initialized()
+            || claim
+                .promised
+                .iter()
+                .all(|resource| node.status.allocatable.get(&**resource).is_some_and(|amount| amount != "0")),
         is_deleting: node.metadata.deletion_timestamp.is_some(),
         is_closed: node.is_closed(),
         has_volumes,
     }
-}
-
-/// A claim that Berth made.
-pub(crate) fn is_ours(claim: &NodeClaim) -> bool {
-    claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(claims::OFFERINGS))
 }
 
 /// Never less than none: clocks differ.

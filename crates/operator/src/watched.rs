@@ -1,17 +1,17 @@
 //! What is seen of the cluster, kept as it changes; and how well it is seen.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use berth_api::resources::karpenter::{NodeClaim, NodePool};
-use berth_api::{Collection, Manifests, Observed};
+use berth_api::{ClassKind, Collection, Manifests, Observed};
 use berth_core::names::{self, Text};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use crate::claim::Claim;
+use crate::dialect::{Dialect, PoolId, PoolObject};
 use crate::objects::NodeObject;
 use crate::planted::PlantedBug;
 
@@ -39,11 +39,14 @@ impl Default for Shared {
 #[derive(Debug, Default)]
 struct State {
     observed: Observed,
-    claims: BTreeMap<Text, Arc<NodeClaim>>,
-    pools: BTreeMap<Text, Arc<NodePool>>,
+    claims: BTreeMap<ClaimKey, Arc<Claim>>,
+    pools: BTreeMap<PoolId, Arc<PoolObject>>,
     nodes: BTreeMap<Text, Arc<NodeObject>>,
     hearing: BTreeMap<&'static str, Hearing>,
 }
+
+/// Dialect, namespace and name: names are unique among the objects of one kind in one namespace only.
+type ClaimKey = (Dialect, Text, Text);
 
 /// How well the objects of one kind are seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,14 +63,24 @@ struct Hearing {
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) manifests: Manifests,
-    pub(crate) claims: BTreeMap<Text, Arc<NodeClaim>>,
-    pub(crate) pools: BTreeMap<Text, Arc<NodePool>>,
+    /// By name. Of those that have the same name the first counts.
+    pub(crate) claims: BTreeMap<Text, Arc<Claim>>,
+    /// By name as well.
+    pub(crate) pools: BTreeMap<Text, Arc<PoolObject>>,
     pub(crate) nodes: BTreeMap<Text, Arc<NodeObject>>,
     pub(crate) blind_spots: Vec<BlindSpot>,
     /// When something was last heard of each kind.
     pub(crate) heard: BTreeMap<&'static str, Option<Instant>>,
     /// The number of changes that led to it.
     pub(crate) changes: u64,
+}
+
+impl View {
+    /// The clouds that pools buy from, and that claims have machines of.
+    pub(crate) fn clouds(&self) -> BTreeSet<ClassKind> {
+        let of_pools = self.pools.values().filter_map(|pool| pool.class());
+        of_pools.chain(self.claims.values().filter_map(|claim| claim.class)).collect()
+    }
 }
 
 /// Objects that are not all seen, or not lately.
@@ -108,8 +121,8 @@ impl Watched {
         let state = self.state();
         View {
             manifests: state.observed.manifests(),
-            claims: state.claims.clone(),
-            pools: state.pools.clone(),
+            claims: by_name(state.claims.iter().map(|((.., name), claim)| (name, claim))),
+            pools: by_name(state.pools.iter().map(|(id, pool)| (&id.name, pool))),
             nodes: state.nodes.clone(),
             blind_spots: state.hearing.iter().filter_map(|(plural, hearing)| hearing.blind(plural)).collect(),
             heard: state.hearing.iter().map(|(plural, hearing)| (*plural, hearing.heard)).collect(),
@@ -138,15 +151,19 @@ impl Watched {
     }
 
     /// All objects of a kind have been put; what is not among these is gone.
-    pub(crate) fn listed(&self, collection: &Collection, ids: &std::collections::BTreeSet<(Text, Text)>) {
+    pub(crate) fn listed(&self, collection: &Collection, ids: &BTreeSet<(Text, Text)>) {
         let mut state = self.state();
         state.observed.retain(collection, ids);
-        let is_listed = |name: &Text| ids.contains(&(Text::default(), name.clone()));
-        match collection.plural {
-            "nodeclaims" => state.claims.retain(|name, _| is_listed(name)),
-            "nodepools" => state.pools.retain(|name, _| is_listed(name)),
-            "nodes" => state.nodes.retain(|name, _| is_listed(name)),
-            _ => {}
+        let is_listed = |namespace: &Text, name: &Text| ids.contains(&(namespace.clone(), name.clone()));
+        match Kept::of(collection) {
+            Some(Kept::Claims(dialect)) => {
+                state.claims.retain(|(of, namespace, name), _| *of != dialect || is_listed(namespace, name));
+            }
+            Some(Kept::Pools(dialect)) => {
+                state.pools.retain(|id, _| id.dialect != dialect || is_listed(&id.namespace, &id.name));
+            }
+            Some(Kept::Nodes) => state.nodes.retain(|name, _| is_listed(&Text::default(), name)),
+            None => {}
         }
         let now = Instant::now();
         let hearing = Hearing { heard: Some(now), is_complete: true, trouble: None };
@@ -196,63 +213,83 @@ impl State {
         let is_overlooked = (PlantedBug::InFlightIgnored.is_planted() && !text.contains("\"Initialized\""))
             || (PlantedBug::TwoCounts.is_planted() && !text.contains("\"providerID\""))
             || (PlantedBug::CountNodes.is_planted() && !text.contains("\"nodeName\""));
-        if collection.plural != "nodeclaims" || !is_overlooked {
+        let kept = Kept::of(collection);
+        if !matches!(kept, Some(Kept::Claims(_))) || !is_overlooked {
             self.observed.put(collection, text);
         }
-        match collection.plural {
-            "nodeclaims" => insert(&mut self.claims, text, lighten_claim),
-            "nodepools" => insert(&mut self.pools, text, |pool: &mut NodePool| lighten(&mut pool.metadata)),
-            "nodes" => insert(&mut self.nodes, text, lighten_node),
-            _ => {}
+        // What cannot be read is not acted upon; why is said by who reads it for planning.
+        match kept {
+            Some(Kept::Claims(dialect)) => {
+                let key = |claim: &Claim| (dialect, claim.namespace.clone(), claim.name.clone());
+                let claim = dialect.claim(text).map(Claim::lightened);
+                self.claims.extend(claim.map(|claim| (key(&claim), Arc::new(claim))));
+            }
+            Some(Kept::Pools(dialect)) => {
+                self.pools.extend(dialect.pool(text).map(|pool| (pool.id(), Arc::new(pool))));
+            }
+            Some(Kept::Nodes) => {
+                let node = serde_json::from_str(text).ok().map(lightened);
+                self.nodes.extend(node.map(|node| (node.metadata.name.as_str().into(), Arc::new(node))));
+            }
+            None => {}
         }
     }
 
     fn remove(&mut self, collection: &Collection, namespace: &str, name: &str) {
         self.observed.remove(collection, namespace, name);
-        match collection.plural {
-            "nodeclaims" if PlantedBug::GhostEntry.is_planted() => {}
-            "nodeclaims" => drop(self.claims.remove(name)),
-            "nodepools" => drop(self.pools.remove(name)),
-            "nodes" => drop(self.nodes.remove(name)),
-            _ => {}
+        match Kept::of(collection) {
+            Some(Kept::Claims(_)) if PlantedBug::GhostEntry.is_planted() => {}
+            Some(Kept::Claims(dialect)) => {
+                self.claims.remove(&(dialect, Text::from(namespace), Text::from(name)));
+            }
+            Some(Kept::Pools(dialect)) => {
+                let (namespace, name) = (namespace.into(), name.into());
+                self.pools.remove(&PoolId { dialect, namespace, name });
+            }
+            Some(Kept::Nodes) => drop(self.nodes.remove(name)),
+            None => {}
         }
     }
 }
 
-/// What cannot be read is not acted upon; why is said by who reads it for planning.
-fn insert<T: serde::de::DeserializeOwned>(
-    all: &mut BTreeMap<Text, Arc<T>>,
-    text: &str,
-    lighten: impl Fn(&mut T) -> String,
-) {
-    if let Ok(mut object) = serde_json::from_str::<T>(text) {
-        let name = lighten(&mut object);
-        all.insert(name.into(), Arc::new(object));
+/// Objects that are kept to be acted upon, besides what plans need of them.
+enum Kept {
+    Claims(Dialect),
+    Pools(Dialect),
+    Nodes,
+}
+
+impl Kept {
+    fn of(collection: &Collection) -> Option<Self> {
+        let of_dialect = |dialect: Dialect| match collection.plural {
+            plural if plural == dialect.claims_plural() => Some(Self::Claims(dialect)),
+            plural if plural == dialect.pools_plural() => Some(Self::Pools(dialect)),
+            _ => None,
+        };
+        let node = (collection.plural == "nodes").then_some(Self::Nodes);
+        Dialect::ALL.into_iter().find_map(of_dialect).or(node)
     }
 }
 
-/// The object's name. Who has written which field is most of an object, and nobody's concern here.
-fn lighten(metadata: &mut ObjectMeta) -> String {
-    metadata.managed_fields = None;
-    metadata.name.clone().unwrap_or_default()
-}
-
-/// What a claim asked for is settled once it is made; its node says what there is for pods.
-fn lighten_claim(claim: &mut NodeClaim) -> String {
-    claim.spec.requirements = Vec::new();
-    if let Some(status) = &mut claim.status {
-        status.allocatable.clear();
-        status.conditions.shrink_to_fit();
+fn by_name<'o, T: 'o>(objects: impl Iterator<Item = (&'o Text, &'o Arc<T>)>) -> BTreeMap<Text, Arc<T>> {
+    let mut all = BTreeMap::new();
+    for (name, object) in objects {
+        all.entry(name.clone()).or_insert_with(|| Arc::clone(object));
     }
-    lighten(&mut claim.metadata)
+    all
 }
 
-/// What plans need of a node is kept elsewhere.
-fn lighten_node(node: &mut NodeObject) -> String {
-    let NodeObject { metadata, status, .. } = node;
-    metadata.labels.retain(|label, _| label == names::DO_NOT_SYNC_TAINTS);
+/// What plans need of a node is kept elsewhere; what its claim wants to know of it before it is up, nobody asks after.
+fn lightened(mut node: NodeObject) -> NodeObject {
+    let is_up = node.is_initialized();
+    let NodeObject { metadata, status, .. } = &mut node;
+    metadata.labels.retain(|label, _| [names::DO_NOT_SYNC_TAINTS, names::INITIALIZED].contains(&&**label));
+    if is_up {
+        (status.capacity, status.allocatable) = (BTreeMap::new(), BTreeMap::new());
+        metadata.owner_references = Vec::new();
+    }
     metadata.annotations.clear();
     status.conditions.retain(|condition| condition.kind == "Ready");
     status.conditions.shrink_to_fit();
-    metadata.name.clone()
+    node
 }

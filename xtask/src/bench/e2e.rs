@@ -29,7 +29,9 @@ pub(super) fn run(form: Form) -> Result<(), StepError> {
         program.output(&words)
     };
     let basic: Basic = parsed(&play("basic", [form.sized(PODS).max(20), form.sized(IDLE_SECS).max(5)])?)?;
+    tell(&basic.bars());
     let large: Large = parsed(&play("large", [form.sized(LARGE.0), form.sized(LARGE.1)])?)?;
+    tell(&large.bars());
     let report = Report {
         part: "e2e",
         title: "Whole clusters",
@@ -44,6 +46,13 @@ pub(super) fn run(form: Form) -> Result<(), StepError> {
         sections: vec![basic.section(), basic.rest_section(), large.section()],
     };
     report.finish(form)
+}
+
+/// What one part found is not lost should the next one fail.
+fn tell(bars: &[Bar]) {
+    for bar in bars {
+        eprintln!("{bar}");
+    }
 }
 
 fn parsed<T: serde::de::DeserializeOwned>(output: &[u8]) -> Result<T, StepError> {

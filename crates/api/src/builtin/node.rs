@@ -20,6 +20,8 @@ pub(crate) struct NodeSpec<'a> {
     #[serde(borrow)]
     pub(crate) taints: Vec<Taint<'a>>,
     pub(crate) unschedulable: bool,
+    #[serde(rename = "providerID")]
+    pub(crate) provider_id: Option<Str<'a>>,
 }
 
 #[derive(Debug, Deserialize)]

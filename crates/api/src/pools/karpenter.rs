@@ -22,7 +22,7 @@ use crate::disruption::{ClaimLife, read_claim_life};
 use crate::problem::At;
 use crate::resources::karpenter::{NodeClaim, NodeClassReference, NodeOverlay, NodePool};
 use crate::resources::scalar::Whole;
-use crate::resources::shared::{Condition, ConditionStatus, MinValuesRequirement};
+use crate::resources::shared::{Condition, ConditionStatus, MinValuesRequirement, is_true};
 
 /// A NodePool without what its class offers.
 #[derive(Clone, Debug)]
@@ -143,6 +143,10 @@ pub(crate) struct ClaimObject {
     pub(crate) name: Text,
     /// The node that it became.
     pub(crate) node: Option<Text>,
+    /// Its machine's, which its node has as well.
+    pub(crate) provider_id: Option<Text>,
+    /// Its node has all that it promises.
+    pub(crate) is_up: bool,
     pub(crate) labels: Labels,
     pub(crate) taints: Vec<Taint>,
     /// Taints that go away before its node counts as up.
@@ -170,7 +174,9 @@ pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter
         }
     }
     // What it is going to be, as far as that is decided.
-    if let Some((instance_type, zone, capacity_type)) = claims::offerings_of(object).into_iter().next() {
+    if let Some((instance_type, zone, capacity_type)) =
+        claims::offerings_of(&object.metadata).into_iter().next()
+    {
         labels.insert(to.text(names::INSTANCE_TYPE), instance_type);
         labels.insert(to.text(names::ZONE), zone);
         labels.insert(to.text(names::CAPACITY_TYPE), to.text(capacity_type.name()));
@@ -184,6 +190,8 @@ pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter
     let resources_at = spec_at.key("resources");
     ClaimObject {
         name,
+        provider_id: Some(status.provider_id).filter(|id| !id.is_empty()).map(|id| to.text(&id)),
+        is_up: is_true(&status.conditions, "Initialized"),
         node: Some(status.node_name).filter(|node| !node.is_empty()).map(Text::from),
         labels,
         taints,

@@ -19,14 +19,11 @@ use crate::builtin::{Metadata, Str};
 use crate::convert::Converter;
 use crate::disruption::ClaimLife;
 use crate::duration::GoDuration;
-use crate::nodes::VPSIE_NODEGROUP;
 use crate::problem::At;
 use crate::resources::vpsie::{AutoscalerConfig, NodeGroup, Phase, VPSieNode};
-
-const MANAGED: &str = "autoscaler.vpsie.com/managed";
-const OFFERING: &str = "autoscaler.vpsie.com/offering";
-const SCALE_DOWN_DISABLED: &str = "autoscaler.vpsie.com/scale-down-disabled";
-const ALLOWED_HOURS: &str = "autoscaler.vpsie.com/scale-down-allowed-hours";
+use crate::vpsie::{
+    ALLOWED_HOURS, MANAGED, NODEGROUP, OFFERING, SCALE_DOWN_DISABLED, provider_id, taints_of,
+};
 
 /// A NodeGroup without what its offerings are.
 #[derive(Clone, Debug)]
@@ -57,7 +54,7 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
         Err(error) => to.findings.add(&at.key("datacenterID"), error.to_string()),
     }
     labels.insert(to.text(MANAGED), to.text("true"));
-    labels.insert(to.text(VPSIE_NODEGROUP), name.clone());
+    labels.insert(to.text(NODEGROUP), name.clone());
     let blocked = object
         .metadata
         .deletion_timestamp
@@ -207,7 +204,7 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
     let mut labels = Labels::new();
     for (key, value) in [
         (MANAGED, "true"),
-        (VPSIE_NODEGROUP, &*spec.node_group_name),
+        (NODEGROUP, &*spec.node_group_name),
         (names::INSTANCE_TYPE, &*spec.instance_type),
         (names::ZONE, &*spec.datacenter_id),
     ] {
@@ -222,9 +219,11 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
     });
     Some(ClaimObject {
         name,
+        provider_id: provider_id(spec).map(|id| to.text(&id)),
+        is_up: matches!(status.phase, Phase::Ready | Phase::Terminating | Phase::Deleting),
         node: node.filter(|node| !node.is_empty()).map(Text::from),
         labels,
-        taints: Vec::new(),
+        taints: taints_of(&object.metadata),
         startup_taints: Vec::new(),
         capacity,
         allocatable: Resources::new(),

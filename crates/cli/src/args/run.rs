@@ -7,8 +7,8 @@ use berth_api::duration::GoDuration;
 use berth_operator::{Mode, Settings};
 use clap::{ArgAction, Args, ValueEnum};
 
-use super::Worth;
 use super::input::{Judging, WhichCluster};
+use super::{Vpsie, Worth};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -99,6 +99,9 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) worth: Worth,
 
+    #[command(flatten)]
+    pub(crate) vpsie: Vpsie,
+
     /// Lead without asking others; for a single replica that is never replaced by another while it runs
     #[arg(long, env = "DISABLE_LEADER_ELECTION", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true")]
@@ -136,6 +139,7 @@ impl Run {
             batch_max: self.batch_max_duration.as_std(),
             policy: self.judging.policy(self.worth.policy()),
             node_cost: self.judging.node_cost,
+            failed_vpsie_nodes: self.vpsie.failures(),
         }
     }
 }

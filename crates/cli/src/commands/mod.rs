@@ -52,6 +52,10 @@ pub(crate) enum Failure {
     DoorInUse { port: u16, flag: &'static str },
     #[error("cannot listen on port {port}, which {flag} names: {error}")]
     Door { port: u16, flag: &'static str, error: io::Error },
+    #[error("--vpsie-ca-file: cannot read {}: {error}", path.display())]
+    VpsieAuthorities { path: PathBuf, error: io::Error },
+    #[error("--vpsie-ca-file: {0}")]
+    VpsieTransport(#[from] berth_cloud::vpsie::TransportError),
     #[error("cannot read the pools' ledgers: {0}")]
     Ledgers(berth_operator::Refused),
     #[error(transparent)]

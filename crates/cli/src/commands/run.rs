@@ -5,15 +5,18 @@ mod log;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{ClassKind, Timestamp};
+use berth_cloud::vpsie::{TlsSettings, TlsTransport};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
-use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report};
-use tokio::net::TcpListener;
+use berth_core::names::Text;
+use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report, VpsieAccess};
+use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};
 
@@ -33,29 +36,33 @@ type Reports = watch::Receiver<Arc<Report>>;
 
 pub(crate) fn run(args: &args::Run) -> Result<Answer, Failure> {
     log::begin(args.log_level, args.log_format);
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::Runtime)?;
+    // What is seen and what is made of it is all on one thread, and so in one heap: what one round gives back the next
+    // one takes. What answers others and renews the lease does not wait for a plan, and is on another.
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
+    let side = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let side = side.map_err(Failure::Runtime)?;
     let answer = runtime.block_on(async {
         let stopped = interruption().map_err(Failure::Runtime)?;
-        work(args, stopped).await
+        work(args, side.handle(), stopped).await
     });
     // Nobody waits for connections that others keep open.
+    side.shutdown_background();
     runtime.shutdown_background();
     answer
 }
 
-async fn work(args: &args::Run, stopped: impl Future<Output = ()>) -> Result<Answer, Failure> {
+async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>) -> Result<Answer, Failure> {
     let mut stopped = pin!(stopped);
     for remark in args.feature_gates.remarks() {
         tracing::warn!("{remark}");
     }
     // Before the cluster is asked anything: what cannot work is said at once.
-    let doors = Doors::open(args).await?;
+    let doors = Doors::open(args)?;
     let clock = Clock::system();
     let reaching = async {
         let cluster = Cluster::reach(&args.which.choice()).await?;
         berth_operator::beforehand(&cluster, &clock, args.mode()).await?;
-        let leading = Leading::begin(args, &cluster, &clock).await?;
+        let leading = Leading::begin(args, &cluster, &clock, side).await?;
         Ok::<_, Failure>((cluster, leading))
     };
     let (cluster, leading) = tokio::select! {
@@ -64,10 +71,10 @@ async fn work(args: &args::Run, stopped: impl Future<Output = ()>) -> Result<Ans
         reached = reaching => reached?,
     };
     let paced = cluster.paced(args.kube_client_qps, args.kube_client_burst);
-    let clouds = clouds(args.mode(), &paced, &clock)?;
+    let clouds = clouds(args, &paced, &clock)?;
     let operator = Operator::new(paced, clouds, clock, args.settings(), leading.lead());
     let reports = operator.reports();
-    doors.serve(&operator, &args.leader_election_name);
+    doors.serve(&operator, &args.leader_election_name, side)?;
     tracing::info!(
         cluster = cluster.server(),
         shadow = args.shadow,
@@ -104,19 +111,46 @@ async fn finished(mut reports: Reports) {
 }
 
 /// The clouds that pools can buy from. A shadow buys nothing, and needs only prices.
-fn clouds(mode: Mode, cluster: &Cluster, clock: &Clock) -> Result<Clouds, Failure> {
+fn clouds(args: &args::Run, cluster: &Cluster, clock: &Clock) -> Result<Clouds, Failure> {
     let catalog = |name| berth_cloud::load(name, &CatalogOptions::default()).map(Arc::new);
     let quoting =
         |name| -> Result<Arc<dyn Cloud>, Failure> { Ok(Arc::new(QuotingCloud::new(catalog(name)?))) };
-    Ok(match mode {
+    Ok(match args.mode() {
         Mode::Shadow => {
             BTreeMap::from([(ClassKind::Kwok, quoting("kwok")?), (ClassKind::Ec2, quoting("aws-us-east-1")?)])
         }
         Mode::Act => {
             let kwok = berth_operator::kwok_cloud(cluster, catalog("kwok")?, clock);
-            BTreeMap::from([(ClassKind::Kwok, kwok)])
+            let vpsie = vpsie_cloud(&args.vpsie, cluster, clock)?;
+            let vpsie = vpsie.map(|vpsie| (ClassKind::Vpsie, vpsie));
+            [(ClassKind::Kwok, kwok)].into_iter().chain(vpsie).collect()
         }
     })
+}
+
+/// VPSie, if there is a Secret for it.
+fn vpsie_cloud(
+    args: &args::Vpsie,
+    cluster: &Cluster,
+    clock: &Clock,
+) -> Result<Option<Arc<dyn Cloud>>, Failure> {
+    let Some(secret_name) = args.secret_name.clone() else { return Ok(None) };
+    let read = |path: &PathBuf| {
+        let failed = |error| Failure::VpsieAuthorities { path: path.clone(), error };
+        std::fs::read_to_string(path).map_err(failed)
+    };
+    let extra_roots = args.ca_file.as_ref().map(read).transpose()?;
+    let transport = TlsTransport::new(&TlsSettings { floor: args.tls_min.into(), extra_roots })?;
+    let access = VpsieAccess {
+        secret_namespace: args.secret_namespace.clone(),
+        secret_name,
+        family: args.api.into(),
+        cluster: args.resource_identifier.as_deref().map(Text::from),
+        datacenter: args.default_datacenter_id.as_deref().map(Text::from),
+        kubernetes_version: args.kubernetes_version.as_deref().map(Text::from),
+        process: leading::identity(),
+    };
+    Ok(Some(berth_operator::vpsie_cloud(cluster, access, Arc::new(transport), clock)))
 }
 
 async fn tell_savings(reports: Reports) {
@@ -153,15 +187,16 @@ struct Doors {
 }
 
 impl Doors {
-    async fn open(args: &args::Run) -> Result<Self, Failure> {
+    fn open(args: &args::Run) -> Result<Self, Failure> {
         Ok(Self {
-            metrics: door(args.metrics_port, "--metrics-port").await?,
-            health: door(args.health_probe_port, "--health-probe-port").await?,
-            page: door(args.page_port, "--page-port").await?,
+            metrics: door(args.metrics_port, "--metrics-port")?,
+            health: door(args.health_probe_port, "--health-probe-port")?,
+            page: door(args.page_port, "--page-port")?,
         })
     }
 
-    fn serve(self, operator: &Operator, lease: &str) {
+    fn serve(self, operator: &Operator, lease: &str, side: &Handle) -> Result<(), Failure> {
+        let _on_the_side = side.enter();
         let routers = [
             (self.metrics, berth_operator::metrics_router(operator.metrics(), operator.reports(), lease)),
             (self.health, berth_operator::health_router(operator.reports())),
@@ -169,23 +204,26 @@ impl Doors {
         ];
         for (listener, router) in routers {
             if let Some(listener) = listener {
+                listener.set_nonblocking(true).map_err(Failure::Runtime)?;
+                let listener = tokio::net::TcpListener::from_std(listener).map_err(Failure::Runtime)?;
                 // It ends with the process.
-                tokio::spawn(async move { axum::serve(listener, router).await });
+                side.spawn(async move { axum::serve(listener, router).await });
             }
         }
+        Ok(())
     }
 }
 
 /// On all addresses of the machine; none for port 0.
-async fn door(port: u16, flag: &'static str) -> Result<Option<TcpListener>, Failure> {
+fn door(port: u16, flag: &'static str) -> Result<Option<TcpListener>, Failure> {
     if port == 0 {
         return Ok(None);
     }
     let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let listener = match TcpListener::bind(both).await {
+    let listener = match TcpListener::bind(both) {
         // A machine without IPv6.
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port))).await
+            TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
         }
         bound => bound,
     };

@@ -169,8 +169,8 @@ fn pools(samples: &mut Samples, report: &Report) {
 
 fn count_going(report: &Report, pool: &Text) -> u32 {
     let going = report.claims.iter().filter(|(name, claim)| {
-        let is_going = claim.metadata.deletion_timestamp.is_some() || report.leaving.contains_key(*name);
-        is_going && crate::sight::pool_of(claim) == Some(&**pool)
+        let is_going = claim.is_deleting() || report.leaving.contains_key(*name);
+        is_going && claim.pool.as_ref() == Some(pool)
     });
     u32::try_from(going.count()).unwrap_or(u32::MAX)
 }

@@ -73,7 +73,7 @@ fn pool(name: &str) -> Pool {
     }
 }
 
-fn claim(name: &str, holds: &[&str], node: &str, is_deleting: bool) -> (Text, Arc<NodeClaim>) {
+fn claim(name: &str, holds: &[&str], node: &str, is_deleting: bool) -> (Text, Arc<Claim>) {
     let conditions: Vec<Value> = holds.iter().map(|kind| json!({ "type": kind, "status": "True" })).collect();
     let mut claim = json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
@@ -90,7 +90,7 @@ fn claim(name: &str, holds: &[&str], node: &str, is_deleting: bool) -> (Text, Ar
     if is_deleting {
         claim["metadata"]["deletionTimestamp"] = json!("2026-03-01T09:05:00Z");
     }
-    (name.into(), Arc::new(serde_json::from_value(claim).unwrap()))
+    (name.into(), Arc::new(crate::dialect::Dialect::Karpenter.claim(&claim.to_string()).unwrap()))
 }
 
 fn report(snapshot: Snapshot) -> Report {

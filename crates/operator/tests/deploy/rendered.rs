@@ -18,10 +18,11 @@ use crate::{objects, root};
 const NAMESPACE: &str = "berth-system";
 
 /// The same choice in the chart's values, and as a component of the base.
-const CHOICES: [(&str, &str); 4] = [
+const CHOICES: [(&str, &str); 5] = [
     ("", ""),
     ("shadow=true", "shadow"),
     ("simulated=true", "simulated"),
+    ("vpsie=true", "vpsie"),
     ("serviceMonitor.enabled=true", "monitoring"),
 ];
 

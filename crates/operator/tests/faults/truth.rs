@@ -536,7 +536,7 @@ impl Pool {
             cpu_max: whole(&spec["limits"]["cpu"]),
             away_max: away.min().unwrap_or(u64::MAX),
             replicas: whole(&spec["replicas"]),
-            ledger: ledger.and_then(|pool| ledger::of(&pool).ok()).unwrap_or_default(),
+            ledger: ledger.and_then(|pool| ledger::of(&pool.metadata).ok()).unwrap_or_default(),
         }
     }
 }

@@ -5,6 +5,7 @@
 mod metrics;
 mod permissions;
 mod scene;
+mod vpsie;
 
 use std::time::Duration;
 

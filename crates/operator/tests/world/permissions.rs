@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::awaited;
 use crate::scene::{Scene, class, deployment, pool};
 
-const NAMESPACE: &str = "berth-system";
+pub(crate) const NAMESPACE: &str = "berth-system";
 const USER: &str = "system:serviceaccount:berth-system:berth";
 
 /// When the cloud takes spot machines back.
@@ -111,7 +111,7 @@ fn next<T>(cases: &Mutex<impl Iterator<Item = T>>) -> Option<T> {
 }
 
 /// The rows of a part, with each verb of each.
-fn cases(part: Part) -> Vec<(usize, &'static str)> {
+pub(crate) fn cases(part: Part) -> Vec<(usize, &'static str)> {
     let rows = PERMISSIONS.iter().enumerate().filter(|(_, permission)| permission.part == part);
     rows.flat_map(|(row, permission)| permission.verbs.iter().map(move |verb| (row, *verb))).collect()
 }
@@ -121,7 +121,7 @@ fn granted(but: Option<(usize, &str)>) -> Vec<(Scope, Value)> {
     allowed(&[Part::See, Part::Act], but)
 }
 
-fn allowed(parts: &[Part], but: Option<(usize, &str)>) -> Vec<(Scope, Value)> {
+pub(crate) fn allowed(parts: &[Part], but: Option<(usize, &str)>) -> Vec<(Scope, Value)> {
     let rows = PERMISSIONS.iter().enumerate().filter(|(_, permission)| parts.contains(&permission.part));
     let rules = rows.map(|(row, permission)| {
         let mut rule = permission.rule();
@@ -134,13 +134,13 @@ fn allowed(parts: &[Part], but: Option<(usize, &str)>) -> Vec<(Scope, Value)> {
     rules.filter(|(_, rule)| rule["verbs"] != json!([])).collect()
 }
 
-async fn grant(scene: &Scene, rules: &[(Scope, Value)]) {
+pub(crate) async fn grant(scene: &Scene, rules: &[(Scope, Value)]) {
     for object in roles(rules) {
         scene.apply(object).await;
     }
 }
 
-fn client(scene: &Scene) -> Client {
+pub(crate) fn client(scene: &Scene) -> Client {
     Client::new(scene.world.client("berth").acting_as(USER).expect("a name"), "default")
 }
 

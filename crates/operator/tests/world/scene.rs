@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::{CatalogOptions, Cloud};
-use berth_operator::{Clock, Cluster, Operator, Settings};
+use berth_operator::{Clock, Clouds, Cluster, Operator, Settings};
 use berth_world::World;
 use berth_world::cloud::weather::Weather;
 use berth_world::cloud::{Account, SimulatedCloud};
@@ -15,6 +15,10 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 pub(crate) const BEGAN: &str = "2026-03-01T09:00:00Z";
+
+pub(crate) fn began() -> Timestamp {
+    BEGAN.parse().expect("a time")
+}
 
 /// Everything that goes on.
 pub(crate) struct Scene {
@@ -25,10 +29,13 @@ pub(crate) struct Scene {
 
 impl Scene {
     pub(crate) async fn new(seed: u64, weather: Weather) -> Self {
-        let now: Timestamp = BEGAN.parse().expect("a time");
-        let world = World::new(seed, now);
         let catalog = berth_cloud::load("kwok", &CatalogOptions::default()).expect("it is built in");
-        let cloud = SimulatedCloud::new(Account::new(Arc::new(catalog), weather, seed, now));
+        Self::on(seed, SimulatedCloud::new(Account::new(Arc::new(catalog), weather, seed, began()))).await
+    }
+
+    /// The same, with machines of this cloud.
+    pub(crate) async fn on(seed: u64, cloud: SimulatedCloud) -> Self {
+        let world = World::new(seed, began());
         let client = Client::new(world.client("test"), "default");
         let scene = Self { world, cloud, client };
         let crds = berth_api::crds::yaml().expect("they can be written");
@@ -53,11 +60,20 @@ impl Scene {
 
     /// The same, through a client of its own.
     pub(crate) fn operator_through(&self, client: Client, name: &str, epoch: u64) -> Operator {
-        let cluster = Cluster::through(client, "the world");
         let cloud: Arc<dyn Cloud> = Arc::new(self.cloud.clone());
+        self.operator_with(BTreeMap::from([(ClassKind::Kwok, cloud)]), (client, name), epoch)
+    }
+
+    /// An operator that buys from these clouds.
+    pub(crate) fn operator_with(
+        &self,
+        clouds: Clouds,
+        (client, name): (Client, &str),
+        epoch: u64,
+    ) -> Operator {
+        let cluster = Cluster::through(client, "the world");
         let (world, client) = (self.world.clone(), name.to_owned());
         let clock = Clock::new(move || world.clock_of(&client));
-        let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
         Operator::new(cluster, clouds, clock, Settings::default(), berth_operator::alone(epoch))
     }
 

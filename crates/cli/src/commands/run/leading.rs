@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use berth_operator::{Clock, Cluster, Elector, Lead, Mode, Wish};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -28,7 +29,13 @@ pub(super) enum Leading {
 }
 
 impl Leading {
-    pub(super) async fn begin(args: &args::Run, cluster: &Cluster, clock: &Clock) -> Result<Self, Failure> {
+    /// The lease is renewed on the side.
+    pub(super) async fn begin(
+        args: &args::Run,
+        cluster: &Cluster,
+        clock: &Clock,
+        side: &Handle,
+    ) -> Result<Self, Failure> {
         if args.mode() == Mode::Shadow {
             return Ok(Self::Alone(watch::Sender::new(None)));
         }
@@ -38,9 +45,13 @@ impl Leading {
         }
         let namespace = args.leader_election_namespace.clone().unwrap_or_else(own_namespace);
         let lease = (namespace.as_str(), args.leader_election_name.as_str());
-        let elector = Elector::new(cluster.clone(), clock.clone(), lease, &identity());
+        let choice = args.which.choice();
+        // A connection is where it was made.
+        let reaching = side.spawn(async move { Cluster::reach(&choice).await });
+        let own = reaching.await.map_err(|error| Failure::Runtime(error.into()))??;
+        let elector = Elector::new(own, clock.clone(), lease, &identity());
         let (lead, wish) = (elector.lead(), watch::Sender::new(Wish::Lead));
-        let task = tokio::spawn(elector.run(wish.subscribe()));
+        let task = side.spawn(elector.run(wish.subscribe()));
         Ok(Self::Elected { lead, wish, task })
     }
 
@@ -76,7 +87,7 @@ fn own_namespace() -> String {
 }
 
 /// A name that only this process has, and that people know it by: a pod's host has the pod's name.
-fn identity() -> String {
+pub(super) fn identity() -> String {
     let host = std::env::var("HOSTNAME").ok().or_else(|| std::fs::read_to_string("/etc/hostname").ok());
     let host = host.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
     let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();

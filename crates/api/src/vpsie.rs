@@ -1,0 +1,97 @@
+//! VPSie's labels and annotations, and VPSieNodes as Berth makes them.
+
+use berth_core::plan::{Alternative, Launch};
+use berth_core::pod::{Taint, TaintEffect};
+use berth_core::pool::Pool;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::{Value, json};
+
+use crate::claims::{OFFERINGS, lasting_labels, written_offerings};
+use crate::resources::vpsie::{NodeGroup, VPSieNodeSpec};
+
+/// Only groups and nodes with it are touched.
+pub const MANAGED: &str = "autoscaler.vpsie.com/managed";
+pub const NODEGROUP: &str = "autoscaler.vpsie.com/nodegroup";
+pub const VPSIENODE: &str = "autoscaler.vpsie.com/vpsienode";
+pub const DATACENTER: &str = "autoscaler.vpsie.com/datacenter";
+pub const OFFERING: &str = "autoscaler.vpsie.com/offering";
+/// On a machine's object: its id at VPSie.
+pub const VPS_ID: &str = "autoscaler.vpsie.com/vps-id";
+/// On a machine's object: when it was asked for.
+pub const CREATION_REASON: &str = "autoscaler.vpsie.com/creation-reason";
+pub(crate) const SCALE_DOWN_DISABLED: &str = "autoscaler.vpsie.com/scale-down-disabled";
+pub(crate) const ALLOWED_HOURS: &str = "autoscaler.vpsie.com/scale-down-allowed-hours";
+/// Keeps a VPSieNode until its machine is gone.
+pub const FINALIZER: &str = "vpsienode.autoscaler.vpsie.com/finalizer";
+
+/// The taints that the node gets: its object has no field for them.
+const TAINTS: &str = "berth.dev/taints";
+
+/// The VPSieNode for a launch of this group.
+pub fn new_node(
+    name: &str,
+    (group, pool): (&NodeGroup, &Pool),
+    launch: &Launch,
+    offerings: &[Alternative],
+) -> Value {
+    let spec = &group.spec;
+    let mut labels = lasting_labels(launch, pool);
+    labels.insert(VPSIENODE.into(), name.into());
+    let first = offerings.first();
+    let size = first.map_or(&launch.instance_type, |offering| &offering.instance_type);
+    let zone = first.map_or(&launch.zone, |offering| &offering.zone);
+    let mut annotations = json!({ OFFERINGS: written_offerings(offerings), CREATION_REASON: "metrics" });
+    if !pool.taints.is_empty() {
+        annotations[TAINTS] = json!(written_taints(&pool.taints));
+    }
+    let mut node = json!({
+        "vpsieInstanceID": 0, "instanceType": size, "nodeGroupName": group.metadata.name, "datacenterID": zone,
+        "resourceIdentifier": spec.resource_identifier, "project": spec.project,
+        "kubernetesVersion": spec.kubernetes_version, "nodeName": name,
+    });
+    if let Some(image) = &spec.os_image_id {
+        node["osImageID"] = json!(image);
+    }
+    if !spec.ssh_key_ids.is_empty() {
+        node["sshKeyIDs"] = json!(spec.ssh_key_ids);
+    }
+    json!({
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1",
+        "kind": "VPSieNode",
+        "metadata": {
+            "name": name,
+            "namespace": group.metadata.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "finalizers": [FINALIZER],
+            "ownerReferences": [{
+                "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "NodeGroup", "name": group.metadata.name,
+                "uid": group.metadata.uid, "controller": true, "blockOwnerDeletion": true,
+            }],
+        },
+        "spec": node,
+    })
+}
+
+/// What the node of this object has as its provider id. `None` until it has a machine.
+pub fn provider_id(node: &VPSieNodeSpec) -> Option<String> {
+    let named = node.vpsie_node_identifier.clone().filter(|id| !id.is_empty());
+    let id = named.or_else(|| (node.vpsie_instance_id > 0).then(|| node.vpsie_instance_id.to_string()))?;
+    Some(format!("vpsie://{}/{}/{id}", node.datacenter_id, node.resource_identifier))
+}
+
+fn written_taints(taints: &[Taint]) -> String {
+    taints.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// The taints that the node of this object gets.
+pub fn taints_of(metadata: &ObjectMeta) -> Vec<Taint> {
+    let written = metadata.annotations.as_ref().and_then(|all| all.get(TAINTS)).map_or("", String::as_str);
+    written.split(',').filter_map(read_taint).collect()
+}
+
+fn read_taint(text: &str) -> Option<Taint> {
+    let (rest, effect) = text.rsplit_once(':')?;
+    let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+    Some(Taint::new(key, value, TaintEffect::parse(effect)?))
+}

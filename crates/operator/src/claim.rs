@@ -1,0 +1,128 @@
+//! A claim, whichever dialect it is written in: what was asked for, and how far it has come.
+//!
+//! It is what is kept of the object: there are thousands, and most of what an object says is of no concern here.
+
+use berth_api::resources::shared::{Condition, ConditionStatus};
+use berth_api::{ClassKind, Timestamp};
+use berth_cloud::machine::MachineId;
+use berth_core::catalog::CapacityType;
+use berth_core::drift::Stamp;
+use berth_core::names::{self, Labels, Text};
+use berth_core::pod::Taint;
+use berth_core::resources::Resources;
+
+use crate::dialect::{Dialect, PoolId};
+use crate::journal::About;
+
+/// The condition of a claim that failed and is kept to be seen.
+pub(crate) const FAILED: &str = "Failed";
+/// The condition of one whose machine is gone, or that never had any.
+pub(crate) const ENDED: &str = "MachineEnded";
+
+#[derive(Clone, Debug)]
+pub struct Claim {
+    pub(crate) dialect: Dialect,
+    /// Empty where claims have none.
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
+    pub(crate) uid: Text,
+    pub(crate) resource_version: Text,
+    pub(crate) created: Option<Timestamp>,
+    pub(crate) deleting: Option<Timestamp>,
+    pub(crate) finalizers: Vec<Text>,
+    pub(crate) pool: Option<Text>,
+    /// Whose machines it is of. `None`: nobody's that is known.
+    pub(crate) class: Option<ClassKind>,
+    pub(crate) labels: Labels,
+    pub(crate) taints: Vec<Taint>,
+    pub(crate) startup_taints: Vec<Taint>,
+    /// What it may be bought as, the first first. One that does not say is not Berth's.
+    pub(crate) offerings: Vec<(Text, Text, CapacityType)>,
+    /// What its cloud wanted written down before it was launched.
+    pub(crate) note: Option<Text>,
+    /// Of its pool's template when it was made.
+    pub(crate) stamp: Stamp,
+    /// Resources that its node has to report before it is up.
+    pub(crate) promised: Vec<Text>,
+    /// How long its pods may take to go.
+    pub(crate) grace_secs: Option<u64>,
+    /// Empty until it has a machine.
+    pub(crate) provider_id: Text,
+    /// Empty until its node has joined.
+    pub(crate) node_name: Text,
+    pub(crate) capacity: Resources,
+    /// In Berth's words, which are Karpenter's.
+    pub(crate) conditions: Vec<Condition>,
+}
+
+/// What is asked of the labels of a claim that is up.
+const LASTING_LABELS: [&str; 3] = [names::INSTANCE_TYPE, names::ZONE, names::CAPACITY_TYPE];
+
+impl Claim {
+    /// Without what has served its purpose once the claim is up: its node has it.
+    pub(crate) fn lightened(mut self) -> Self {
+        if self.holds("Initialized") {
+            self.labels.retain(|label, _| LASTING_LABELS.contains(&&**label));
+            (self.taints, self.startup_taints) = (Vec::new(), Vec::new());
+            (self.promised, self.offerings) = (Vec::new(), Vec::new());
+        }
+        self
+    }
+
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}", self.dialect.claims(&self.namespace), self.name)
+    }
+
+    pub(crate) fn pool_id(&self) -> Option<PoolId> {
+        let (dialect, namespace) = (self.dialect, self.namespace.clone());
+        self.pool.clone().map(|name| PoolId { dialect, namespace, name })
+    }
+
+    pub(crate) fn about(&self) -> About {
+        About {
+            api_version: self.dialect.api_version(),
+            kind: self.dialect.claim_kind(),
+            namespace: self.namespace.to_string(),
+            name: self.name.to_string(),
+            uid: self.uid.to_string(),
+        }
+    }
+
+    /// The machine, once it is launched.
+    pub(crate) fn machine(&self) -> Option<MachineId> {
+        machine_in(&self.provider_id)
+    }
+
+    pub(crate) fn node(&self) -> Option<&str> {
+        Some(&*self.node_name).filter(|name| !name.is_empty())
+    }
+
+    pub(crate) fn label(&self, name: &str) -> Option<&str> {
+        self.labels.get(name).map(|value| &**value)
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.deleting.is_some()
+    }
+
+    /// The condition, if it holds.
+    pub(crate) fn held(&self, kind: &str) -> Option<&Condition> {
+        let holds =
+            |condition: &&Condition| condition.type_ == kind && condition.status == ConditionStatus::True;
+        self.conditions.iter().find(holds)
+    }
+
+    pub(crate) fn holds(&self, kind: &str) -> bool {
+        self.held(kind).is_some()
+    }
+
+    /// Since when a condition holds.
+    pub(crate) fn held_since(&self, kind: &str) -> Option<Timestamp> {
+        self.held(kind)?.last_transition_time.as_ref().map(|time| time.0)
+    }
+}
+
+/// The machine that a provider id names.
+pub(crate) fn machine_in(provider_id: &str) -> Option<MachineId> {
+    provider_id.rsplit('/').next().filter(|id| !id.is_empty()).map(MachineId::from)
+}

@@ -1,0 +1,263 @@
+//! The dialects in which pools and claims are written: where their objects are, how they are read, and how what becomes
+//! of them is written down.
+
+mod karpenter;
+mod vpsie;
+
+use berth_api::resources::karpenter::NodePool;
+use berth_api::resources::scalar::Amounts;
+use berth_api::resources::shared::Condition;
+use berth_api::resources::vpsie::NodeGroup;
+use berth_api::{ClassKind, Timestamp, claims, ledger, vpsie as vpsie_names};
+use berth_cloud::machine::Machine;
+use berth_core::commitment::Commitments;
+use berth_core::names::{Labels, Text};
+use berth_core::plan::{Alternative, Launch};
+use berth_core::pool::Pool;
+use berth_core::resources::Resources;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::claim::Claim;
+use crate::cluster::Refused;
+use crate::desk::Desk;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Dialect {
+    /// NodePool and NodeClaim.
+    Karpenter,
+    /// NodeGroup and VPSieNode.
+    Vpsie,
+}
+
+/// Which pool.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PoolId {
+    pub(crate) dialect: Dialect,
+    /// Empty where pools have none.
+    pub(crate) namespace: Text,
+    pub(crate) name: Text,
+}
+
+impl PoolId {
+    pub(crate) fn path(&self) -> String {
+        format!("{}/{}", self.dialect.pools(&self.namespace), self.name)
+    }
+}
+
+/// A claim as a list tells of it: there are thousands, and few facts are asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) name: Text,
+    pub(crate) uid: Text,
+    pub(crate) provider_id: Text,
+    pub(crate) node_name: Text,
+    pub(crate) capacity: Resources,
+}
+
+/// What is new of a claim besides its conditions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct News {
+    /// It has this machine.
+    pub(crate) machine: Option<Machine>,
+    pub(crate) node_name: Option<String>,
+    /// What its machine has, and what of that is for pods, as Kubernetes writes quantities.
+    pub(crate) resources: Option<(Value, Value)>,
+    /// Pods came to its node, or left it.
+    pub(crate) pod_event: Option<Timestamp>,
+}
+
+impl Dialect {
+    pub(crate) const ALL: [Self; 2] = [Self::Karpenter, Self::Vpsie];
+
+    /// The plural of its claims.
+    pub(crate) fn claims_plural(self) -> &'static str {
+        match self {
+            Self::Karpenter => "nodeclaims",
+            Self::Vpsie => "vpsienodes",
+        }
+    }
+
+    /// The plural of its pools.
+    pub(crate) fn pools_plural(self) -> &'static str {
+        match self {
+            Self::Karpenter => "nodepools",
+            Self::Vpsie => "nodegroups",
+        }
+    }
+
+    pub(crate) fn claim_kind(self) -> &'static str {
+        match self {
+            Self::Karpenter => "NodeClaim",
+            Self::Vpsie => "VPSieNode",
+        }
+    }
+
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::Karpenter => "karpenter.sh/v1",
+            Self::Vpsie => "autoscaler.vpsie.com/v1alpha1",
+        }
+    }
+
+    /// Keeps a claim until its machine is gone.
+    pub(crate) fn finalizer(self) -> &'static str {
+        match self {
+            Self::Karpenter => claims::FINALIZER,
+            Self::Vpsie => vpsie_names::FINALIZER,
+        }
+    }
+
+    /// Where claims are; all of them, without a namespace.
+    pub(crate) fn claims(self, namespace: &str) -> String {
+        self.place(namespace, self.claims_plural())
+    }
+
+    pub(crate) fn pools(self, namespace: &str) -> String {
+        self.place(namespace, self.pools_plural())
+    }
+
+    fn place(self, namespace: &str, plural: &str) -> String {
+        let version = self.api_version();
+        match namespace {
+            "" => format!("/apis/{version}/{plural}"),
+            namespace => format!("/apis/{version}/namespaces/{namespace}/{plural}"),
+        }
+    }
+
+    /// `None` if it cannot be read: why is said by who reads it for planning.
+    pub(crate) fn claim(self, text: &str) -> Option<Claim> {
+        match self {
+            Self::Karpenter => serde_json::from_str(text).ok().map(karpenter::claim),
+            Self::Vpsie => serde_json::from_str(text).ok().map(vpsie::claim),
+        }
+    }
+
+    pub(crate) fn pool(self, text: &str) -> Option<PoolObject> {
+        let mut pool = match self {
+            Self::Karpenter => PoolObject::NodePool(serde_json::from_str(text).ok()?),
+            Self::Vpsie => PoolObject::NodeGroup(serde_json::from_str(text).ok()?),
+        };
+        // Who has written which field is most of an object, and nobody's concern here.
+        pool.metadata_mut().managed_fields = None;
+        Some(pool)
+    }
+
+    /// The claims of a pool, or all, as they are now.
+    pub(crate) async fn entries(self, desk: &Desk, pool: Option<&PoolId>) -> Result<Vec<Entry>, Refused> {
+        match self {
+            Self::Karpenter => karpenter::entries(desk, pool).await,
+            Self::Vpsie => vpsie::entries(desk, pool).await,
+        }
+    }
+
+    /// What is written on a claim that has got its machine, before its status.
+    pub(crate) fn bought(self, machine: &Machine, labels: &Labels) -> Value {
+        match self {
+            Self::Karpenter => karpenter::bought(labels),
+            Self::Vpsie => vpsie::bought(machine, labels),
+        }
+    }
+
+    /// The status of a claim with these conditions.
+    pub(crate) fn status(self, claim: &Claim, conditions: &[Condition], news: &News) -> Value {
+        match self {
+            Self::Karpenter => karpenter::status(conditions, news),
+            Self::Vpsie => vpsie::status(claim, conditions, news),
+        }
+    }
+}
+
+/// A pool as it is written.
+#[derive(Clone, Debug)]
+pub enum PoolObject {
+    NodePool(Box<NodePool>),
+    NodeGroup(Box<NodeGroup>),
+}
+
+impl PoolObject {
+    pub(crate) fn dialect(&self) -> Dialect {
+        match self {
+            Self::NodePool(_) => Dialect::Karpenter,
+            Self::NodeGroup(_) => Dialect::Vpsie,
+        }
+    }
+
+    pub(crate) fn metadata(&self) -> &ObjectMeta {
+        match self {
+            Self::NodePool(pool) => &pool.metadata,
+            Self::NodeGroup(group) => &group.metadata,
+        }
+    }
+
+    fn metadata_mut(&mut self) -> &mut ObjectMeta {
+        match self {
+            Self::NodePool(pool) => &mut pool.metadata,
+            Self::NodeGroup(group) => &mut group.metadata,
+        }
+    }
+
+    pub(crate) fn id(&self) -> PoolId {
+        let text = |text: &Option<String>| Text::from(text.as_deref().unwrap_or_default());
+        let metadata = self.metadata();
+        let (namespace, name) = (text(&metadata.namespace), text(&metadata.name));
+        PoolId { dialect: self.dialect(), namespace, name }
+    }
+
+    /// Whose machines it buys. `None`: nobody's that is known.
+    pub(crate) fn class(&self) -> Option<ClassKind> {
+        match self {
+            Self::NodePool(pool) => ClassKind::of(&pool.spec.template.spec.node_class_ref),
+            Self::NodeGroup(_) => Some(ClassKind::Vpsie),
+        }
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.metadata().deletion_timestamp.is_some()
+    }
+
+    /// What it has committed itself to.
+    pub(crate) fn ledger(&self) -> Result<Commitments, ledger::Unreadable> {
+        ledger::of(self.metadata())
+    }
+
+    /// The object of a new claim.
+    pub(crate) fn new_claim(
+        &self,
+        name: &str,
+        pool: &Pool,
+        launch: &Launch,
+        offerings: &[Alternative],
+    ) -> Value {
+        match self {
+            Self::NodePool(object) => claims::new_claim(name, (object, pool), launch, offerings),
+            Self::NodeGroup(object) => vpsie_names::new_node(name, (object, pool), launch, offerings),
+        }
+    }
+
+    /// What it says is wrong with it.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        match self {
+            Self::NodePool(pool) => karpenter::trouble(pool),
+            Self::NodeGroup(group) => vpsie::trouble(group),
+        }
+    }
+}
+
+fn resources_of(amounts: &Amounts) -> Resources {
+    let mut resources = Resources::new();
+    for (name, amount) in amounts {
+        resources.set(name, Resources::amount_of(name, amount.get()));
+    }
+    resources
+}
+
+/// The entries of a list, each as its dialect has it.
+async fn listed<T: DeserializeOwned, E>(
+    desk: &Desk,
+    path: &str,
+    entry: impl Fn(T) -> E,
+) -> Result<Vec<E>, Refused> {
+    Ok(desk.list::<T>(path).await?.into_iter().map(entry).collect())
+}

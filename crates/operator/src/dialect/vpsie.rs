@@ -1,0 +1,255 @@
+//! NodeGroup and VPSieNode.
+
+use berth_api::claims::{note_of, offerings_of};
+use berth_api::resources::scalar::Amounts;
+use berth_api::resources::shared::{Condition, ConditionStatus};
+use berth_api::resources::vpsie::{
+    MachineResources, NodeGroup, Phase, VPSieNode, VPSieNodeSpec, VpsieCondition,
+};
+use berth_api::{ClassKind, Timestamp, vpsie};
+use berth_cloud::machine::{Machine, MachineState};
+use berth_core::catalog::CapacityType;
+use berth_core::drift::Stamp;
+use berth_core::names::{Labels, Text};
+use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Dialect, Entry, News, PoolId, listed, resources_of};
+use crate::claim::{Claim, ENDED, FAILED};
+use crate::cluster::Refused;
+use crate::conditions::whole;
+use crate::desk::Desk;
+
+/// What Berth says of a claim's life, and what VPSie's objects call it.
+const CONDITIONS: [(&str, &str); 3] =
+    [("Launched", "VPSReady"), ("Registered", "NodeJoined"), ("Initialized", "NodeReady")];
+/// Says what went wrong, while something does.
+const ERROR: &str = "Error";
+
+pub(super) fn claim(object: VPSieNode) -> Claim {
+    let VPSieNode { metadata, spec, status } = object;
+    let status = status.unwrap_or_default();
+    let text = |text: &Option<String>| Text::from(text.as_deref().unwrap_or_default());
+    let labels: Labels = metadata
+        .labels
+        .iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
+        .collect();
+    let mut offerings = offerings_of(&metadata);
+    if offerings.is_empty() {
+        // One that VPSie's own autoscaler made says it with its fields.
+        let (size, zone) = (spec.instance_type.as_str(), spec.datacenter_id.as_str());
+        offerings.push((size.into(), zone.into(), CapacityType::OnDemand));
+    }
+    let conditions = status.conditions.into_iter().filter(|condition| condition.type_ != ERROR);
+    Claim {
+        dialect: Dialect::Vpsie,
+        namespace: text(&metadata.namespace),
+        name: text(&metadata.name),
+        uid: text(&metadata.uid),
+        resource_version: text(&metadata.resource_version),
+        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+        deleting: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        finalizers: metadata.finalizers.iter().flatten().map(|name| name.as_str().into()).collect(),
+        pool: Some(spec.node_group_name.as_str().into()),
+        class: Some(ClassKind::Vpsie),
+        taints: vpsie::taints_of(&metadata),
+        startup_taints: Vec::new(),
+        note: note_of(&metadata),
+        stamp: Stamp::default(),
+        promised: Vec::new(),
+        grace_secs: None,
+        provider_id: vpsie::provider_id(&spec).map(Text::from).unwrap_or_default(),
+        node_name: status.node_name.as_str().into(),
+        capacity: status.resources.as_ref().map(capacity).unwrap_or_default(),
+        conditions: conditions.map(read_condition).collect(),
+        offerings,
+        labels,
+    }
+}
+
+fn capacity(machine: &MachineResources) -> Resources {
+    Resources::of(&[
+        (CPU, machine.cpu.saturating_mul(1000).max(0)),
+        (MEMORY, machine.memory_mb.saturating_mul(1 << 20).max(0)),
+        (EPHEMERAL_STORAGE, machine.disk_gb.saturating_mul(1 << 30).max(0)),
+    ])
+}
+
+fn read_condition(condition: VpsieCondition) -> Condition {
+    let VpsieCondition { type_, status, last_transition_time, reason, message, .. } = condition;
+    let known = CONDITIONS.iter().find(|(_, theirs)| *theirs == type_);
+    Condition {
+        type_: known.map_or(type_.clone(), |(ours, _)| (*ours).to_owned()),
+        status,
+        reason: Some(reason),
+        message: Some(message),
+        last_transition_time,
+        observed_generation: None,
+    }
+}
+
+fn written_condition(condition: &Condition) -> VpsieCondition {
+    let known = CONDITIONS.iter().find(|(ours, _)| *ours == condition.type_);
+    VpsieCondition {
+        type_: known.map_or_else(|| condition.type_.clone(), |(_, theirs)| (*theirs).to_owned()),
+        status: condition.status,
+        last_transition_time: condition.last_transition_time.clone(),
+        last_update_time: None,
+        reason: condition.reason.clone().unwrap_or_default(),
+        message: condition.message.clone().unwrap_or_default(),
+    }
+}
+
+#[derive(Deserialize)]
+struct Listed {
+    metadata: ListedMetadata,
+    spec: VPSieNodeSpec,
+    #[serde(default)]
+    status: ListedStatus,
+}
+
+#[derive(Deserialize)]
+struct ListedMetadata {
+    name: Text,
+    uid: Text,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListedStatus {
+    node_name: Text,
+    resources: Option<MachineResources>,
+    conditions: Vec<VpsieCondition>,
+}
+
+impl ListedStatus {
+    /// It failed and has no machine: it is only there to be seen.
+    fn is_over(&self) -> bool {
+        let holds = |kind: &str| {
+            let is_it = |c: &VpsieCondition| c.type_ == kind && c.status == ConditionStatus::True;
+            self.conditions.iter().any(is_it)
+        };
+        holds(FAILED) && holds(ENDED)
+    }
+}
+
+pub(super) async fn entries(desk: &Desk, pool: Option<&PoolId>) -> Result<Vec<Entry>, Refused> {
+    let path = Dialect::Vpsie.claims(pool.map_or("", |pool| &pool.namespace));
+    let entry = |Listed { metadata, spec, status }: Listed| {
+        let is_of = |group: &str| pool.is_none_or(|pool| *pool.name == *group);
+        let counts = is_of(&spec.node_group_name) && !status.is_over();
+        let entry = Entry {
+            name: metadata.name,
+            uid: metadata.uid,
+            provider_id: vpsie::provider_id(&spec).map(Text::from).unwrap_or_default(),
+            node_name: status.node_name,
+            capacity: status.resources.as_ref().map(capacity).unwrap_or_default(),
+        };
+        (counts, entry)
+    };
+    let all = listed(desk, &path, entry).await?;
+    Ok(all.into_iter().filter(|(counts, _)| *counts).map(|(_, entry)| entry).collect())
+}
+
+pub(super) fn bought(machine: &Machine, labels: &Labels) -> Value {
+    let id = machine.id.as_str();
+    // Servers have numbers, nodes of managed clusters do not.
+    let number: i64 = id.parse().unwrap_or(0);
+    let mut labels = labels.clone();
+    labels.insert(vpsie::DATACENTER.into(), machine.zone.clone());
+    json!({
+        "metadata": { "labels": labels, "annotations": { vpsie::VPS_ID: id } },
+        "spec": {
+            "vpsieInstanceID": number, "vpsieNodeIdentifier": id, "instanceType": machine.instance_type,
+            "datacenterID": machine.zone,
+        },
+    })
+}
+
+pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Value {
+    let since = |kind: &str| {
+        let holds =
+            |condition: &&Condition| condition.type_ == kind && condition.status == ConditionStatus::True;
+        conditions.iter().find(holds)?.last_transition_time.clone()
+    };
+    let time = |at: Option<Timestamp>| at.map(whole);
+    let trouble = conditions.iter().find(|condition| is_trouble(condition));
+    let mut written: Vec<VpsieCondition> = conditions.iter().map(written_condition).collect();
+    let error = trouble.and_then(|condition| condition.message.as_deref()).unwrap_or_default();
+    if let Some(trouble) = trouble {
+        let error = Condition { type_: ERROR.to_owned(), status: ConditionStatus::True, ..trouble.clone() };
+        written.push(written_condition(&error));
+    }
+    let mut status = json!({
+        "phase": phase(claim, conditions), "conditions": written, "lastError": error,
+        "createdAt": time(claim.created), "provisionedAt": since("Launched"), "joinedAt": since("Registered"),
+        "readyAt": since("Initialized"), "terminatingAt": time(claim.deleting),
+        "deletedAt": since("InstanceTerminating"),
+    });
+    let News { machine, node_name, resources, pod_event: _ } = news;
+    if let Some(Machine { name, state, .. }) = machine {
+        status["hostname"] = json!(name);
+        status["vpsieStatus"] = json!(state_name(*state));
+    }
+    if let Some(name) = node_name {
+        status["nodeName"] = json!(name);
+    }
+    if let Some((capacity, _)) = resources {
+        status["resources"] = json!(written_resources(capacity));
+    }
+    status
+}
+
+fn state_name(state: MachineState) -> &'static str {
+    match state {
+        MachineState::Pending => "pending",
+        MachineState::Running => "running",
+        MachineState::Stopping => "stopping",
+        MachineState::Gone => "deleted",
+    }
+}
+
+fn is_trouble(condition: &Condition) -> bool {
+    let is_step = CONDITIONS.iter().any(|(ours, _)| *ours == condition.type_);
+    is_step
+        && condition.status != ConditionStatus::True
+        && condition.message.as_deref().is_some_and(|message| !message.is_empty())
+}
+
+fn written_resources(capacity: &Value) -> MachineResources {
+    let amounts: Amounts = serde_json::from_value(capacity.clone()).unwrap_or_default();
+    let has = resources_of(&amounts);
+    MachineResources {
+        cpu: has.get(CPU) / 1000,
+        memory_mb: has.get(MEMORY) >> 20,
+        disk_gb: has.get(EPHEMERAL_STORAGE) >> 30,
+        bandwidth_gb: None,
+    }
+}
+
+/// Where in its life a claim with these conditions is.
+fn phase(claim: &Claim, conditions: &[Condition]) -> Phase {
+    let find = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
+    let holds = |kind: &str| find(kind).is_some_and(|condition| condition.status == ConditionStatus::True);
+    if claim.is_deleting() {
+        return if holds("InstanceTerminating") { Phase::Deleting } else { Phase::Terminating };
+    }
+    match () {
+        () if holds(FAILED) => Phase::Failed,
+        () if holds("Initialized") => Phase::Ready,
+        () if holds("Registered") => Phase::Joining,
+        () if holds("Launched") => Phase::Provisioned,
+        () if find("Launched").is_some() => Phase::Provisioning,
+        () => Phase::Pending,
+    }
+}
+
+pub(super) fn trouble(group: &NodeGroup) -> Option<String> {
+    let conditions = &group.status.as_ref()?.conditions;
+    let is_it =
+        |condition: &&VpsieCondition| condition.type_ == ERROR && condition.status == ConditionStatus::True;
+    conditions.iter().find(is_it).map(|condition| condition.message.clone())
+}

@@ -1,0 +1,237 @@
+//! NodeGroups that buy from VPSie: the same loop, with VPSie's objects and through VPSie's API.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use berth_api::ClassKind;
+use berth_cloud::vpsie::Family;
+use berth_cloud::{CatalogOptions, Cloud, import};
+use berth_operator::rbac::{PERMISSIONS, Part, Scope};
+use berth_operator::{Clock, Cluster, Operator, VpsieAccess};
+use berth_world::cloud::weather::Weather;
+use berth_world::cloud::{Account, SimulatedCloud};
+use berth_world::vpsie::{Faults, InProcess, Vpsie, VpsieSettings};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::awaited;
+use crate::permissions;
+use crate::scene::{Scene, began, condition, deployment, text};
+
+const CLUSTER: &str = "c-1";
+const SECRET: &str = "canary+5ecret&x=y";
+const OFFERS: &str = r#"[
+    {"id": "1", "name": "big", "cpu": 8, "ram": 16384, "disk": 160, "hourly_price": 0.2, "datacenter_id": "dc-1"},
+    {"id": "2", "name": "small", "cpu": 2, "ram": 4096, "disk": 80, "hourly_price": 0.05, "datacenter_id": "dc-1"}]"#;
+
+/// A cluster, a VPSie, and both ways to it.
+struct Berthed {
+    scene: Scene,
+    vpsie: Vpsie,
+    family: Family,
+}
+
+impl Berthed {
+    async fn new(family: Family, weather: Weather, faults: Faults) -> Self {
+        let catalog = import(OFFERS, "vpsie", &CatalogOptions::default()).expect("offers");
+        let account =
+            Account::new(Arc::new(catalog), weather, 1, began()).with_provider_ids("vpsie", CLUSTER);
+        let settings = VpsieSettings {
+            cluster: CLUSTER.into(),
+            datacenter: "dc-1".into(),
+            client_id: "id".into(),
+            client_secret: SECRET.into(),
+            token: SECRET.into(),
+            tokens_last: Duration::from_hours(1),
+            asynchronous: true,
+        };
+        let cloud = SimulatedCloud::new(account);
+        let scene = Scene::on(1, cloud.clone()).await;
+        let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": permissions::NAMESPACE } });
+        scene.apply(namespace).await;
+        scene.apply(secret(&[("clientId", "id"), ("clientSecret", SECRET)])).await;
+        Self { scene, vpsie: Vpsie::new(cloud, settings, faults), family }
+    }
+
+    /// The cloud, as the client's Secret opens it.
+    fn cloud(&self, client: &kube::Client) -> Arc<dyn Cloud> {
+        let access = VpsieAccess {
+            secret_namespace: permissions::NAMESPACE.to_owned(),
+            secret_name: "vpsie-secret".to_owned(),
+            family: self.family,
+            cluster: None,
+            datacenter: Some("dc-1".into()),
+            kubernetes_version: None,
+            process: "test".to_owned(),
+        };
+        let vpsie = self.vpsie.clone();
+        let clock = Clock::new(move || vpsie.cloud().inspect(Account::now));
+        let cluster = Cluster::through(client.clone(), "the world");
+        berth_operator::vpsie_cloud(&cluster, access, Arc::new(InProcess(self.vpsie.clone())), &clock)
+    }
+
+    fn operator(&self) -> Operator {
+        self.operator_through(kube::Client::new(self.scene.world.client("berth"), "default"))
+    }
+
+    fn operator_through(&self, client: kube::Client) -> Operator {
+        let clouds = BTreeMap::from([(ClassKind::Vpsie, self.cloud(&client))]);
+        self.scene.operator_with(clouds, (client, "berth"), 1)
+    }
+
+    async fn group(&self, name: &str) -> Value {
+        self.scene.get(&format!("{GROUPS}/{name}")).await
+    }
+
+    async fn nodes(&self) -> Vec<Value> {
+        self.scene.list(NODES).await
+    }
+
+    /// The phases of all VPSieNodes.
+    async fn phases(&self) -> Vec<String> {
+        self.nodes().await.iter().map(|node| text(&node["status"]["phase"]).to_owned()).collect()
+    }
+}
+
+const GROUPS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/namespaces/kube-system/nodegroups";
+const NODES: &str = "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes";
+
+/// Who Berth is at VPSie.
+fn secret(pairs: &[(&str, &str)]) -> Value {
+    let common = [("url", "https://vpsie.test/v2"), ("resourceIdentifier", CLUSTER)];
+    let pairs = pairs.iter().chain(&common);
+    let data: BTreeMap<&str, String> = pairs.map(|(key, value)| (*key, STANDARD.encode(value))).collect();
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": { "name": "vpsie-secret", "namespace": permissions::NAMESPACE }, "data": data,
+    })
+}
+
+fn group(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+    let mut group = json!({
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "NodeGroup",
+        "metadata": {
+            "name": name, "namespace": "kube-system", "labels": { "autoscaler.vpsie.com/managed": "true" },
+        },
+        "spec": {
+            "minNodes": 0, "maxNodes": 10, "datacenterID": "dc-1", "offeringIDs": ["big", "small"],
+            "resourceIdentifier": CLUSTER, "project": "p-1", "kubernetesVersion": "v1.34.0",
+            "labels": { "team": "quay" },
+            "taints": [{ "key": "dedicated", "value": "quay", "effect": "NoSchedule" }],
+            "scaleDownPolicy": { "stabilizationWindowSeconds": 60, "cooldownSeconds": 60 },
+        },
+    });
+    change(&mut group);
+    group
+}
+
+/// Pods that only go where the group's nodes are.
+fn workload(replicas: u32) -> Value {
+    let mut workload = deployment("web", replicas, "1");
+    workload["spec"]["template"]["spec"]["nodeSelector"] = json!({ "team": "quay" });
+    workload["spec"]["template"]["spec"]["tolerations"] =
+        json!([{ "key": "dedicated", "operator": "Exists" }]);
+    workload
+}
+
+fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {
+    awaited(async {
+        let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
+        let operator = berthed.operator();
+        berthed.scene.play_with(operator, script(&berthed)).await;
+    });
+}
+
+#[test]
+fn a_group_grows_and_shrinks() {
+    for family in [Family::Servers, Family::Managed] {
+        played(family, async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(group("workers", |_| {})).await;
+            scene.apply(workload(6)).await;
+            scene.until(600, "six pods run", async || scene.running().await == 6).await;
+            scene
+                .until(60, "all nodes are ready", async || {
+                    berthed.phases().await.iter().all(|phase| phase == "Ready")
+                })
+                .await;
+            scene
+                .until(600, "the group has what it wants", async || {
+                    let status = berthed.group("workers").await["status"].clone();
+                    let count = json!(scene.machines());
+                    let counts =
+                        ["currentNodes", "desiredNodes", "readyNodes"].map(|field| status[field] == count);
+                    counts == [true; 3] && berthed.nodes().await.len() == scene.machines()
+                })
+                .await;
+            assert_eq!(
+                condition(&berthed.group("workers").await, "Ready").map(|(status, _)| status),
+                Some("True")
+            );
+            for node in scene.nodes().await {
+                assert_eq!(node["metadata"]["labels"]["team"], "quay");
+                let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+                assert!(taints.iter().any(|taint| taint["key"] == "dedicated"), "{taints:?}");
+            }
+            scene.apply(workload(0)).await;
+            scene
+                .until(3600, "none is left", async || {
+                    scene.machines() == 0
+                        && berthed.nodes().await.is_empty()
+                        && scene.nodes().await.is_empty()
+                })
+                .await;
+        });
+    }
+}
+
+/// A node comes and goes, under these rules.
+fn came_and_went(rules: &[(Scope, Value)]) -> Result<(), String> {
+    let mut outcome = Ok(());
+    awaited(async {
+        let berthed = Berthed::new(Family::Servers, Weather::default(), Faults::default()).await;
+        permissions::grant(&berthed.scene, rules).await;
+        let operator = berthed.operator_through(permissions::client(&berthed.scene));
+        let script = async { outcome = berthed.come_and_go().await };
+        Box::pin(berthed.scene.play_with(operator, script)).await;
+    });
+    outcome
+}
+
+impl Berthed {
+    async fn come_and_go(&self) -> Result<(), String> {
+        let scene = &self.scene;
+        scene.apply(group("workers", |_| {})).await;
+        scene.apply(workload(1)).await;
+        happens(240, "the pod runs", async || scene.running().await == 1).await?;
+        happens(30, "the node is ready", async || self.phases().await == ["Ready"]).await?;
+        happens(30, "the group says so", async || self.group("workers").await["status"]["readyNodes"] == 1)
+            .await?;
+        scene.apply(workload(0)).await;
+        let is_empty = async || scene.machines() == 0 && self.nodes().await.is_empty();
+        happens(900, "the node goes", is_empty).await
+    }
+}
+
+async fn happens(secs_max: u64, what: &str, holds: impl AsyncFn() -> bool) -> Result<(), String> {
+    for _ in 0..secs_max {
+        if holds().await {
+            return Ok(());
+        }
+        sleep(Duration::from_secs(1)).await;
+    }
+    Err(what.to_owned())
+}
+
+#[test]
+fn nothing_is_allowed_for_vpsie_in_vain() {
+    let parts = [Part::See, Part::Act, Part::Vpsie];
+    assert_eq!(came_and_went(&permissions::allowed(&parts, None)), Ok(()));
+    for (row, verb) in permissions::cases(Part::Vpsie) {
+        let outcome = came_and_went(&permissions::allowed(&parts, Some((row, verb))));
+        assert!(outcome.is_err(), "{verb} {} is not needed", PERMISSIONS[row].resource);
+    }
+}

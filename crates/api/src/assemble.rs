@@ -23,7 +23,8 @@ use crate::manifests::{Kept, Manifests, Origin, object_name};
 use crate::nodes;
 use crate::pods::{Dangling, Finisher, PodObject};
 use crate::pools::gardener::ConstraintPoolObject;
-use crate::pools::karpenter::NodePoolObject;
+use crate::pools::growth::Circumstances;
+use crate::pools::karpenter::{ClaimObject, NodePoolObject};
 use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::Problem;
 use crate::resources::karpenter::NodeClassReference;
@@ -89,12 +90,12 @@ pub fn assemble(
         is_partial: !manifests.problems.is_empty(),
         manifests,
     };
-    let pools = assembly.pools();
-    let shared_limits = assembly.shared_limits(&pools);
     assembly.drop_repeated_pods();
+    let waiting_since = waiting_since(&assembly.manifests.pods);
+    let pools = assembly.pools(waiting_since.values().min().copied());
+    let shared_limits = assembly.shared_limits(&pools);
     assembly.blame_unclear_protection();
     let nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
-    let waiting_since = waiting_since(&assembly.manifests.pods);
     let (pods, daemon_sets, census) = assembly.pods();
     let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
     let Assembly { manifests, mut problems, is_partial, .. } = assembly;
@@ -165,6 +166,32 @@ struct Assembly<'c> {
     is_partial: bool,
 }
 
+/// What there is of groups' nodes, as far as it decides about more.
+#[derive(Default)]
+struct Claimed {
+    /// Groups with nodes on their way.
+    growing: BTreeSet<Text>,
+    /// When the youngest node of each was asked for.
+    newest: BTreeMap<Text, Timestamp>,
+}
+
+impl Claimed {
+    fn of(claims: &[Kept<Arc<ClaimObject>>]) -> Self {
+        let mut claimed = Self::default();
+        for claim in claims.iter().map(|kept| &kept.object) {
+            let Some(group) = claim.labels.get(crate::vpsie::NODEGROUP) else { continue };
+            if !claim.is_up && !claim.deleting {
+                claimed.growing.insert(group.clone());
+            }
+            if let Some(created) = claim.life.created {
+                let newest = claimed.newest.entry(group.clone()).or_insert(created);
+                *newest = created.max(*newest);
+            }
+        }
+        claimed
+    }
+}
+
 struct Catalogs<'c> {
     load: &'c mut dyn FnMut(ClassKind) -> Result<Arc<Catalog>, String>,
     loaded: BTreeMap<ClassKind, Result<Arc<Catalog>, String>>,
@@ -192,7 +219,7 @@ impl NoTypes {
 type Types = Result<Arc<[Arc<InstanceType>]>, NoTypes>;
 
 impl Assembly<'_> {
-    fn pools(&mut self) -> Vec<Pool> {
+    fn pools(&mut self, waiting_since: Option<Timestamp>) -> Vec<Pool> {
         let node_pools = std::mem::take(&mut self.manifests.node_pools);
         let node_groups = std::mem::take(&mut self.manifests.node_groups);
         let constraint_pools = std::mem::take(&mut self.manifests.constraint_pools);
@@ -210,13 +237,25 @@ impl Assembly<'_> {
             let pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
             self.add_pool(&mut pools, &kept, pool, types);
         }
+        let claimed = Claimed::of(&self.manifests.claims);
         for kept in node_groups {
             let types = self.node_group_types(&kept.object);
-            let NodeGroupObject { pool, rules, node_cost, .. } = &kept.object;
+            let NodeGroupObject { pool, growth, rules, node_cost, .. } = &kept.object;
+            let settings = self.manifests.group_settings;
             let mut disruption = rules.judged(self.context.now);
-            let removals_max = self.manifests.group_removals_max.unwrap_or(vpsie::REMOVALS_MAX);
-            disruption.budgets.push(Budget { reasons: Vec::new(), nodes: Share::Count(removals_max) });
-            let pool = Pool { disruption, node_cost: self.node_cost(*node_cost), ..pool.clone() };
+            let nodes = Share::Count(settings.removals_max);
+            disruption.budgets.push(Budget { reasons: Vec::new(), nodes });
+            let around = Circumstances {
+                now: self.context.now,
+                settings: &settings,
+                is_live: self.manifests.is_whole,
+                growing: &claimed.growing,
+                newest: claimed.newest.get(&pool.name).copied(),
+                waiting_since,
+            };
+            let blocked = pool.blocked.clone().or_else(|| growth.judged(&pool.name, &around));
+            let node_cost = self.node_cost(*node_cost);
+            let pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
             self.add_pool(&mut pools, &kept, pool, types);
         }
         for kept in constraint_pools {
@@ -343,7 +382,7 @@ impl Assembly<'_> {
     }
 
     fn shared_limits(&self, pools: &[Pool]) -> Vec<SharedLimit> {
-        let Some(nodes_max) = self.manifests.group_nodes_max else { return Vec::new() };
+        let Some(nodes_max) = self.manifests.group_settings.nodes_max else { return Vec::new() };
         let mut groups: Vec<Text> = pools
             .iter()
             .filter(|pool| pool.labels.contains_key(crate::vpsie::NODEGROUP))

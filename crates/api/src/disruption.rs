@@ -5,6 +5,7 @@ use std::time::Duration;
 use berth_core::disruption::{NodeDisruption, PodDisruption, Protection};
 use berth_core::names::{self, Text};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use crate::builtin::{Annotations, Metadata, Str, node as wire};
 use crate::convert::Converter;
@@ -210,7 +211,7 @@ impl NodeLife {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClaimLife {
     pub(crate) do_not_disrupt: DoNotDisrupt,
-    created: Option<Timestamp>,
+    pub(crate) created: Option<Timestamp>,
     initialized: Option<Timestamp>,
     last_pod_event: Option<Timestamp>,
     drifted: Option<Text>,
@@ -238,6 +239,18 @@ pub(crate) fn read_claim_life(claim: &NodeClaim) -> ClaimLife {
         }),
         expire_after: NillableDuration::duration(claim.spec.expire_after),
         termination_grace: claim.spec.termination_grace_period,
+    }
+}
+
+/// The same, of a VPSieNode.
+pub(crate) fn read_machine_life(metadata: &ObjectMeta, ready: Option<&Time>) -> ClaimLife {
+    let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
+    let must_stay = annotation(crate::vpsie::DO_NOT_DELETE).filter(|value| *value == "true");
+    ClaimLife {
+        do_not_disrupt: DoNotDisrupt::read(must_stay.or_else(|| annotation(names::DO_NOT_DISRUPT))),
+        created: metadata.creation_timestamp.as_ref().map(|time| time.0),
+        initialized: ready.map(|time| time.0),
+        ..ClaimLife::default()
     }
 }
 

@@ -26,6 +26,7 @@ use crate::piece;
 use crate::pods::{self, PodObject, PodTemplate};
 use crate::policies::Policies;
 use crate::pools::gardener::ConstraintPoolObject;
+use crate::pools::growth::GroupSettings;
 use crate::pools::karpenter::{ClaimObject, NodePoolObject};
 use crate::pools::kubelet::Kubelet;
 use crate::pools::vpsie::NodeGroupObject;
@@ -70,9 +71,7 @@ pub struct Manifests {
     pub(crate) kubelets: BTreeMap<Text, Kubelet>,
     pub(crate) buffers: Vec<Kept<Buffer>>,
     pub(crate) node_groups: Vec<Kept<NodeGroupObject>>,
-    pub(crate) group_nodes_max: Option<u32>,
-    /// How many nodes of a group may go at once.
-    pub(crate) group_removals_max: Option<u32>,
+    pub(crate) group_settings: GroupSettings,
     pub(crate) constraint_pools: Vec<Kept<ConstraintPoolObject>>,
     pub(crate) unavailable: Vec<OfferingPattern>,
 }

@@ -24,6 +24,7 @@ use crate::nodes::{self, NodeObject};
 use crate::pods::{self, PodObject, PodTemplate};
 use crate::policies::{self, PriorityClass, RuntimeClass};
 use crate::pools::gardener::{self, ConstraintPoolObject};
+use crate::pools::growth::GroupSettings;
 use crate::pools::karpenter::{self, ClaimObject, NodePoolObject};
 use crate::pools::kubelet::{self, Kubelet};
 use crate::pools::vpsie::{self, NodeGroupObject};
@@ -62,11 +63,7 @@ pub(crate) enum Piece {
     Ec2Class(Box<Kubelet>, Option<String>),
     Buffer(Option<Box<Buffer>>),
     NodeGroup(Box<NodeGroupObject>),
-    /// How many nodes all groups may have, and how many may go at once.
-    GroupSettings {
-        nodes_max: Option<u32>,
-        removals_max: u32,
-    },
+    GroupSettings(GroupSettings),
     ConstraintPools(Vec<ConstraintPoolObject>),
     Unavailable(Vec<OfferingPattern>),
 }
@@ -169,8 +166,7 @@ pub(crate) fn read(
             Piece::Claim(vpsie::read_vpsie_node(&wire, name(), to).map(Arc::new))
         })?,
         Kind::AutoscalerConfig => read.piece(|wire: custom::vpsie::AutoscalerConfig, _| {
-            let removals_max = wire.spec.global_settings.max_concurrent_scale_downs.get();
-            Piece::GroupSettings { nodes_max: vpsie::nodes_max(&wire), removals_max }
+            Piece::GroupSettings(GroupSettings::of(&wire))
         })?,
         Kind::ScalingConstraint => read.piece(|wire: custom::gardener::ScalingConstraint, to| {
             Piece::ConstraintPools(gardener::read_constraint(&wire, to))
@@ -213,10 +209,9 @@ impl Manifests {
                 self.buffers.extend(buffer.map(|buffer| kept(origin, id, *buffer)));
             }
             Piece::NodeGroup(group) => self.node_groups.push(kept(origin, id, *group)),
-            Piece::GroupSettings { nodes_max, removals_max } => {
-                self.group_nodes_max = nodes_max;
-                self.group_removals_max = Some(removals_max);
-            }
+            // There may be others, which say nothing.
+            Piece::GroupSettings(settings) if &*id.1 == "default" => self.group_settings = settings,
+            Piece::GroupSettings(_) => {}
             Piece::ConstraintPools(pools) => {
                 self.constraint_pools.extend(pools.into_iter().map(|pool| kept(origin, id.clone(), pool)));
             }

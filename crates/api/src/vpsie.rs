@@ -19,6 +19,14 @@ pub const OFFERING: &str = "autoscaler.vpsie.com/offering";
 pub const VPS_ID: &str = "autoscaler.vpsie.com/vps-id";
 /// On a machine's object: when it was asked for.
 pub const CREATION_REASON: &str = "autoscaler.vpsie.com/creation-reason";
+/// On a group: `true` leaves it as it is.
+pub(crate) const PAUSE: &str = "autoscaler.vpsie.com/pause";
+/// On a machine's object: `true` keeps it.
+pub(crate) const DO_NOT_DELETE: &str = "autoscaler.vpsie.com/do-not-delete";
+/// On a group: counts in place of its `minNodes`.
+pub(crate) const MIN_OVERRIDE: &str = "autoscaler.vpsie.com/min-nodes-override";
+/// On a group: counts in place of its `maxNodes`.
+pub(crate) const MAX_OVERRIDE: &str = "autoscaler.vpsie.com/max-nodes-override";
 pub(crate) const SCALE_DOWN_DISABLED: &str = "autoscaler.vpsie.com/scale-down-disabled";
 pub(crate) const ALLOWED_HOURS: &str = "autoscaler.vpsie.com/scale-down-allowed-hours";
 /// Keeps a VPSieNode until its machine is gone.

@@ -147,11 +147,6 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// Whether it was wanted and never came up. Pods may run on others, which have to leave first.
-    pub fn is_failure(self) -> bool {
-        matches!(self, Self::LaunchTimeout | Self::RegistrationTimeout | Self::InsufficientCapacity)
-    }
-
     pub fn name(self) -> &'static str {
         match self {
             Self::NotCommitted => "NotCommitted",
@@ -195,11 +190,24 @@ pub fn step(sight: &Sight) -> Step {
         (Some(deleting_secs), _) => leave(sight, deleting_secs),
         (None, Some(failed_secs)) => rest(sight, failed_secs),
         (None, None) => match live(sight) {
-            Step::Delete(ending) if sight.failures != Failures::Deleted && ending.is_failure() => {
+            Step::Delete(ending) if sight.failures != Failures::Deleted && is_failure(sight, ending) => {
                 Step::Fail(ending)
             }
             step => step,
         },
+    }
+}
+
+/// Whether it was wanted and never came up. Pods may run on others, which have to leave first.
+fn is_failure(sight: &Sight, ending: Ending) -> bool {
+    match ending {
+        Ending::LaunchTimeout | Ending::RegistrationTimeout | Ending::InsufficientCapacity => true,
+        Ending::MachineGone => !sight.is_registered,
+        Ending::NotCommitted
+        | Ending::NodeGone
+        | Ending::NodeDeleted
+        | Ending::Interrupted
+        | Ending::FailureExpired => false,
     }
 }
 
@@ -441,6 +449,11 @@ mod tests {
         let ended = |secs: u64| Sight { is_ended: true, ..failed(secs) };
         let cases = [
             ("is written down", kept(), Step::Fail(Ending::LaunchTimeout)),
+            (
+                "is a machine that goes before it joins",
+                Sight { launched_secs: Some(301), machine: MachineSight::Absent, ..kept() },
+                Step::Fail(Ending::MachineGone),
+            ),
             (
                 "is none where it was too much",
                 Sight { is_committed: false, ..kept() },

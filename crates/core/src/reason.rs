@@ -50,6 +50,10 @@ reasons! {
     NoPool,
     /// The pool cannot buy: its class or its catalog is missing or not ready.
     PoolNotReady,
+    /// The pool may not grow just now: it has grown or shrunk a moment ago, others grow, or pods have not waited for long.
+    PoolResting,
+    /// The pool is not to grow: its owner has paused it, or turned its growth off.
+    PoolPaused,
     /// The pool has a fixed number of nodes and buys none for pods.
     PoolStatic,
     /// The pool's own requirements leave nothing of the catalog.
@@ -154,6 +158,10 @@ impl Reason {
             }
             Self::NoPool => "give a NodePool, a NodeGroup or a ScalingConstraint",
             Self::PoolNotReady => "fix the pool's class or catalog",
+            Self::PoolResting => {
+                "wait, or shorten the group's cooldown, its window or the pods' grace period"
+            }
+            Self::PoolPaused => "remove the pause, or turn the group's growth on",
             Self::PoolStatic => "raise the pool's replicas, or use a pool without replicas",
             Self::NoOffering => "widen the pool's requirements",
             Self::OfferingUnavailable => {

@@ -22,7 +22,7 @@ const VANISHED_MAX: usize = 1;
 #[derive(Debug, Default)]
 pub(crate) struct Machines {
     /// What it offers, once it has told.
-    pub(crate) catalog: Option<Arc<Catalog>>,
+    catalog: Option<Arc<Catalog>>,
     /// Why it does not tell what it offers.
     withheld: Option<String>,
     interrupted: BTreeSet<MachineId>,
@@ -52,6 +52,11 @@ impl Machines {
         let is_news = self.catalog.is_none() && self.withheld.as_ref() != Some(&why);
         self.withheld = Some(why);
         is_news
+    }
+
+    /// It has told what it offers, or why it does not.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.catalog.is_some() || self.withheld.is_some()
     }
 
     /// What it offers, or why that is not known.

@@ -230,8 +230,7 @@ impl Operator {
         let view = self.watched.view();
         let used = view.clouds();
         let is_used = |(kind, _): &(&ClassKind, &Machines)| used.contains(kind);
-        let has_market =
-            self.office.machines().iter().filter(is_used).all(|(_, cloud)| cloud.catalog.is_some());
+        let has_market = self.office.machines().iter().filter(is_used).all(|(_, cloud)| cloud.has_answered());
         let may_act = self.settings.mode == Mode::Act && has_market;
         let epoch = lead.filter(|_| may_act);
         self.office.stand_on(epoch, view.changes);

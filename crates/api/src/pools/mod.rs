@@ -2,6 +2,7 @@
 
 pub(crate) mod disruption;
 pub(crate) mod gardener;
+pub(crate) mod growth;
 pub(crate) mod karpenter;
 pub(crate) mod kubelet;
 pub(crate) mod vpsie;

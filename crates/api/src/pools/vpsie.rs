@@ -11,18 +11,21 @@ use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
 use berth_core::units::Price;
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::disruption::DisruptionRules;
+use super::growth::{GrowthRules, is_paused, read_growth};
 use super::karpenter::ClaimObject;
 use super::{empty_pool, read_labels, read_node_cost, read_taints};
 use crate::builtin::{Metadata, Str};
 use crate::convert::Converter;
-use crate::disruption::ClaimLife;
+use crate::disruption::read_machine_life;
 use crate::duration::GoDuration;
 use crate::problem::At;
-use crate::resources::vpsie::{AutoscalerConfig, NodeGroup, Phase, VPSieNode};
+use crate::resources::vpsie::{NodeGroup, Phase, VPSieNode};
 use crate::vpsie::{
-    ALLOWED_HOURS, MANAGED, NODEGROUP, OFFERING, SCALE_DOWN_DISABLED, provider_id, taints_of,
+    ALLOWED_HOURS, MANAGED, MAX_OVERRIDE, MIN_OVERRIDE, NODEGROUP, OFFERING, SCALE_DOWN_DISABLED,
+    provider_id, taints_of,
 };
 
 /// A NodeGroup without what its offerings are.
@@ -31,6 +34,7 @@ pub(crate) struct NodeGroupObject {
     pub(crate) pool: Pool,
     /// Ids or type names, in the group's order.
     pub(crate) offerings: Vec<String>,
+    pub(crate) growth: GrowthRules,
     pub(crate) rules: DisruptionRules,
     pub(crate) node_cost: Option<Price>,
 }
@@ -38,9 +42,10 @@ pub(crate) struct NodeGroupObject {
 pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter<'_>) -> NodeGroupObject {
     let at = At::ROOT.key("spec");
     let spec = &object.spec;
-    if spec.min_nodes.get() > spec.max_nodes.get() {
-        let message = format!("{} is more than maxNodes ({})", spec.min_nodes.get(), spec.max_nodes.get());
-        to.findings.add(&at.key("minNodes"), message);
+    let nodes_min = overridden(&object.metadata, MIN_OVERRIDE, to).unwrap_or(spec.min_nodes.get());
+    let nodes_max = overridden(&object.metadata, MAX_OVERRIDE, to).unwrap_or(spec.max_nodes.get());
+    if nodes_min > nodes_max {
+        to.findings.add(&at.key("minNodes"), format!("{nodes_min} is more than maxNodes ({nodes_max})"));
     }
     if spec.offering_ids.is_empty() {
         to.findings.add(&at.key("offeringIDs"), "is empty; name at least one offering");
@@ -64,17 +69,31 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
         requirements,
         labels,
         taints: read_taints(&spec.taints, &at.key("taints"), to),
-        limits: Limits { resources: Resources::new(), nodes: Some(spec.max_nodes.get()) },
-        nodes_min: spec.min_nodes.get(),
+        limits: Limits { resources: Resources::new(), nodes: Some(nodes_max) },
+        nodes_min,
         blocked,
         ..empty_pool(name)
     };
     NodeGroupObject {
         pool,
         offerings: usable_offerings(object),
+        growth: read_growth(object),
         rules: read_rules(object),
         node_cost: read_node_cost(&object.metadata, to),
     }
+}
+
+/// A number of nodes that an annotation sets.
+fn overridden(metadata: &ObjectMeta, annotation: &str, to: &mut Converter<'_>) -> Option<u32> {
+    let text = metadata.annotations.as_ref()?.get(annotation)?;
+    let number = text.parse().ok();
+    if number.is_none() {
+        let metadata = At::ROOT.key("metadata");
+        let annotations = metadata.key("annotations");
+        let message = format!("`{text}` is no number of nodes; write one such as 3");
+        to.findings.add(&annotations.key(annotation), message);
+    }
+    number
 }
 
 /// The group's scale-down policy. Its thresholds are about what nodes use, which Berth does not look at.
@@ -90,14 +109,12 @@ fn read_rules(group: &NodeGroup) -> DisruptionRules {
         .filter_map(|(since, secs)| since?.0.checked_add(GoDuration::from_secs(secs).as_std()).ok());
     DisruptionRules {
         consolidation: Consolidation::default(),
-        consolidate_after_secs: policy.enabled.then_some(stabilization.into()),
+        consolidate_after_secs: (policy.enabled && !is_paused(&group.metadata))
+            .then_some(stabilization.into()),
         budgets: Vec::new(),
         rests_until: rests.max(),
     }
 }
-
-/// How many of a group's nodes may go at once where no AutoscalerConfig says so.
-pub(crate) const REMOVALS_MAX: u32 = 1;
 
 /// Whether a Node must stay.
 pub(crate) fn is_protected(node: &Metadata<'_>) -> bool {
@@ -230,13 +247,8 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
         requests: Resources::new(),
         deleting: object.metadata.deletion_timestamp.is_some()
             || matches!(status.phase, Phase::Terminating | Phase::Deleting),
-        life: ClaimLife::default(),
+        life: read_machine_life(&object.metadata, status.ready_at.as_ref()),
     })
-}
-
-/// How many nodes all groups together may have; zero sets no limit.
-pub(crate) fn nodes_max(config: &AutoscalerConfig) -> Option<u32> {
-    Some(config.spec.global_settings.max_cluster_workers.get()).filter(|nodes| *nodes > 0)
 }
 
 #[cfg(test)]

@@ -1,17 +1,19 @@
 //! NodeGroups.
 
+use berth_api::Timestamp;
 use berth_api::resources::shared::ConditionStatus;
 use berth_api::resources::vpsie::{GroupMember, NodeGroup, NodeGroupStatus, VpsieCondition};
 use berth_core::names::{self, Text};
+use berth_core::reason::{Reason, Refusal};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::json;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, FAILED};
 use crate::conditions::whole;
-use crate::dialect::{Dialect, PoolId};
+use crate::dialect::{Dialect, News, PoolId};
 use crate::life::Failure;
 use crate::office::Office;
 use crate::planning::Round;
-use berth_api::Timestamp;
 
 impl Office {
     /// What it has, and how it is.
@@ -41,7 +43,7 @@ fn status(round: &Round, name: &str, object: &NodeGroup, now: Timestamp) -> Node
         .claims
         .values()
         .map(|claim| &**claim)
-        .filter(|claim| claim.pool.as_deref() == Some(name))
+        .filter(|claim| claim.pool.as_deref() == Some(name) && !claim.holds(FAILED))
         .collect();
     let staying =
         || claims.iter().filter(|claim| !claim.is_deleting() && !round.leaving.contains_key(&claim.name));
@@ -49,17 +51,22 @@ fn status(round: &Round, name: &str, object: &NodeGroup, now: Timestamp) -> Node
     let ready = claims.iter().filter(|claim| !claim.is_deleting() && claim.holds("Initialized")).count();
     let current = count(claims.len());
     let desired = count(staying().count());
-    let has_grown = desired > before.desired_nodes;
-    let has_shrunk = desired < before.desired_nodes;
-    let scaled = (has_grown || has_shrunk).then(|| whole(now));
+    // It grows when a node is asked for, and shrinks when one is told to go: one that fails is neither.
+    let departures = round.leaving.values().filter(|(pool, _)| *pool.name == *name);
+    let shrank =
+        departures.filter_map(|(_, departure)| Timestamp::from_second(departure.since_secs).ok()).max();
+    let grew = claims.iter().filter_map(|claim| claim.created).max();
+    let later = |known: Option<Time>, news: Option<Timestamp>| known.max(news.map(whole));
+    let last_scale_up_time = later(before.last_scale_up_time, grew);
+    let last_scale_down_time = later(before.last_scale_down_time, shrank);
     let mut status = NodeGroupStatus {
         current_nodes: current,
         desired_nodes: desired,
         ready_nodes: count(ready),
         nodes: claims.iter().map(|claim| member(claim)).collect(),
-        last_scale_time: scaled.clone().or(before.last_scale_time),
-        last_scale_up_time: scaled.clone().filter(|_| has_grown).or(before.last_scale_up_time),
-        last_scale_down_time: scaled.filter(|_| has_shrunk).or(before.last_scale_down_time),
+        last_scale_time: last_scale_up_time.clone().max(last_scale_down_time.clone()),
+        last_scale_up_time,
+        last_scale_down_time,
         observed_generation: object.metadata.generation,
         vpsie_group_id: before.vpsie_group_id,
         conditions: before.conditions,
@@ -71,7 +78,8 @@ fn status(round: &Round, name: &str, object: &NodeGroup, now: Timestamp) -> Node
     };
     let about = format!("NodeGroup/{}/{name}", object.metadata.namespace.as_deref().unwrap_or_default());
     let problem = round.problems.iter().find(|problem| problem.object.as_deref() == Some(&*about));
-    let blocked = round.pool(name).and_then(|(_, pool)| pool.blocked.as_ref());
+    let is_trouble = |refusal: &&Refusal| !matches!(refusal.reason, Reason::PoolResting | Reason::PoolPaused);
+    let blocked = round.pool(name).and_then(|(_, pool)| pool.blocked.as_ref()).filter(is_trouble);
     let trouble = match (blocked, problem) {
         (Some(refusal), _) => Some((refusal.reason.name(), refusal.message.clone())),
         (None, Some(problem)) => Some(("ValidationFailed", problem.words())),
@@ -90,7 +98,7 @@ fn status(round: &Round, name: &str, object: &NodeGroup, now: Timestamp) -> Node
 
 fn member(claim: &Claim) -> GroupMember {
     let vps_id = claim.machine().and_then(|id| id.as_str().parse().ok()).unwrap_or(0);
-    let phase = Dialect::Vpsie.status(claim, &claim.conditions, &crate::dialect::News::default());
+    let phase = Dialect::Vpsie.status(claim, &claim.conditions, &News::default());
     GroupMember {
         node_name: claim.node_name.to_string(),
         vps_id,

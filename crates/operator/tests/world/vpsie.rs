@@ -52,7 +52,6 @@ impl Berthed {
         let scene = Scene::on(1, cloud.clone()).await;
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": permissions::NAMESPACE } });
         scene.apply(namespace).await;
-        scene.apply(secret(&[("clientId", "id"), ("clientSecret", SECRET)])).await;
         Self { scene, vpsie: Vpsie::new(cloud, settings, faults), family }
     }
 
@@ -75,6 +74,11 @@ impl Berthed {
 
     fn operator(&self) -> Operator {
         self.operator_through(kube::Client::new(self.scene.world.client("berth"), "default"))
+    }
+
+    /// Says who Berth is at VPSie.
+    async fn sign(&self, client_secret: &str) {
+        self.scene.apply(secret(&[("clientId", "id"), ("clientSecret", client_secret)])).await;
     }
 
     fn operator_through(&self, client: kube::Client) -> Operator {
@@ -140,6 +144,7 @@ fn workload(replicas: u32) -> Value {
 fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {
     awaited(async {
         let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
+        berthed.sign(SECRET).await;
         let operator = berthed.operator();
         berthed.scene.play_with(operator, script(&berthed)).await;
     });
@@ -193,6 +198,7 @@ fn came_and_went(rules: &[(Scope, Value)]) -> Result<(), String> {
     let mut outcome = Ok(());
     awaited(async {
         let berthed = Berthed::new(Family::Servers, Weather::default(), Faults::default()).await;
+        berthed.sign(SECRET).await;
         permissions::grant(&berthed.scene, rules).await;
         let operator = berthed.operator_through(permissions::client(&berthed.scene));
         let script = async { outcome = berthed.come_and_go().await };
@@ -234,4 +240,100 @@ fn nothing_is_allowed_for_vpsie_in_vain() {
         let outcome = came_and_went(&permissions::allowed(&parts, Some((row, verb))));
         assert!(outcome.is_err(), "{verb} {} is not needed", PERMISSIONS[row].resource);
     }
+}
+
+/// The first machine never joins; there may be only one.
+#[test]
+fn a_node_that_never_comes_up_fails_and_makes_room() {
+    let weather = r#"{"launches": {"stillborn": {"nth": [1]}}}"#;
+    let weather: Weather = serde_json::from_str(weather).expect("weather");
+    awaited(async {
+        let berthed = Berthed::new(Family::Servers, weather, Faults::default()).await;
+        berthed.sign(SECRET).await;
+        let scene = &berthed.scene;
+        let script = async {
+            scene.apply(group("workers", |group| group["spec"]["maxNodes"] = json!(1))).await;
+            scene.apply(workload(1)).await;
+            scene
+                .until(1200, "it failed", async || berthed.phases().await.contains(&"Failed".to_owned()))
+                .await;
+            scene.until(300, "the pod runs on another", async || scene.running().await == 1).await;
+            assert_eq!(scene.machines(), 1, "the machine of the failed node is ended");
+            let failed = berthed.nodes().await.into_iter().find(|node| node["status"]["phase"] == "Failed");
+            let failed = failed.expect("it is kept to be seen");
+            assert_eq!(condition(&failed, "Failed"), Some(("True", "MachineGone")));
+            let workers = berthed.group("workers").await;
+            assert_eq!(workers["status"]["currentNodes"], 1, "one that failed does not count");
+            scene.until(1900, "it is gone", async || berthed.phases().await == ["Ready"]).await;
+        };
+        scene.play_with(berthed.operator(), script).await;
+    });
+}
+
+#[test]
+fn groups_that_must_not_grow_do_not_and_say_why() {
+    type Change = fn(&mut Value);
+    let cases: [(Change, &str, bool); 4] = [
+        (|group| group["metadata"]["labels"] = json!({}), "nobody's to change", true),
+        (
+            |group| group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/pause": "true" }),
+            "PoolPaused",
+            false,
+        ),
+        (
+            |group| {
+                group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/max-nodes-override": "0" });
+            },
+            "NodeLimit",
+            false,
+        ),
+        (
+            |group| group["spec"]["offeringIDs"] = json!(["huge"]),
+            "`huge` is neither an offering nor a type",
+            true,
+        ),
+    ];
+    for (change, words, is_error) in cases {
+        played(Family::Managed, async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(group("workers", change)).await;
+            scene.apply(workload(1)).await;
+            scene
+                .until(60, words, async || scene.events("web").await.iter().any(|said| said.contains(words)))
+                .await;
+            sleep(Duration::from_mins(5)).await;
+            assert_eq!(scene.machines(), 0, "{words}");
+            let error =
+                condition(&berthed.group("workers").await, "Error").map(|(status, _)| status == "True");
+            assert_eq!(error, Some(is_error), "{words}");
+        });
+    }
+}
+
+/// The Secret comes late, then changes to one that VPSie does not know, then to another that it does.
+#[test]
+fn what_the_secret_says_counts_as_long_as_vpsie_takes_it() {
+    awaited(async {
+        let berthed = Berthed::new(Family::Managed, Weather::default(), Faults::default()).await;
+        let scene = &berthed.scene;
+        let script = async {
+            scene.apply(group("workers", |_| {})).await;
+            scene.apply(workload(1)).await;
+            let told = format!("there is no Secret {}/vpsie-secret", permissions::NAMESPACE);
+            scene
+                .until(120, "the group says what is missing", async || {
+                    berthed.group("workers").await["status"]["conditions"].to_string().contains(&told)
+                })
+                .await;
+            berthed.sign(SECRET).await;
+            scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+            berthed.sign("wrong").await;
+            sleep(Duration::from_mins(2)).await;
+            scene.apply(workload(8)).await;
+            scene.until(600, "the last good one stays in use", async || scene.running().await == 8).await;
+            let said = scene.told().await;
+            assert!(!said.contains(SECRET) && !said.contains("wrong"), "{said}");
+        };
+        scene.play_with(berthed.operator(), script).await;
+    });
 }

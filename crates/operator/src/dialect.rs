@@ -16,6 +16,7 @@ use berth_core::plan::{Alternative, Launch};
 use berth_core::pool::Pool;
 use berth_core::resources::Resources;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -251,6 +252,13 @@ fn resources_of(amounts: &Amounts) -> Resources {
         resources.set(name, Resources::amount_of(name, amount.get()));
     }
     resources
+}
+
+/// Who an object of a list is.
+#[derive(Deserialize)]
+struct ListedMetadata {
+    name: Text,
+    uid: Text,
 }
 
 /// The entries of a list, each as its dialect has it.

@@ -11,7 +11,7 @@ use berth_core::pod::Taint;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Dialect, Entry, News, PoolId, listed, resources_of};
+use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of};
 use crate::claim::Claim;
 use crate::cluster::Refused;
 use crate::conditions::whole;
@@ -61,12 +61,6 @@ struct Listed {
     metadata: ListedMetadata,
     #[serde(default)]
     status: ListedStatus,
-}
-
-#[derive(Deserialize)]
-struct ListedMetadata {
-    name: Text,
-    uid: Text,
 }
 
 #[derive(Default, Deserialize)]

@@ -15,7 +15,7 @@ use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Dialect, Entry, News, PoolId, listed, resources_of};
+use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of};
 use crate::claim::{Claim, ENDED, FAILED};
 use crate::cluster::Refused;
 use crate::conditions::whole;
@@ -109,12 +109,6 @@ struct Listed {
     spec: VPSieNodeSpec,
     #[serde(default)]
     status: ListedStatus,
-}
-
-#[derive(Deserialize)]
-struct ListedMetadata {
-    name: Text,
-    uid: Text,
 }
 
 #[derive(Default, Deserialize)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use berth_core::catalog::{Catalog, InstanceType, OfferingPattern};
 use berth_core::disruption::{Budget, PodBudget, Share};
 use berth_core::names::{self, Labels, Text};
+use berth_core::node::{Node, NodeState};
 use berth_core::overlay::{self, Overlay};
 use berth_core::plan::Skipped;
 use berth_core::pod::{Pod, PodOrigin};
@@ -92,10 +93,17 @@ pub fn assemble(
     };
     assembly.drop_repeated_pods();
     let waiting_since = waiting_since(&assembly.manifests.pods);
+    let foreign = assembly.foreign_groups();
     let pools = assembly.pools(waiting_since.values().min().copied());
     let shared_limits = assembly.shared_limits(&pools);
     assembly.blame_unclear_protection();
-    let nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
+    let mut nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
+    let is_foreign = |node: &Node| node.pool.as_ref().is_some_and(|pool| foreign.contains(pool));
+    // Nobody waits for nodes that somebody else wants.
+    nodes.retain(|node| !is_foreign(node) || node.state != NodeState::Starting);
+    for node in nodes.iter_mut().filter(|node| is_foreign(node)) {
+        node.pool = None;
+    }
     let (pods, daemon_sets, census) = assembly.pods();
     let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
     let Assembly { manifests, mut problems, is_partial, .. } = assembly;
@@ -265,6 +273,16 @@ impl Assembly<'_> {
             self.add_pool(&mut pools, &kept, pool, types);
         }
         pools.pools
+    }
+
+    /// Groups that are nobody's to change, so that their nodes are of no pool.
+    fn foreign_groups(&self) -> BTreeSet<Text> {
+        let is_live = self.manifests.is_whole;
+        let groups = self.manifests.node_groups.iter().map(|kept| &kept.object);
+        groups
+            .filter(|group| is_live && !group.growth.is_managed)
+            .map(|group| group.pool.name.clone())
+            .collect()
     }
 
     fn node_cost(&self, own: Option<Price>) -> Price {

@@ -4,6 +4,7 @@ use berth_core::plan::{Alternative, Launch};
 use berth_core::pod::{Taint, TaintEffect};
 use berth_core::pool::Pool;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::claims::{OFFERINGS, lasting_labels, written_offerings};
@@ -29,11 +30,33 @@ pub(crate) const MIN_OVERRIDE: &str = "autoscaler.vpsie.com/min-nodes-override";
 pub(crate) const MAX_OVERRIDE: &str = "autoscaler.vpsie.com/max-nodes-override";
 pub(crate) const SCALE_DOWN_DISABLED: &str = "autoscaler.vpsie.com/scale-down-disabled";
 pub(crate) const ALLOWED_HOURS: &str = "autoscaler.vpsie.com/scale-down-allowed-hours";
+/// Keeps a NodeGroup until its nodes are gone.
+pub const GROUP_FINALIZER: &str = "nodegroup.autoscaler.vpsie.com/finalizer";
 /// Keeps a VPSieNode until its machine is gone.
 pub const FINALIZER: &str = "vpsienode.autoscaler.vpsie.com/finalizer";
 
 /// The taints that the node gets: its object has no field for them.
 const TAINTS: &str = "berth.dev/taints";
+/// What its group says of its machines, and its object has no field for.
+const MACHINE: &str = "berth.dev/machine";
+
+/// What people find a machine by at VPSie.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Remarks {
+    pub tags: Vec<String>,
+    pub notes: String,
+}
+
+pub fn remarks_of(metadata: &ObjectMeta) -> Remarks {
+    let written = metadata.annotations.as_ref().and_then(|all| all.get(MACHINE));
+    written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+}
+
+/// Whether an object is Berth's to change.
+pub fn is_managed(metadata: &ObjectMeta) -> bool {
+    metadata.labels.as_ref().and_then(|all| all.get(MANAGED)).is_some_and(|value| value == "true")
+}
 
 /// The VPSieNode for a launch of this group.
 pub fn new_node(
@@ -51,6 +74,10 @@ pub fn new_node(
     let mut annotations = json!({ OFFERINGS: written_offerings(offerings), CREATION_REASON: "metrics" });
     if !pool.taints.is_empty() {
         annotations[TAINTS] = json!(written_taints(&pool.taints));
+    }
+    let remarks = Remarks { tags: spec.tags.clone(), notes: spec.notes.clone() };
+    if remarks != Remarks::default() {
+        annotations[MACHINE] = json!(json!(remarks).to_string());
     }
     let mut node = json!({
         "vpsieInstanceID": 0, "instanceType": size, "nodeGroupName": group.metadata.name, "datacenterID": zone,

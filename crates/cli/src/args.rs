@@ -445,7 +445,7 @@ pub(crate) fn offering_pattern(text: &str) -> Result<OfferingPattern, String> {
 #[cfg(test)]
 mod tests {
     use berth_cloud::CatalogOptions;
-    use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy};
+    use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy, SchedulerPolicy};
     use clap::CommandFactory;
     use clap::error::ErrorKind;
 
@@ -557,7 +557,7 @@ mod tests {
                 capacity_type: Some(CapacityType::Spot),
             }],
             effort: Effort { rounds: Some(7), ..advise.input.judging.policy(advise.worth.policy()).effort },
-            tries_scheduler: true,
+            scheduler: SchedulerPolicy::Tried,
             disruption: DisruptionPolicy {
                 price: Price::from_micro_usd(2000),
                 saving_min: SavingMin::Percent(7),

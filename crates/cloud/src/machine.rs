@@ -118,10 +118,23 @@ pub struct Order {
     pub taints: Arc<[Taint]>,
     /// The machine's tags, besides the claim's and the pool's.
     pub tags: Labels,
+    pub setup: Arc<Setup>,
     /// What the cloud asked to be written down before it was first launched.
     pub note: Option<Note>,
     /// Machines that other claims have: none of them is this one's, however much it looks like it.
     pub taken: Arc<BTreeSet<MachineId>>,
+}
+
+/// How a machine is set up, where its cloud lets one choose.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Setup {
+    pub project: Option<Text>,
+    pub image: Option<Text>,
+    pub ssh_keys: Vec<Text>,
+    pub kubernetes_version: Option<Text>,
+    /// Words by which people find it.
+    pub marks: Vec<Text>,
+    pub notes: Option<Text>,
 }
 
 impl Order {
@@ -201,6 +214,7 @@ mod tests {
             labels: Arc::default(),
             taints: [].into(),
             tags: Labels::from([("team".into(), "quay".into())]),
+            setup: Arc::default(),
             note: None,
             taken: Arc::default(),
         };

@@ -288,6 +288,8 @@ pub struct Tenant {
     /// It is the kubelet's own, has ended, or tolerates being there: nobody waits for it.
     pub may_stay: bool,
     pub is_protected: bool,
+    /// Others move first (`turns`).
+    pub awaits_others: bool,
     /// Since when it should have ended, if it was told to.
     pub overdue_secs: Option<i64>,
     /// How long it may take to end.
@@ -321,7 +323,7 @@ pub fn drain(pods: &[Tenant], left_secs: Option<u64>) -> Drain {
         waited_for().filter(|(_, pod)| !told(pod) && wanted(pod)).map(|(index, _)| index).collect()
     };
     Drain::Going {
-        evict: indices(&|pod| tier(pod) == first && !pod.is_protected && !is_late(pod)),
+        evict: indices(&|pod| tier(pod) == first && !pod.is_protected && !pod.awaits_others && !is_late(pod)),
         delete: indices(&is_late),
     }
 }
@@ -552,7 +554,8 @@ mod tests {
             evict: evict.to_vec(),
             delete: delete.to_vec(),
         };
-        let cases: [(&str, &[Tenant], Option<u64>, Drain); 11] = [
+        let awaiting = Tenant { awaits_others: true, ..pod };
+        let cases: [(&str, &[Tenant], Option<u64>, Drain); 14] = [
             ("empty", &[], None, Drain::Done),
             ("the first tier", &[critical_daemon, critical, daemon, pod, pod], None, going_on(&[3, 4], &[])),
             ("the second", &[critical_daemon, critical, daemon], None, going_on(&[2], &[])),
@@ -564,6 +567,9 @@ mod tests {
             ("the protected hold up all", &[protected, daemon], None, going_on(&[], &[])),
             ("until their time is up", &[protected, daemon], Some(30), going_on(&[], &[0, 1])),
             ("not before", &[protected, pod], Some(31), going_on(&[1], &[])),
+            ("each in its turn", &[awaiting, pod], None, going_on(&[1], &[])),
+            ("those that wait for it hold up the next tier", &[awaiting, daemon], None, going_on(&[], &[])),
+            ("also until their time is up", &[awaiting], Some(30), going_on(&[], &[0])),
         ];
         for (what, pods, left, expected) in cases {
             assert_eq!(drain(pods, left), expected, "{what}");

@@ -29,6 +29,7 @@ pub mod safety;
 pub mod scoring;
 pub mod selector;
 pub mod snapshot;
+pub mod turns;
 pub mod units;
 pub mod volume;
 

@@ -142,7 +142,7 @@ fn budget_index(reason: DisruptionReason) -> Option<usize> {
 }
 
 /// Whether the node goes even if its pods are protected. `grace`: its drain has an end.
-fn overrides_pods(reason: DisruptionReason, grace: bool) -> bool {
+pub fn overrides_pods(reason: DisruptionReason, grace: bool) -> bool {
     match reason {
         DisruptionReason::Unhealthy => true,
         DisruptionReason::Drifted | DisruptionReason::Expired => grace,
@@ -217,17 +217,20 @@ impl Safety {
 
 /// The most urgent reason to take the node away.
 fn reason_of(node: &Node, movers: &[usize]) -> DisruptionReason {
-    if node.disruption.unhealthy.is_some() {
-        DisruptionReason::Unhealthy
-    } else if node.disruption.expired {
-        DisruptionReason::Expired
-    } else if node.disruption.drifted.is_some() {
-        DisruptionReason::Drifted
-    } else if movers.is_empty() {
-        DisruptionReason::Empty
-    } else {
-        DisruptionReason::Underutilized
-    }
+    let saving = if movers.is_empty() { DisruptionReason::Empty } else { DisruptionReason::Underutilized };
+    forced_reason(node).unwrap_or(saving)
+}
+
+/// The most urgent reason why the node itself has to go.
+pub fn forced_reason(node: &Node) -> Option<DisruptionReason> {
+    let rules = &node.disruption;
+    [
+        (rules.unhealthy.is_some(), DisruptionReason::Unhealthy),
+        (rules.expired, DisruptionReason::Expired),
+        (rules.drifted.is_some(), DisruptionReason::Drifted),
+    ]
+    .into_iter()
+    .find_map(|(holds, reason)| holds.then_some(reason))
 }
 
 /// Whether the pod needs another place when its node goes.

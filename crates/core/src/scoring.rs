@@ -6,6 +6,7 @@
 //! weights of `NodeResourcesFit` (LeastAllocated) and `NodeResourcesBalancedAllocation`. Preferences that
 //! only some pods have are left out: they move pods among nodes that pass, and are no reason to strand one.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::apply::apply;
@@ -16,8 +17,9 @@ use crate::pack::Packer;
 use crate::plan::Plan;
 use crate::pod::{PodOrigin, PodPhase};
 use crate::provision::{ClassOrder, Prepared};
-use crate::snapshot::{Policy, Snapshot};
+use crate::snapshot::{Policy, SchedulerPolicy, Snapshot};
 use crate::topology::{HostId, Place};
+use crate::units::Price;
 
 /// How many nodes all pods together may be held against: beyond it a simulation takes too long to be waited
 /// for.
@@ -27,17 +29,58 @@ const PAIRS_MAX: usize = 20_000_000;
 /// out: which pods would find no place. `None` where there are too many pods and nodes to try it, or nobody
 /// asked.
 pub(crate) fn may_strand(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Option<Vec<usize>> {
-    let nodes = snapshot.nodes.len() + plan.launches.len();
-    if !policy.tries_scheduler || plan.binds.len().saturating_mul(nodes) > PAIRS_MAX {
+    if policy.scheduler == SchedulerPolicy::Ignored || is_too_much(snapshot, plan) {
         return None;
     }
-    let bound: BTreeMap<(&str, &str), usize> = plan
-        .binds
+    let bound = bound_pods(snapshot, plan);
+    let after = before_scheduling(snapshot, plan, &bound);
+    let prepared = Prepared::new(&after, policy, &class::pending(&after));
+    let mut packer = prepared.packer(ClassOrder::ByShape);
+    let stranded = simulate(&mut packer, &prepared.dimensions, Turns::AsTheyCame);
+    let mut pods: Vec<usize> = stranded
+        .into_iter()
+        .filter_map(|pod| bound.get(&(&*after.pods[pod].namespace, &*after.pods[pod].name)).copied())
+        .collect();
+    pods.sort_unstable();
+    Some(pods)
+}
+
+/// What the cluster costs once the plan has been carried out and the scheduler has placed its pods, large ones first,
+/// and nodes have been bought for those that it left without a place; with how many still have none. `None` where
+/// there are too many pods and nodes to try it.
+pub(crate) fn outcome(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Option<(u32, Price)> {
+    if is_too_much(snapshot, plan) {
+        return None;
+    }
+    let after = before_scheduling(snapshot, plan, &bound_pods(snapshot, plan));
+    let prepared = Prepared::new(&after, policy, &class::pending(&after));
+    let mut packer = prepared.packer(ClassOrder::ByShape);
+    simulate(&mut packer, &prepared.dimensions, Turns::LargeFirst);
+    packer.pack();
+    let nodes = after.nodes.iter().filter_map(|node| after.cost_of(node)).fold(Price::ZERO, Price::plus);
+    let bought = (0..packer.hosts.len()).filter_map(|host| packer.price_of_planned(host));
+    Some((packer.left.iter().sum(), bought.fold(nodes, Price::plus)))
+}
+
+fn is_too_much(snapshot: &Snapshot, plan: &Plan) -> bool {
+    let nodes = snapshot.nodes.len() + plan.launches.len();
+    plan.binds.len().saturating_mul(nodes) > PAIRS_MAX
+}
+
+type BoundPods<'s> = BTreeMap<(&'s str, &'s str), usize>;
+
+/// The pods that the plan places, by namespace and name.
+fn bound_pods<'s>(snapshot: &'s Snapshot, plan: &Plan) -> BoundPods<'s> {
+    plan.binds
         .iter()
         .map(|bind| (bind.pod, &snapshot.pods[bind.pod]))
         .filter(|(_, pod)| pod.origin == PodOrigin::Object)
         .map(|(index, pod)| ((&*pod.namespace, &*pod.name), index))
-        .collect();
+        .collect()
+}
+
+/// The nodes that there are once the plan has been carried out, and the pods that it places, without a place.
+fn before_scheduling(snapshot: &Snapshot, plan: &Plan, bound: &BoundPods<'_>) -> Snapshot {
     let mut after = apply(snapshot, plan);
     after.pods.retain_mut(|pod| {
         if bound.contains_key(&(&*pod.namespace, &*pod.name)) {
@@ -47,18 +90,18 @@ pub(crate) fn may_strand(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> O
         }
         pod.node.is_some()
     });
-    let prepared = Prepared::new(&after, policy, &class::pending(&after));
-    let stranded = simulate(prepared.packer(ClassOrder::ByShape), &prepared.dimensions);
-    let mut pods: Vec<usize> = stranded
-        .into_iter()
-        .filter_map(|pod| bound.get(&(&*after.pods[pod].namespace, &*after.pods[pod].name)).copied())
-        .collect();
-    pods.sort_unstable();
-    Some(pods)
+    after
+}
+
+/// In which order pods of the same priority come to the scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turns {
+    AsTheyCame,
+    LargeFirst,
 }
 
 /// Places the pods that wait as the scheduler would; those that find no place.
-fn simulate(mut packer: Packer<'_>, dimensions: &Dimensions) -> Vec<usize> {
+fn simulate(packer: &mut Packer<'_>, dimensions: &Dimensions, turns: Turns) -> Vec<usize> {
     let classes = packer.classes;
     let nodes = packer.hosts.iter().filter_map(|host| match host.origin {
         HostOrigin::Node(node) => Some(&packer.snapshot().nodes[node]),
@@ -69,11 +112,16 @@ fn simulate(mut packer: Packer<'_>, dimensions: &Dimensions) -> Vec<usize> {
     for (index, class) in classes.all.iter().enumerate() {
         waiting.extend(class.pods.iter().map(|pod| (class.priority, *pod, index)));
     }
-    waiting.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
+    let rank = |class: usize| packer.order.iter().position(|known| *known == class);
+    let ranks: Vec<Option<usize>> = match turns {
+        Turns::AsTheyCame => vec![None; classes.all.len()],
+        Turns::LargeFirst => (0..classes.all.len()).map(rank).collect(),
+    };
+    waiting.sort_by_key(|(priority, pod, class)| (Reverse(*priority), ranks[*class], *pod));
     // A pod that finds no place now may find one once a pod that it wants to be near is there.
     loop {
         let before = waiting.len();
-        waiting.retain(|(_, _, class)| match best_host(&packer, &totals, *class) {
+        waiting.retain(|(_, _, class)| match best_host(packer, &totals, *class) {
             Some(host) => {
                 let level = classes.all[*class].levels.len() - 1;
                 packer.place_up_to(1, *class, level, host) == 0

@@ -81,8 +81,19 @@ pub struct Policy {
     pub unavailable: Vec<OfferingPattern>,
     pub disruption: DisruptionPolicy,
     pub effort: Effort,
-    /// Whether the plan is tried against kube-scheduler's own way of choosing among nodes.
-    pub tries_scheduler: bool,
+    pub scheduler: SchedulerPolicy,
+}
+
+/// What kube-scheduler's own way of choosing among nodes counts for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerPolicy {
+    /// Pods go where the plan has them.
+    #[default]
+    Ignored,
+    /// Plans say which pods could be left without a place.
+    Tried,
+    /// And only those nodes are taken away for money that pay as it would place their pods.
+    Heeded,
 }
 
 /// How much work goes into a plan.

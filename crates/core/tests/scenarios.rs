@@ -12,7 +12,7 @@ use berth_core::ideal;
 use berth_core::node::Node;
 use berth_core::plan::Plan;
 use berth_core::provision;
-use berth_core::snapshot::{Effort, Policy, Snapshot};
+use berth_core::snapshot::{Effort, Policy, SchedulerPolicy, Snapshot};
 use berth_core::units::Price;
 use common::{Dice, Freedom, busy_cluster, cluster, crowded_cluster};
 
@@ -46,7 +46,8 @@ fn every_consolidation_is_legal() {
     let mut removed = 0;
     report(seeds().flat_map(|seed| {
         let freedom = if seed % 2 == 0 { Freedom::Bounded } else { Freedom::Free };
-        let (snapshot, policy) = busy_cluster(seed, freedom);
+        let (snapshot, mut policy) = busy_cluster(seed, freedom);
+        policy.scheduler = if seed % 4 < 2 { SchedulerPolicy::Ignored } else { SchedulerPolicy::Heeded };
         let plan = disrupt::plan(&snapshot, &policy);
         removed += plan.nodes_removed();
         let broken =

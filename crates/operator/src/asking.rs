@@ -51,13 +51,15 @@ impl Asking {
                     sleep(CATALOG_EVERY).await;
                 }
                 // What was offered last still is, as far as anybody knows.
-                Ok(Err(refusal)) => {
-                    self.note(|machines| machines.withheld(refusal.to_string()));
-                    sleep(ASK_AGAIN).await;
-                }
-                Err(_) => sleep(ASK_AGAIN).await,
+                Ok(Err(refusal)) => self.withheld(refusal.to_string()).await,
+                Err(_) => self.withheld(late().to_string()).await,
             }
         }
+    }
+
+    async fn withheld(&self, why: String) {
+        self.note(|machines| machines.withheld(why));
+        sleep(ASK_AGAIN).await;
     }
 
     async fn notices(&self) {
@@ -73,13 +75,16 @@ impl Asking {
 
     async fn machines(&self) {
         loop {
-            let listing = timeout(ANSWER_MAX, list_all(&*self.cloud)).await.unwrap_or_else(|_| Listing {
-                stopped_by: Some(Refusal::Unknown("it did not answer in time".to_owned())),
-                ..Listing::default()
-            });
+            let listing = timeout(ANSWER_MAX, list_all(&*self.cloud))
+                .await
+                .unwrap_or_else(|_| Listing { stopped_by: Some(late()), ..Listing::default() });
             let is_whole = listing.stopped_by.is_none();
             self.note(|machines| machines.listed(listing));
             sleep(if is_whole { MACHINES_EVERY } else { ASK_AGAIN }).await;
         }
     }
+}
+
+fn late() -> Refusal {
+    Refusal::Unknown("it did not answer in time".to_owned())
 }

@@ -1,12 +1,13 @@
 //! What a plan buys: committed in the pools' ledgers first, and only then made as claims.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::ledger;
 use berth_core::commitment::{Commitments, Living, Objection};
 use berth_core::names::Text;
 use berth_core::plan::{Alternative, Launch};
 use berth_core::pool::{Limits, Pool};
+use berth_core::reason::{Reason, Refusal};
 use berth_core::resources::Resources;
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -36,7 +37,7 @@ pub(crate) enum NotCommitted {
     #[error("another leads, since epoch {epoch}")]
     Superseded { epoch: u64 },
     #[error("{0}")]
-    Limit(berth_core::reason::Refusal),
+    Limit(Refusal),
 }
 
 impl From<Objection> for NotCommitted {
@@ -64,13 +65,20 @@ pub(crate) struct Bought {
     pub(crate) claim: Text,
 }
 
+/// What came of a wish to buy.
+#[derive(Debug, Default)]
+pub(crate) struct Purchase {
+    pub(crate) bought: Vec<Bought>,
+    pub(crate) refused: Refusals,
+}
+
+/// Which pools committed themselves to nothing, and why. One keeps no other from buying.
+pub(crate) type Refusals = BTreeMap<Text, NotCommitted>;
+
 impl Office {
     /// Reads a pool and its claims, as they are and not as they were last seen.
     pub(crate) async fn account(&self, pool: &PoolId) -> Result<Account, NotCommitted> {
-        let path = pool.path();
-        let text = self.desk.read(&path).await?;
-        let unread = || Refused::unsaid(format!("{path} cannot be read"));
-        let object = pool.dialect.pool(&text).ok_or_else(unread)?;
+        let object = pool_in(pool, &self.desk.read(&pool.path()).await?)?;
         let claims = pool.dialect.entries(&self.desk, Some(pool)).await?;
         let mut record = object.ledger()?;
         if PlantedBug::LeadRemembered.is_planted() {
@@ -107,79 +115,120 @@ impl Office {
     }
 
     /// Commits to these launches of the plan, and makes their claims. What is over a limit by now is left to the next
-    /// plan, as is what was too much at once.
+    /// plan, as is what was too much at once. The claims in `made` have been made since the plan was.
     pub(crate) async fn buy(
         &self,
         round: &Round,
-        launches: &[Launch],
-        wanted: &[usize],
+        made: &BTreeSet<Text>,
+        (launches, wanted): (&[Launch], &[usize]),
         epoch: u64,
-    ) -> Result<Vec<Bought>, NotCommitted> {
-        let mut by_pool: BTreeMap<&Text, Vec<usize>> = BTreeMap::new();
+    ) -> Purchase {
+        let mut by_pool: BTreeMap<&Text, Vec<(usize, &Launch)>> = BTreeMap::new();
         for index in wanted {
             if let Some(launch) = launches.get(*index) {
-                by_pool.entry(&launch.pool).or_default().push(*index);
+                by_pool.entry(&launch.pool).or_default().push((*index, launch));
             }
         }
-        let mut bought = Vec::new();
-        for (name, mut indices) in by_pool {
-            indices.truncate(CLAIMS_AT_ONCE_MAX);
-            let Some(pool) = round.snapshot.pools.iter().find(|pool| pool.name == *name) else { continue };
-            let Some(object) = round.pools.get(name) else { continue };
-            let id = object.id();
-            let account = self.account(&id).await?;
-            let is_unseen = |claim: &&Text| !round.claims.contains_key(*claim);
-            let unseen = account.living.keys().find(is_unseen);
-            if let Some(unseen) = unseen.filter(|_| !PlantedBug::NoReservation.is_planted()) {
-                return Err(NotCommitted::Behind { claim: unseen.clone() });
-            }
-            let plans: Vec<(usize, &Launch, Vec<Alternative>)> = indices
-                .iter()
-                .filter_map(|index| launches.get(*index).map(|launch| (*index, launch)))
-                .map(|(index, launch)| (index, launch, offerings_within(launch, pool)))
-                .collect();
-            let capacities: Vec<Resources> =
-                plans.iter().map(|(_, _, offerings)| most_of(offerings, pool)).collect();
-            let now_secs = self.now().as_second();
-            let limits =
-                if PlantedBug::NoReservation.is_planted() { &Limits::default() } else { &pool.limits };
-            let (next, names) =
-                account.record.with_claims(name, &capacities, &account.living, limits, (epoch, now_secs))?;
-            if !PlantedBug::MarkAfterwards.is_planted() {
-                self.commit(&account, &next).await?;
-            }
-            let objects = plans.iter().zip(&names).map(|((_, launch, offerings), claim)| {
-                account.object.new_claim(claim, pool, launch, offerings)
-            });
-            let place = id.dialect.claims(&id.namespace);
-            let mut made = stream::iter(objects)
-                .map(async |object| self.desk.create(&place, &object).await)
-                .buffered(WRITES_AT_ONCE);
-            let mut pairs = plans.iter().zip(&names);
-            while let Some(answer) = made.next().await {
-                match answer {
-                    // Whoever else made it committed to it too.
-                    Err(refused) if !refused.is_conflict() => return Err(refused.into()),
-                    _ => bought.extend(
-                        pairs
-                            .next()
-                            .map(|((launch, ..), claim)| Bought { launch: *launch, claim: claim.clone() }),
-                    ),
-                }
-            }
-            if PlantedBug::MarkAfterwards.is_planted() {
-                self.commit(&account, &next).await?;
+        let mut purchase = Purchase::default();
+        for (name, mut launches) in by_pool {
+            launches.truncate(CLAIMS_AT_ONCE_MAX);
+            let known = |claim: &Text| round.claims.contains_key(claim) || made.contains(claim);
+            let bought = &mut purchase.bought;
+            if let Err(why) = self.buy_for(round, (name, &launches), known, epoch, bought).await {
+                purchase.refused.insert(name.clone(), why);
             }
         }
-        Ok(bought)
+        purchase
+    }
+
+    async fn buy_for(
+        &self,
+        round: &Round,
+        (name, launches): (&Text, &[(usize, &Launch)]),
+        is_known: impl Fn(&Text) -> bool,
+        epoch: u64,
+        bought: &mut Vec<Bought>,
+    ) -> Result<(), NotCommitted> {
+        let Some(pool) = round.snapshot.pools.iter().find(|pool| pool.name == *name) else { return Ok(()) };
+        let Some(object) = round.pools.get(name) else { return Ok(()) };
+        let id = object.id();
+        let account = self.account(&id).await?;
+        let unseen = account.living.keys().find(|claim| !is_known(claim));
+        if let Some(unseen) = unseen.filter(|_| !PlantedBug::NoReservation.is_planted()) {
+            return Err(NotCommitted::Behind { claim: unseen.clone() });
+        }
+        let offerings: Vec<Vec<Alternative>> =
+            launches.iter().map(|(_, launch)| offerings_within(launch, pool)).collect();
+        let capacities: Vec<Resources> = offerings.iter().map(|offerings| most_of(offerings, pool)).collect();
+        let now_secs = self.now().as_second();
+        let limits = if PlantedBug::NoReservation.is_planted() { &Limits::default() } else { &pool.limits };
+        let (next, names) =
+            account.record.with_claims(name, &capacities, &account.living, limits, (epoch, now_secs))?;
+        if !PlantedBug::MarkAfterwards.is_planted() {
+            self.commit(&account, &next).await?;
+        }
+        self.stay_within(round, &id, &names, epoch).await?;
+        let objects = launches.iter().zip(&offerings).zip(&names).map(|(((_, launch), offerings), claim)| {
+            account.object.new_claim(claim, pool, launch, offerings)
+        });
+        let place = id.dialect.claims(&id.namespace);
+        let mut answers = stream::iter(objects)
+            .map(async |object| self.desk.create(&place, &object).await)
+            .buffered(WRITES_AT_ONCE);
+        let mut pairs = launches.iter().zip(&names);
+        while let Some(answer) = answers.next().await {
+            match answer {
+                // Whoever else made it committed to it too.
+                Err(refused) if !refused.is_conflict() => return Err(refused.into()),
+                _ => bought.extend(
+                    pairs.next().map(|((launch, _), claim)| Bought { launch: *launch, claim: claim.clone() }),
+                ),
+            }
+        }
+        if PlantedBug::MarkAfterwards.is_planted() {
+            self.commit(&account, &next).await?;
+        }
+        Ok(())
+    }
+
+    /// Takes the claims back that were just committed to if with them pools have more nodes than they may have
+    /// together. Each pool has a ledger of its own; but whoever commits first and then looks at all of them sees
+    /// whatever was committed before, so of two that are too many together at least one is taken back.
+    async fn stay_within(
+        &self,
+        round: &Round,
+        pool: &PoolId,
+        names: &[Text],
+        epoch: u64,
+    ) -> Result<(), NotCommitted> {
+        for shared in round.snapshot.shared_limits.iter().filter(|shared| shared.pools.contains(&pool.name)) {
+            let mut nodes = 0;
+            for id in shared.pools.iter().filter_map(|name| round.pools.get(name)).map(|pool| pool.id()) {
+                nodes += self.committed_by(&id).await?.claims.len();
+            }
+            if nodes > shared.nodes_max as usize {
+                self.release(pool, &names.iter().cloned().collect(), &BTreeSet::new(), epoch).await?;
+                let message = format!("all groups would have {nodes} of at most {} nodes", shared.nodes_max);
+                return Err(NotCommitted::Limit(Reason::NodeLimit.because(message)));
+            }
+        }
+        Ok(())
+    }
+
+    /// A pool's ledger as it is now. One that is gone has committed itself to nothing.
+    async fn committed_by(&self, pool: &PoolId) -> Result<Commitments, NotCommitted> {
+        match self.desk.read(&pool.path()).await {
+            Err(refused) if refused.is_absence() => Ok(Commitments::default()),
+            text => Ok(pool_in(pool, &text?)?.ledger()?),
+        }
     }
 
     /// Takes claims that are gone, and departures that are undone, out of a pool's ledger.
     pub(crate) async fn release(
         &self,
         pool: &PoolId,
-        gone: &std::collections::BTreeSet<Text>,
-        staying: &std::collections::BTreeSet<Text>,
+        gone: &BTreeSet<Text>,
+        staying: &BTreeSet<Text>,
         epoch: u64,
     ) -> Result<(), NotCommitted> {
         let account = match self.account(pool).await {
@@ -191,6 +240,10 @@ impl Office {
         let next = account.record.without(&gone, staying, epoch)?;
         self.commit(&account, &next).await
     }
+}
+
+fn pool_in(id: &PoolId, text: &str) -> Result<PoolObject, Refused> {
+    id.dialect.pool(text).ok_or_else(|| Refused::unsaid(format!("{} cannot be read", id.path())))
 }
 
 /// The offering that the plan chose, and those others that are no larger in anything that the pool limits: two claims

@@ -2,9 +2,11 @@
 //!
 //! It is what is kept of the object: there are thousands, and most of what an object says is of no concern here.
 
+use std::sync::Arc;
+
 use berth_api::resources::shared::{Condition, ConditionStatus};
-use berth_api::{ClassKind, Timestamp};
-use berth_cloud::machine::MachineId;
+use berth_api::{ClassKind, Timestamp, vpsie};
+use berth_cloud::machine::{MachineId, Setup};
 use berth_core::catalog::CapacityType;
 use berth_core::drift::Stamp;
 use berth_core::names::{self, Labels, Text};
@@ -38,6 +40,8 @@ pub struct Claim {
     pub(crate) startup_taints: Vec<Taint>,
     /// What it may be bought as, the first first. One that does not say is not Berth's.
     pub(crate) offerings: Vec<(Text, Text, CapacityType)>,
+    /// How its machine is to be set up, where its dialect has words for it.
+    pub(crate) setup: Option<Arc<Setup>>,
     /// What its cloud wanted written down before it was launched.
     pub(crate) note: Option<Text>,
     /// Of its pool's template when it was made.
@@ -56,7 +60,7 @@ pub struct Claim {
 }
 
 /// What is asked of the labels of a claim that is up.
-const LASTING_LABELS: [&str; 3] = [names::INSTANCE_TYPE, names::ZONE, names::CAPACITY_TYPE];
+const LASTING_LABELS: [&str; 4] = [names::INSTANCE_TYPE, names::ZONE, names::CAPACITY_TYPE, vpsie::MANAGED];
 
 impl Claim {
     /// Without what has served its purpose once the claim is up: its node has it.
@@ -65,6 +69,7 @@ impl Claim {
             self.labels.retain(|label, _| LASTING_LABELS.contains(&&**label));
             (self.taints, self.startup_taints) = (Vec::new(), Vec::new());
             (self.promised, self.offerings) = (Vec::new(), Vec::new());
+            self.setup = None;
         }
         self
     }
@@ -76,6 +81,11 @@ impl Claim {
     pub(crate) fn pool_id(&self) -> Option<PoolId> {
         let (dialect, namespace) = (self.dialect, self.namespace.clone());
         self.pool.clone().map(|name| PoolId { dialect, namespace, name })
+    }
+
+    /// Whether it is Berth's to run, as far as it says so itself.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.dialect == Dialect::Karpenter || self.label(vpsie::MANAGED) == Some("true")
     }
 
     pub(crate) fn about(&self) -> About {

@@ -78,6 +78,12 @@ impl Desk {
         self.send(Method::POST, &path, Some(object), "application/json").await
     }
 
+    /// Writes an event. How new it is says nothing of other objects: some clusters keep events in a store of their own.
+    pub(crate) async fn create_event(&self, namespace: &str, event: &Value) -> Result<(), Refused> {
+        let path = format!("/api/v1/namespaces/{namespace}/events?fieldManager={}", self.manager);
+        self.ask(Method::POST, &path, Some(event), "application/json").await.map(drop)
+    }
+
     /// Changes what is named; with a resourceVersion in it, only if nobody else has since then.
     pub(crate) async fn patch(&self, path: &str, change: &Value) -> Result<String, Refused> {
         let path = format!("{path}?fieldManager={}", self.manager);

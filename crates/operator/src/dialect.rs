@@ -192,6 +192,14 @@ impl PoolObject {
         }
     }
 
+    /// Whether it is Berth's to run: groups say so with a label.
+    pub(crate) fn is_ours(&self) -> bool {
+        match self {
+            Self::NodePool(_) => true,
+            Self::NodeGroup(group) => vpsie_names::is_managed(&group.metadata),
+        }
+    }
+
     fn metadata_mut(&mut self) -> &mut ObjectMeta {
         match self {
             Self::NodePool(pool) => &mut pool.metadata,

@@ -1,14 +1,19 @@
 //! What pods are told: which node they are going to, or why there is none for them.
 
+use std::collections::BTreeMap;
+
 use berth_core::node::NodeState;
-use berth_core::plan::{Host, Plan};
+use berth_core::plan::{Host, Plan, PoolRefusal};
 use berth_core::pod::{Pod, PodOrigin};
+use berth_core::reason::Reason;
 use futures::{StreamExt, stream};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::buy::WRITES_AT_ONCE;
-use crate::journal::{About, Severity};
-use crate::office::Office;
+use crate::journal::{About, SAID_AGAIN, Severity};
+use crate::objects::Versioned;
+use crate::office::{Office, PodName};
 use crate::planning::Round;
 
 /// So many pods are told something at once; the others the next time.
@@ -40,28 +45,72 @@ impl Office {
     pub(crate) async fn explain(&self, round: &Round, plan: &Plan) {
         let unplaced = plan.unplaced.iter().filter_map(|unplaced| {
             let pod = round.snapshot.pods.get(unplaced.pod).filter(|pod| is_real(pod))?;
-            let reasons = unplaced.refusals.iter().map(|refusal| {
-                let pool = refusal.pool.as_ref().map(|pool| format!("{pool}: ")).unwrap_or_default();
-                format!("{pool}{}", refusal.refusal)
-            });
-            Some((pod, reasons.collect::<Vec<_>>().join("; ")))
+            Some(((pod.namespace.clone(), pod.name.clone()), &unplaced.refusals[..]))
         });
-        let mut told = 0;
-        for (pod, message) in unplaced {
-            let about = About {
-                api_version: "v1",
-                kind: "Pod",
-                namespace: pod.namespace.to_string(),
-                name: pod.name.to_string(),
-                uid: String::new(),
-            };
-            let said = (Severity::Warning, "FailedScheduling", &*message);
-            told += usize::from(self.journal.say(&self.desk, (&about, self.now()), said).await);
-            if told == TOLD_AT_ONCE_MAX {
-                return;
+        let unplaced: BTreeMap<PodName, &[PoolRefusal]> = unplaced.collect();
+        let news = self.news_for(&unplaced);
+        stream::iter(news)
+            .for_each_concurrent(WRITES_AT_ONCE, async |(name, refusals)| {
+                // What was not heard is said again with the next look.
+                if !self.explain_to(&name, refusals).await {
+                    self.told().remove(&name);
+                }
+            })
+            .await;
+    }
+
+    /// Those that were not told so yet, or long ago, and so many of them as are told at once.
+    fn news_for<'p>(
+        &self,
+        unplaced: &BTreeMap<PodName, &'p [PoolRefusal]>,
+    ) -> Vec<(PodName, &'p [PoolRefusal])> {
+        let mut told = self.told();
+        told.retain(|name, said| unplaced.contains_key(name) && said.at.elapsed() < SAID_AGAIN);
+        let mut news = Vec::new();
+        for (name, refusals) in unplaced {
+            // Messages count seconds and nodes; what matters is what they are about.
+            let reasons: Vec<Reason> = refusals.iter().map(|refusal| refusal.refusal.reason).collect();
+            if told.get(name).is_some_and(|said| said.reasons == reasons) {
+                continue;
+            }
+            told.insert(name.clone(), Said { reasons, at: Instant::now() });
+            news.push((name.clone(), *refusals));
+            if news.len() == TOLD_AT_ONCE_MAX {
+                break;
             }
         }
+        news
     }
+
+    /// Whether the pod was told, or is no more.
+    async fn explain_to(&self, (namespace, name): &PodName, refusals: &[PoolRefusal]) -> bool {
+        // Who describes a pod sees only what is about this very pod.
+        let path = format!("/api/v1/namespaces/{namespace}/pods?fieldSelector=metadata.name%3D{name}");
+        let Ok(found) = self.desk.list::<Versioned>(&path).await else { return false };
+        let Some(pod) = found.into_iter().next() else { return true };
+        let about = About {
+            api_version: "v1",
+            kind: "Pod",
+            namespace: namespace.to_string(),
+            name: name.to_string(),
+            uid: pod.metadata.uid,
+        };
+        let reasons = refusals.iter().map(|refusal| {
+            let pool = refusal.pool.as_ref().map(|pool| format!("{pool}: ")).unwrap_or_default();
+            format!("{pool}{}", refusal.refusal)
+        });
+        let message = reasons.collect::<Vec<_>>().join("; ");
+        self.journal
+            .tell(&self.desk, (&about, self.now()), (Severity::Warning, "FailedScheduling", &message))
+            .await
+    }
+}
+
+/// What a pod was told last.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    reasons: Vec<Reason>,
+    at: Instant,
 }
 
 /// Not one that only holds room, or that a workload has yet to make.

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::desk::Desk;
 
 /// The same about the same object is not said again for so long: API servers keep events for an hour.
-const SAID_AGAIN: Duration = Duration::from_mins(50);
+pub(crate) const SAID_AGAIN: Duration = Duration::from_mins(50);
 /// So many decisions are remembered.
 const DECISIONS_MAX: usize = 100;
 
@@ -131,6 +131,20 @@ impl Journal {
         if !self.is_news(about, reason, message) {
             return false;
         }
+        // What was not heard is said again with the next look.
+        if !self.tell(desk, (about, at), (severity, reason, message)).await {
+            self.unsay(about, reason, message);
+        }
+        true
+    }
+
+    /// Writes an event. Whether it was taken.
+    pub(crate) async fn tell(
+        &self,
+        desk: &Desk,
+        (about, at): (&About, Timestamp),
+        (severity, reason, message): (Severity, &str, &str),
+    ) -> bool {
         let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
         let number = self.pages().last_id;
         let event = json!({
@@ -147,11 +161,7 @@ impl Journal {
             "source": { "component": "berth" }, "reportingComponent": "berth", "reportingInstance": "berth",
             "firstTimestamp": format!("{at:.0}"), "lastTimestamp": format!("{at:.0}"), "count": 1,
         });
-        // What was not heard is said again with the next look.
-        if desk.create(&format!("/api/v1/namespaces/{namespace}/events"), &event).await.is_err() {
-            self.unsay(about, reason, message);
-        }
-        true
+        desk.create_event(namespace, &event).await.is_ok()
     }
 }
 

@@ -308,7 +308,8 @@ impl Elector {
             }
             (Action::Wait, _) | (_, None) => return Ok(None),
             (Action::Acquire, Some((record, _))) => {
-                self.write(record, self.held(record.spec.epoch(), &now)).await?
+                let epoch = record.spec.epoch().max(epoch_of_ledgers(&self.desk).await?);
+                self.write(record, self.held(epoch, &now)).await?
             }
             (Action::Renew, Some((record, _))) => self.write(record, json!({ "renewTime": now })).await?,
             (Action::Release, Some((record, _))) => {
@@ -352,8 +353,8 @@ pub async fn newest_epoch(cluster: &Cluster) -> Result<u64, Refused> {
     epoch_of_ledgers(&Desk::new(cluster.clone())).await
 }
 
-/// Somebody may have deleted the lease, and with it the number of its holders; ledgers would refuse whoever began to
-/// count anew.
+/// Somebody may have deleted the lease, and with it the number of its holders, or have led without it; ledgers would
+/// refuse whoever began to count anew.
 async fn epoch_of_ledgers(desk: &Desk) -> Result<u64, Refused> {
     #[derive(Deserialize)]
     struct Annotated {

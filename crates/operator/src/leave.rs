@@ -10,12 +10,13 @@ use berth_api::resources::shared::ConditionStatus;
 use berth_core::commitment::Departure;
 use berth_core::disruption::DisruptionReason;
 use berth_core::names::Text;
+use berth_core::node::Node;
 use berth_core::plan::{DisruptionStep, Host, Plan};
 use berth_core::provision;
 use berth_core::safety;
 use berth_core::snapshot::{Policy, Snapshot};
 
-use crate::buy::{Account, NotCommitted};
+use crate::buy::{Account, NotCommitted, Refusals};
 use crate::claim::Claim;
 use crate::conditions::Conditions;
 use crate::dialect::{News, PoolId};
@@ -49,6 +50,22 @@ pub(crate) enum Verdict {
     Go,
     /// It stays after all.
     Undo(String),
+}
+
+/// A step of a plan that can begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Going<'p> {
+    pub(crate) step: &'p DisruptionStep,
+    /// The claims that were made for it.
+    pub(crate) replacements: Vec<Text>,
+}
+
+/// What was committed to go.
+#[derive(Debug)]
+pub(crate) struct Departed {
+    /// The names of claims, for each step.
+    pub(crate) claims: Vec<Vec<String>>,
+    pub(crate) refused: Refusals,
 }
 
 /// What became of those that leave.
@@ -167,42 +184,75 @@ pub(crate) fn cleared(
 }
 
 impl Office {
-    /// Commits to a step of the plan whose replacements have been bought, and closes its nodes.
-    pub(crate) async fn depart(
-        &self,
-        round: &Round,
-        step: &DisruptionStep,
-        replacements: &[Text],
-        epoch: u64,
-    ) -> Result<Vec<String>, NotCommitted> {
+    /// Commits to steps of the plan whose replacements have been bought: their nodes are closed with the next look.
+    pub(crate) async fn depart(&self, round: &Round, steps: &[Going<'_>], epoch: u64) -> Departed {
         let snapshot = &round.snapshot;
         let by_node: BTreeMap<&str, &Arc<Claim>> =
             round.claims.values().filter_map(|claim| Some((claim.node()?, claim))).collect();
         let now_secs = self.now().as_second();
-        let departure =
-            Departure { reason: step.reason, replacements: replacements.to_vec(), since_secs: now_secs };
-        let mut by_pool: BTreeMap<PoolId, BTreeMap<Text, Departure>> = BTreeMap::new();
-        let mut names = Vec::new();
-        for node in step.nodes.iter().filter_map(|index| snapshot.nodes.get(*index)) {
-            let Some(claim) = by_node.get(&*node.name) else { continue };
-            let Some(pool) = claim.pool_id() else { continue };
-            by_pool.entry(pool).or_default().insert(claim.name.clone(), departure.clone());
-            names.push(claim.name.to_string());
+        let mut by_pool: BTreeMap<PoolId, BTreeMap<usize, BTreeMap<Text, Departure>>> = BTreeMap::new();
+        for (index, Going { step, replacements }) in steps.iter().enumerate() {
+            for node in step.nodes.iter().filter_map(|index| snapshot.nodes.get(*index)) {
+                let Some(claim) = by_node.get(&*node.name) else { continue };
+                let Some(pool) = claim.pool_id() else { continue };
+                let reason = own_reason(step, node);
+                let departure =
+                    Departure { reason, replacements: replacements.clone(), since_secs: now_secs };
+                let of_pool = by_pool.entry(pool).or_default().entry(index).or_default();
+                of_pool.insert(claim.name.clone(), departure);
+            }
         }
-        for (pool, departures) in by_pool {
+        let mut departed = Departed { claims: vec![Vec::new(); steps.len()], refused: Refusals::new() };
+        for (pool, by_step) in by_pool {
             if PlantedBug::QueueInMemory.is_planted() {
-                for claim in departures.keys().filter_map(|name| round.claims.get(name)) {
-                    let _ = self.delete_claim(claim, step.reason.name()).await;
+                for (name, departure) in by_step.values().flatten() {
+                    let Some(claim) = round.claims.get(name) else { continue };
+                    let _ = self.delete_claim(claim, departure.reason.name()).await;
                 }
                 continue;
             }
-            let account = self.account(&pool).await?;
-            let allowed = allowed(snapshot, &pool.name, step.reason);
-            let next =
-                account.record.with_departures(&departures, allowed, &account.living, (epoch, now_secs))?;
-            self.commit(&account, &next).await?;
+            let allowed = |index: usize| allowed(snapshot, &pool.name, steps[index].step.reason);
+            match self.commit_departures(&pool, &by_step, allowed, (epoch, now_secs)).await {
+                Ok(committed) => {
+                    for index in committed {
+                        let names = by_step[&index].keys().map(ToString::to_string);
+                        departed.claims[index].extend(names);
+                    }
+                }
+                Err(why) => drop(departed.refused.insert(pool.name.clone(), why)),
+            }
         }
-        Ok(names)
+        departed
+    }
+
+    /// Writes departures, by step, into a pool's ledger. Those steps that the pool's budgets let go by now.
+    async fn commit_departures(
+        &self,
+        pool: &PoolId,
+        by_step: &BTreeMap<usize, BTreeMap<Text, Departure>>,
+        allowed: impl Fn(usize) -> u32,
+        now: (u64, i64),
+    ) -> Result<Vec<usize>, NotCommitted> {
+        let account = self.account(pool).await?;
+        let mut record = account.record.clone();
+        let mut committed = Vec::new();
+        let mut objection = None;
+        for (index, departures) in by_step {
+            match record.with_departures(departures, allowed(*index), &account.living, now) {
+                Ok(next) => {
+                    record = next;
+                    committed.push(*index);
+                }
+                Err(why) => objection = Some(why),
+            }
+        }
+        match objection {
+            Some(why) if committed.is_empty() => Err(why.into()),
+            _ => {
+                self.commit(&account, &record).await?;
+                Ok(committed)
+            }
+        }
     }
 
     /// Moves a leaver on as judged. Whether it stays, so that it is no longer leaving.
@@ -230,7 +280,8 @@ impl Office {
                 let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
                 let now = self.now();
                 let protected = pods.iter().find(|pod| tenants::is_protected(pod, now));
-                if let Some(pod) = protected.filter(|_| !safety::is_forced(departure.reason)) {
+                let is_overridden = safety::overrides_pods(departure.reason, claim.grace_secs.is_some());
+                if let Some(pod) = protected.filter(|_| !is_overridden) {
                     let why =
                         format!("{}/{} must not be disrupted", pod.metadata.namespace, pod.metadata.name);
                     self.stay(leaver, node, &why).await?;
@@ -296,6 +347,12 @@ impl Office {
         let saves = Some(step.saves);
         self.decided(kind, (step.reason.name(), message), claims, saves);
     }
+}
+
+/// Why this node goes: others of the step may have to go for reasons that it has not.
+fn own_reason(step: &DisruptionStep, node: &Node) -> DisruptionReason {
+    let saving = if safety::is_forced(step.reason) { DisruptionReason::Underutilized } else { step.reason };
+    safety::forced_reason(node).unwrap_or(saving)
 }
 
 /// How many of a pool's nodes may go at a time.

@@ -26,6 +26,7 @@ mod metrics;
 mod objects;
 mod office;
 mod operator;
+mod orphans;
 mod pace;
 pub mod page;
 mod planning;

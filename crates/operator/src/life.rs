@@ -17,7 +17,6 @@ use berth_core::units::Price;
 use serde_json::{Map, Value, json};
 
 use crate::claim::{Claim, ENDED, FAILED, machine_in};
-
 use crate::cluster::Refused;
 use crate::conditions::Conditions;
 use crate::desk::{ATTACHMENTS, NODES};
@@ -26,7 +25,11 @@ use crate::journal::{DecisionKind, Severity};
 use crate::objects::{NodeObject, OwnerReference, Taint, VolumeAttachment};
 use crate::office::{CLUSTER_TAG, Office};
 use crate::planted::PlantedBug;
+use crate::sight::secs_between;
 use crate::tenants;
+
+/// Nobody waits longer for their turn to leave a node: the others may be held up by a budget.
+const TURN_SECS_MAX: u64 = 30;
 
 /// A claim and what is to be done with it.
 #[derive(Clone, Debug)]
@@ -188,6 +191,7 @@ impl Office {
             labels: Arc::new(claim.labels.clone()),
             taints: taints.chain([stranger]).collect(),
             tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id().await?.into())]),
+            setup: claim.setup.clone().unwrap_or_default(),
             note: None,
             taken: Arc::default(),
         })
@@ -372,10 +376,11 @@ impl Office {
     async fn drain(&self, claim: &Claim, node: &NodeObject) -> Performed {
         let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
         let now = self.now();
-        let left_secs = claim.grace_secs.map(|grace| {
-            grace.saturating_sub(crate::sight::secs_between(claim.deleting.unwrap_or(now), now))
-        });
-        let judged: Vec<_> = pods.iter().map(|pod| tenants::judged(pod, now)).collect();
+        let draining_secs = secs_between(claim.deleting.unwrap_or(now), now);
+        let left_secs = claim.grace_secs.map(|grace| grace.saturating_sub(draining_secs));
+        let held_back =
+            if draining_secs < TURN_SECS_MAX { self.held_back().clone() } else { BTreeSet::new() };
+        let judged: Vec<_> = pods.iter().map(|pod| tenants::judged(pod, &held_back, now)).collect();
         let (evict, delete) = match drain(&judged, left_secs) {
             Drain::Done => {
                 let mut conditions = Conditions::of(&claim.conditions, now);

@@ -1,4 +1,4 @@
-//! All claims' lives, a step at a time; and machines that have outlived their claims.
+//! All claims' lives, a step at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,20 +15,16 @@ use crate::buy::NotCommitted;
 use crate::claim::Claim;
 use crate::cluster::Refused;
 use crate::dialect::PoolId;
-use crate::journal::DecisionKind;
 use crate::life::{self, Holding, Outcome, Task};
-use crate::office::{CLUSTER_TAG, Office};
+use crate::office::Office;
 use crate::operator::Operator;
-use crate::planning::Round;
 use crate::sight::{self, NodesByMachine, Surroundings};
 use crate::watched::View;
 
 /// So many claims are worked on at a time.
 const TASKS_AT_ONCE: usize = 32;
 /// A step that takes longer is begun anew: each may be done twice.
-const STEP_MAX: Duration = Duration::from_mins(1);
-/// A machine without a claim is ended once it is so old: claims are made before machines.
-const ORPHAN_SECS_MIN: u64 = 60;
+pub(crate) const STEP_MAX: Duration = Duration::from_mins(1);
 
 /// What is being done for claims, each by itself: one that takes its time holds up no other, and no plan.
 #[derive(Debug)]
@@ -248,43 +244,5 @@ impl Operator {
             ledgers.insert(pool, record);
         }
         ledgers
-    }
-
-    /// Ends machines that were bought for claims that are no more.
-    pub(crate) async fn end_orphans(&self, round: &Round) {
-        if !round.sees_all {
-            return;
-        }
-        let uids: BTreeSet<&str> = round.claims.values().map(|claim| &*claim.uid).collect();
-        let Some(cluster_id) = self.office.cluster_id().await else { return };
-        let now = self.office.now();
-        let mut orphans = Vec::new();
-        for (kind, machines) in &*self.office.machines() {
-            for machine in machines.lasting() {
-                let is_ours = machine.tags.get(CLUSTER_TAG).map(|id| &**id) == Some(cluster_id);
-                // Without a token it is somebody else's, or nobody knows yet whose.
-                let Some(token) = &machine.token else { continue };
-                let age = sight::secs_between(machine.launched_at, now);
-                if is_ours && !uids.contains(token.as_str()) && age >= ORPHAN_SECS_MIN {
-                    orphans.push((*kind, machine.id.clone(), token.clone()));
-                }
-            }
-        }
-        if orphans.is_empty() {
-            return;
-        }
-        // The truth: what was seen may be older than the claim.
-        let Ok(claims) = self.office.entries().await else { return };
-        let uids: BTreeSet<&str> = claims.iter().map(|claim| &*claim.uid).collect();
-        orphans.retain(|(_, _, token)| !uids.contains(token.as_str()));
-        for (kind, id, _) in orphans {
-            let Some(cloud) = self.office.clouds.get(&kind) else { continue };
-            if cloud.terminate(&id).await.is_ok() {
-                self.office.ended_orphan(&id);
-                let message = format!("machine {id} has no claim, and is ended");
-                let objects = vec![id.to_string()];
-                self.office.decided(DecisionKind::Failure, ("Orphaned", message), objects, None);
-            }
-        }
     }
 }

@@ -106,6 +106,8 @@ impl Machines {
         match &self.lists[..] {
             [.., last] if last.contains_key(id) => MachineSight::Present,
             [.., _] if PlantedBug::OneList.is_planted() => MachineSight::Absent,
+            // Lists that are no longer renewed know nothing of what was launched since.
+            _ if self.trouble.is_some() => MachineSight::Unseen,
             [before, last] if !before.contains_key(id) && !last.contains_key(id) => MachineSight::Absent,
             _ => MachineSight::Unseen,
         }

@@ -1,12 +1,13 @@
 //! What all that acts needs: whom to ask, whom to tell, and what time it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::Cloud;
 use berth_core::claim::Failures;
+use berth_core::names::Text;
 use berth_core::units::Price;
 
 use crate::acts::Standing;
@@ -14,6 +15,7 @@ use crate::claim::Claim;
 use crate::cluster::Refused;
 use crate::desk::Desk;
 use crate::dialect::{Dialect, Entry};
+use crate::hints::Said;
 use crate::journal::{DecisionKind, Journal, Severity};
 use crate::machines::Machines;
 use crate::metrics::{self, Metrics, table};
@@ -63,7 +65,12 @@ pub(crate) struct Office {
     pub(crate) metrics: Metrics,
     pub(crate) standing: Arc<Standing>,
     machines: Arc<Mutex<BTreeMap<ClassKind, Machines>>>,
+    held_back: Arc<Mutex<BTreeSet<PodName>>>,
+    told: Arc<Mutex<BTreeMap<PodName, Said>>>,
 }
+
+/// Namespace and name.
+pub(crate) type PodName = (Text, Text);
 
 impl Office {
     pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock, failures: Failures) -> Self {
@@ -83,7 +90,19 @@ impl Office {
             metrics,
             standing: Arc::default(),
             machines: Arc::new(Mutex::new(machines)),
+            held_back: Arc::default(),
+            told: Arc::default(),
         }
+    }
+
+    /// What pods without a place were told last.
+    pub(crate) fn told(&self) -> MutexGuard<'_, BTreeMap<PodName, Said>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pods that leave their nodes once others have left theirs.
+    pub(crate) fn held_back(&self) -> MutexGuard<'_, BTreeSet<PodName>> {
+        self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who this cluster is, to its clouds: the uid of a namespace that every cluster has. Addresses and names change.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
 use berth_core::claim::Failures;
 use berth_core::plan::Plan;
+use berth_core::reason::Reason;
 use berth_core::snapshot::Policy;
 use berth_core::units::Price;
 use tokio::sync::watch;
@@ -21,6 +22,7 @@ use crate::lives::Lives;
 use crate::machines::Machines;
 use crate::metrics::Metrics;
 use crate::office::{Clock, Clouds, Office};
+use crate::orphans::Orphans;
 use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
 use crate::sight;
@@ -113,6 +115,7 @@ pub struct Operator {
     /// When it was last asked which nodes could go, and after how many changes.
     pub(crate) asked: Option<(Instant, u64)>,
     pub(crate) lives: Lives,
+    pub(crate) orphans: Orphans,
     pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
     pub(crate) purchased: Option<Purchases>,
@@ -152,6 +155,7 @@ impl Operator {
             lead,
             asked: None,
             lives: Lives::default(),
+            orphans: Orphans::default(),
             tenancies: Tenancies::default(),
             course: Course::default(),
             purchased: None,
@@ -240,7 +244,13 @@ impl Operator {
         if let Some(epoch) = epoch {
             is_busy |= self.live(&view, &nodes, epoch).await;
         }
-        let assembled = self.assemble(view.manifests);
+        let mut assembled = self.assemble(view.manifests);
+        for pool in &mut assembled.snapshot.pools {
+            // Whoever cannot read what it has committed itself to commits itself to nothing.
+            let unread = view.pools.get(&pool.name).and_then(|object| object.ledger().err());
+            pool.blocked =
+                unread.map(|why| Reason::PoolNotReady.because(why.to_string())).or(pool.blocked.take());
+        }
         let untrusted = self.untrusted_clouds(&used);
         let round = Round {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),

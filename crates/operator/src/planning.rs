@@ -9,17 +9,20 @@ use berth_core::catalog::OfferingPattern;
 use berth_core::commitment::Departure;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
-use berth_core::plan::{DisruptionStep, Plan};
-use berth_core::snapshot::{Policy, Snapshot};
-use berth_core::{check, disrupt, ideal, provision};
+use berth_core::plan::Plan;
+use berth_core::pool::Pool;
+use berth_core::reason::Reason;
+use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
+use berth_core::{check, disrupt, ideal, provision, turns};
 use tokio::time::Instant;
 
-use crate::buy::NotCommitted;
+use crate::buy::{Purchase, Refusals};
 use crate::claim::Claim;
 use crate::dialect::{PoolId, PoolObject};
 use crate::journal::DecisionKind;
-use crate::leave::{self, Moves, Outlook};
+use crate::leave::{self, Going, Moves, Outlook};
 use crate::metrics::table;
+use crate::office::PodName;
 use crate::operator::{LOOK_SOON, Mode, Operator};
 use crate::sight::NodesByMachine;
 use crate::watched::BlindSpot;
@@ -75,13 +78,20 @@ impl Operator {
             self.end_orphans(round).await;
         }
         let waiting = round.has_homeless().then(|| self.purchases(round, &policy));
+        *self.office.held_back() = waiting.as_deref().map(|plan| round.held_back(plan)).unwrap_or_default();
         let removals = self.removals(round, &policy);
         let buys = waiting.as_deref().filter(|plan| !plan.launches.is_empty());
-        let chosen = buys.or(removals.as_ref().filter(|plan| plan.changes_something()));
-        match (round.epoch, chosen) {
+        let takes = removals.as_ref().filter(|plan| plan.changes_something());
+        match (round.epoch, buys.or(takes)) {
             // What is seen still has nodes closed that are open again: nothing is bought for their pods.
             _ if moves == Moves::Back => {}
-            (Some(epoch), Some(plan)) => self.carry_out(round, &policy, plan, epoch).await,
+            (Some(epoch), Some(plan)) => {
+                let has_begun = self.carry_out(round, &policy, plan, epoch).await;
+                // Pods that nothing can be bought for keep no node that can go.
+                if let Some(plan) = takes.filter(|_| buys.is_some() && !has_begun) {
+                    self.carry_out(round, &policy, plan, epoch).await;
+                }
+            }
             (None, Some(plan)) if self.settings.mode == Mode::Shadow => self.foretell(round, plan),
             _ => {}
         }
@@ -98,8 +108,11 @@ impl Operator {
 
     /// The plan for pods without a place: the last one, if nothing has changed that it was made from.
     fn purchases(&mut self, round: &Round, policy: &Policy) -> Arc<Plan> {
-        let last =
-            self.purchased.take().filter(|last| last.changes == round.changes && last.policy == *policy);
+        // What rests may have rested enough by now.
+        let rests = |pool: &Pool| matches!(&pool.blocked, Some(why) if why.reason == Reason::PoolResting);
+        let is_lasting = !round.snapshot.pools.iter().any(rests);
+        let is_same = |last: &Purchases| last.changes == round.changes && last.policy == *policy;
+        let last = self.purchased.take().filter(|last| is_lasting && is_same(last));
         let plan = if let Some(last) = last {
             last.plan
         } else {
@@ -125,6 +138,7 @@ impl Operator {
         }
         self.asked = Some((Instant::now(), round.changes));
         let began = std::time::Instant::now();
+        let policy = &Policy { scheduler: SchedulerPolicy::Heeded, ..policy.clone() };
         let plan = disrupt::plan(&round.snapshot, policy);
         let metrics = &self.office.metrics;
         metrics.took(table::EVALUATION, [], began.elapsed());
@@ -172,63 +186,84 @@ impl Operator {
         moves
     }
 
-    /// Buys what the plan buys, and commits to what it takes away. A plan that breaks a rule is not carried out.
-    async fn carry_out(&self, round: &Round, policy: &Policy, plan: &Plan, epoch: u64) {
+    /// Buys what the plan buys, and commits to what it takes away; whether any of it has begun. A plan that breaks a
+    /// rule is not carried out.
+    async fn carry_out(&self, round: &Round, policy: &Policy, plan: &Plan, epoch: u64) -> bool {
         let violations = check::check(&round.snapshot, policy, plan);
         if let Some(violation) = violations.first() {
             let message = format!("a plan was made that breaks a rule, and was not carried out: {violation}");
             self.office.decided(DecisionKind::Failure, ("PlanInvalid", message), Vec::new(), None);
-            return;
+            return false;
         }
-        if let Err(why) = self.buy_all(round, plan, epoch).await {
-            self.refused(&why);
-            return;
-        }
-        // Steps that follow from one another wait for the next look, which sees what this one has begun.
-        for step in plan.disruptions.iter().filter(|_| round.sees_all) {
-            if let Err(why) = self.begin(round, plan, step, epoch).await {
-                self.refused(&why);
-                return;
-            }
-        }
+        let bought = self.buy_all(round, plan, epoch).await;
+        let has_begun = round.sees_all && self.begin_steps(round, plan, &bought, epoch).await;
+        has_begun || !bought.is_empty()
     }
 
-    async fn buy_all(&self, round: &Round, plan: &Plan, epoch: u64) -> Result<(), NotCommitted> {
+    /// Buys for pods that wait. The claims that are made.
+    async fn buy_all(&self, round: &Round, plan: &Plan, epoch: u64) -> BTreeSet<Text> {
         let wanted = leave::unconditional(plan);
-        let bought = self.office.buy(round, &plan.launches, &wanted, epoch).await?;
-        for bought in bought {
+        let Purchase { bought, refused } =
+            self.office.buy(round, &BTreeSet::new(), (&plan.launches, &wanted), epoch).await;
+        self.refused(&refused);
+        for bought in &bought {
             let Some(launch) = plan.launches.get(bought.launch) else { continue };
             self.office.counts_claim(launch, "provisioned");
             let message = format!("{} is bought: {}", bought.claim, launch.words());
             let objects = vec![bought.claim.to_string()];
             self.office.decided(DecisionKind::Launch, ("Provisioned", message), objects, None);
         }
-        Ok(())
+        bought.into_iter().map(|bought| bought.claim).collect()
     }
 
-    async fn begin(
+    /// Begins all steps of the plan: what they buy is bought, and their nodes are committed to go. Whether any has
+    /// begun. No step needs what another has done: room on nodes that stay only shrinks, and limits and budgets hold
+    /// for all steps together.
+    async fn begin_steps(
         &self,
         round: &Round,
         plan: &Plan,
-        step: &DisruptionStep,
+        bought_before: &BTreeSet<Text>,
         epoch: u64,
-    ) -> Result<(), NotCommitted> {
-        let bought = self.office.buy(round, &plan.launches, &step.replacements, epoch).await?;
-        if bought.len() < step.replacements.len() {
-            return Ok(());
+    ) -> bool {
+        let mut made = bought_before.clone();
+        let mut claim_of: BTreeMap<usize, Text> = BTreeMap::new();
+        let mut open: Vec<usize> =
+            plan.disruptions.iter().flat_map(|step| step.replacements.iter().copied()).collect();
+        while !open.is_empty() {
+            let Purchase { bought, refused } =
+                self.office.buy(round, &made, (&plan.launches, &open), epoch).await;
+            self.refused(&refused);
+            if bought.is_empty() {
+                break;
+            }
+            made.extend(bought.iter().map(|bought| bought.claim.clone()));
+            claim_of.extend(bought.into_iter().map(|bought| (bought.launch, bought.claim)));
+            open.retain(|launch| !claim_of.contains_key(launch));
         }
-        for launch in bought.iter().filter_map(|bought| plan.launches.get(bought.launch)) {
-            self.office.counts_claim(launch, step.reason.name());
+        let mut ready = Vec::new();
+        for step in &plan.disruptions {
+            let claims = step.replacements.iter().map(|launch| claim_of.get(launch).cloned());
+            let Some(replacements) = claims.collect::<Option<Vec<Text>>>() else { continue };
+            for launch in step.replacements.iter().filter_map(|launch| plan.launches.get(*launch)) {
+                self.office.counts_claim(launch, step.reason.name());
+            }
+            ready.push(Going { step, replacements });
         }
-        let replacements: Vec<Text> = bought.into_iter().map(|bought| bought.claim).collect();
-        let names = self.office.depart(round, step, &replacements, epoch).await?;
-        self.office.departing(step, names);
-        Ok(())
+        let departed = self.office.depart(round, &ready, epoch).await;
+        self.refused(&departed.refused);
+        for (going, claims) in ready.iter().zip(departed.claims).filter(|(_, claims)| !claims.is_empty()) {
+            self.office.departing(going.step, claims);
+        }
+        !claim_of.is_empty() || !ready.is_empty()
     }
 
-    fn refused(&self, why: &NotCommitted) {
-        let message = format!("nothing was committed: {why}");
-        self.office.decided(DecisionKind::Refusal, ("NotCommitted", message), Vec::new(), None);
+    fn refused(&self, refusals: &Refusals) {
+        for (pool, why) in refusals {
+            let message = format!("nothing was committed in pool {pool}: {why}");
+            let objects = vec![pool.to_string()];
+            self.office.decided(DecisionKind::Refusal, ("NotCommitted", message), objects, None);
+        }
     }
 
     /// Says what would be done, unless that was said last.
@@ -269,6 +304,17 @@ impl Round {
             leaving.extend(departures.map(|(claim, departure)| (claim, (id.clone(), departure))));
         }
         leaving
+    }
+
+    /// Pods on nodes that nobody takes away but Berth, and whose turn to move it is not yet.
+    fn held_back(&self, plan: &Plan) -> BTreeSet<PodName> {
+        let leaving = self.leaving.keys().filter_map(|claim| self.claims.get(claim)?.node());
+        let leaving: BTreeSet<&str> = leaving.collect();
+        let pods = turns::waiting_for_larger(&self.snapshot, plan).into_iter();
+        let pods = pods.filter_map(|index| self.snapshot.pods.get(index));
+        pods.filter(|pod| pod.node.as_ref().is_some_and(|node| leaving.contains(&**node)))
+            .map(|pod| (pod.namespace.clone(), pod.name.clone()))
+            .collect()
     }
 
     /// Whether there is a node of this name that a claim has become.

@@ -1,5 +1,7 @@
 //! The pods of a node that is to go, read just before they are asked to leave.
 
+use std::collections::BTreeSet;
+
 use berth_api::Timestamp;
 use berth_api::duration::GoDuration;
 use berth_core::claim::Tenant;
@@ -8,6 +10,7 @@ use berth_core::names;
 use crate::cluster::Refused;
 use crate::desk::Desk;
 use crate::objects::PodObject;
+use crate::office::PodName;
 use crate::sight::secs_between;
 
 const GRACE_SECS: u64 = 30;
@@ -16,7 +19,7 @@ pub(crate) async fn on_node(desk: &Desk, node: &str) -> Result<Vec<PodObject>, R
     desk.list(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await
 }
 
-pub(crate) fn judged(pod: &PodObject, now: Timestamp) -> Tenant {
+pub(crate) fn judged(pod: &PodObject, held_back: &BTreeSet<PodName>, now: Timestamp) -> Tenant {
     let metadata = &pod.metadata;
     let overdue = metadata.deletion_timestamp.map(|deadline| now.duration_since(deadline).as_secs());
     Tenant {
@@ -25,6 +28,8 @@ pub(crate) fn judged(pod: &PodObject, now: Timestamp) -> Tenant {
         is_daemon: metadata.owner_references.iter().any(|owner| owner.kind == "DaemonSet"),
         may_stay: may_stay(pod),
         is_protected: is_protected(pod, now),
+        awaits_others: held_back
+            .contains(&(metadata.namespace.as_str().into(), metadata.name.as_str().into())),
         overdue_secs: overdue,
         grace_secs: pod.spec.termination_grace_period_seconds.unwrap_or(GRACE_SECS),
     }

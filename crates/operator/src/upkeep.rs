@@ -87,6 +87,9 @@ impl Operator {
         stream::iter(&round.pools)
             .for_each_concurrent(WRITES_AT_ONCE, async |(name, pool)| {
                 let _ = match &**pool {
+                    PoolObject::NodeGroup(object) if pool.is_deleting() => {
+                        office.wind_up(round, &pool.id(), object).await
+                    }
                     _ if pool.is_deleting() => Ok(()),
                     PoolObject::NodePool(object) => office.keep_pool(round, name, object).await,
                     PoolObject::NodeGroup(object) => office.keep_group(round, name, object).await,

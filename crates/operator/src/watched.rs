@@ -121,8 +121,8 @@ impl Watched {
         let state = self.state();
         View {
             manifests: state.observed.manifests(),
-            claims: by_name(state.claims.iter().map(|((.., name), claim)| (name, claim))),
-            pools: by_name(state.pools.iter().map(|(id, pool)| (&id.name, pool))),
+            claims: by_name(state.our_claims().map(|((.., name), claim)| (name, claim))),
+            pools: by_name(state.our_pools().map(|(id, pool)| (&id.name, pool))),
             nodes: state.nodes.clone(),
             blind_spots: state.hearing.iter().filter_map(|(plural, hearing)| hearing.blind(plural)).collect(),
             heard: state.hearing.iter().map(|(plural, hearing)| (*plural, hearing.heard)).collect(),
@@ -209,6 +209,19 @@ impl Hearing {
 }
 
 impl State {
+    fn our_pools(&self) -> impl Iterator<Item = (&PoolId, &Arc<PoolObject>)> {
+        self.pools.iter().filter(|(_, pool)| pool.is_ours())
+    }
+
+    /// Those of our pools, and those of pools that are gone if they say themselves that they are ours.
+    fn our_claims(&self) -> impl Iterator<Item = (&ClaimKey, &Arc<Claim>)> {
+        let is_ours = |claim: &Claim| match claim.pool_id().and_then(|id| self.pools.get(&id)) {
+            Some(pool) => pool.is_ours(),
+            None => claim.is_ours(),
+        };
+        self.claims.iter().filter(move |(_, claim)| is_ours(claim))
+    }
+
     fn put(&mut self, collection: &Collection, text: &str) {
         let is_overlooked = (PlantedBug::InFlightIgnored.is_planted() && !text.contains("\"Initialized\""))
             || (PlantedBug::TwoCounts.is_planted() && !text.contains("\"providerID\""))

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::resources::vpsie::{AutoscalerConfig, GlobalSettings, NodeGroup};
-use crate::vpsie::{MANAGED, PAUSE};
+use crate::vpsie::{MANAGED, PAUSE, is_managed};
 
 /// What holds for all groups together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Default for GroupSettings {
 /// What a group says of its growth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct GrowthRules {
-    is_managed: bool,
+    pub(crate) is_managed: bool,
     is_paused: bool,
     is_enabled: bool,
     /// A group that has shrunk does not grow again at once.
@@ -75,12 +75,7 @@ pub(crate) fn read_growth(group: &NodeGroup) -> GrowthRules {
     let policy = &group.spec.scale_up_policy;
     let status = group.status.as_ref();
     GrowthRules {
-        is_managed: group
-            .metadata
-            .labels
-            .as_ref()
-            .and_then(|all| all.get(MANAGED))
-            .is_some_and(|v| v == "true"),
+        is_managed: is_managed(&group.metadata),
         is_paused: is_paused(&group.metadata),
         is_enabled: policy.enabled,
         stabilization_secs: policy.stabilization_window_seconds.get(),

@@ -287,7 +287,7 @@ pub struct NodeGroupStatus {
     #[serde(rename = "vpsieGroupID", skip_serializing_if = "Option::is_none")]
     pub vpsie_group_id: Option<i64>,
     /// Its nodes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub nodes: Vec<GroupMember>,
     /// Ready, Scaling, Error, AtMinCapacity, AtMaxCapacity.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -7,7 +7,7 @@ use berth_cloud::CatalogOptions;
 use berth_core::catalog::OfferingPattern;
 use berth_core::disruption::DisruptionPolicy;
 use berth_core::names::{self, Text};
-use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy};
+use berth_core::snapshot::{Effort, MinValuesPolicy, Policy, PreferencePolicy, SchedulerPolicy};
 use berth_core::units::Price;
 use berth_operator::Choice;
 use clap::{ArgGroup, Args, ValueEnum};
@@ -129,7 +129,7 @@ impl Judging {
                 threads: std::thread::available_parallelism().map_or(1, usize::from),
             },
             disruption,
-            tries_scheduler: true,
+            scheduler: SchedulerPolicy::Tried,
         }
     }
 }

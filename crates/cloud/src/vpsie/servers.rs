@@ -111,18 +111,19 @@ fn next(pagination: Option<Pagination>, asked: u32) -> Result<Option<u32>, Fault
 
 fn creation(order: &Order, (size, datacenter): (&str, &str), settings: &CloudSettings) -> Value {
     let own = order.machine_tags().into_iter().map(|(key, value)| format!("{key}={value}"));
-    let tags: Vec<String> = settings.tags.iter().map(ToString::to_string).chain(own).collect();
+    let setup = &*order.setup;
+    let tags: Vec<String> = setup.marks.iter().map(ToString::to_string).chain(own).collect();
     json!({
         "name": order.name,
         "hostname": order.name,
         "offering_id": size,
         "datacenter_id": datacenter,
         "resourceIdentifier": settings.cluster,
-        "projectId": settings.project,
-        "os_image_id": settings.os_image,
-        "ssh_key_ids": settings.ssh_keys,
-        "kubernetes_version": settings.kubernetes_version,
-        "notes": settings.notes,
+        "projectId": setup.project.as_ref().or(settings.project.as_ref()),
+        "os_image_id": setup.image,
+        "ssh_key_ids": setup.ssh_keys,
+        "kubernetes_version": setup.kubernetes_version.as_ref().or(settings.kubernetes_version.as_ref()),
+        "notes": setup.notes,
         "tags": tags,
         "labels": *order.labels,
         "taints": order.taints.iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -36,14 +36,11 @@ pub struct CloudSettings {
     pub family: Family,
     /// The cluster at VPSie.
     pub cluster: Text,
+    /// Of machines whose order names none.
     pub project: Option<Text>,
     /// Where machines may be bought. Servers can be bought wherever there are offers if it is empty.
     pub datacenters: Vec<Text>,
-    pub os_image: Option<Text>,
-    pub ssh_keys: Vec<Text>,
-    /// Of every server, besides those of its order.
-    pub tags: Vec<Text>,
-    pub notes: Option<Text>,
+    /// Of machines whose order names none.
     pub kubernetes_version: Option<Text>,
 }
 
@@ -54,10 +51,6 @@ impl CloudSettings {
             cluster: cluster.into(),
             project: None,
             datacenters: Vec::new(),
-            os_image: None,
-            ssh_keys: Vec::new(),
-            tags: Vec::new(),
-            notes: None,
             kubernetes_version: None,
         }
     }

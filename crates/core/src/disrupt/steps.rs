@@ -16,18 +16,20 @@ use crate::pack::Packer;
 use crate::plan::{Bind, DisruptionStep, Host as PlanHost, Kept, Launch, Plan, Unplaced};
 use crate::provision::{ClassOrder, Prepared};
 use crate::reason::{Reason, Refusal};
-use crate::safety::{NodeSafety, Safety};
+use crate::safety::{NodeSafety, Safety, is_forced};
 use crate::snapshot::{Policy, Snapshot};
 use crate::topology::HostId;
 use crate::units::Price;
 
-/// Writes the draft down as a plan; and whether all of it can be reached step by step.
+/// Writes the draft down as a plan, with at most so many steps that only save money; and whether all of it can be
+/// reached step by step.
 pub(super) fn assemble(
     snapshot: &Snapshot,
     policy: &Policy,
     safety: &Safety,
     draft: &Draft<'_>,
-    last: &Last<'_>,
+    last: &Last,
+    savings_max: usize,
 ) -> (Plan, bool) {
     let pending = class::pending(snapshot);
     let mut to_place = pending.clone();
@@ -42,7 +44,7 @@ pub(super) fn assemble(
     let groups = replay.groups();
     let wanted = groups.iter().map(|group| group.nodes.len()).sum::<usize>();
     replay.replacements.extend(groups.iter().flat_map(|group| group.new.iter().copied()));
-    let done = replay.perform(groups);
+    let done = replay.perform(groups, savings_max);
     let reached =
         replay.waiting.is_empty() && done.iter().map(|group| group.nodes.len()).sum::<usize>() == wanted;
     let launched = replay.launched();
@@ -71,7 +73,7 @@ pub(super) fn assemble(
     let unplaced = replay.unplaced(last.unplaced.clone());
     let lower_bound = replay.lower_bound(&unplaced).min(cost_after);
     let plan = Plan {
-        kept: kept(snapshot, safety, draft, last, &removed),
+        kept: kept(snapshot, (safety, draft, last), &removed, savings_max),
         launches,
         binds,
         unplaced,
@@ -89,10 +91,9 @@ pub(super) fn assemble(
 /// else what the last look found.
 fn kept(
     snapshot: &Snapshot,
-    safety: &Safety,
-    draft: &Draft<'_>,
-    last: &Last<'_>,
+    (safety, draft, last): (&Safety, &Draft<'_>, &Last),
     removed: &FixedBitSet,
+    savings_max: usize,
 ) -> Vec<Kept> {
     let mut found: Vec<Option<&Refusal>> = vec![None; snapshot.nodes.len()];
     for (index, origin) in last.view.origins.iter().enumerate() {
@@ -105,6 +106,11 @@ fn kept(
     (0..snapshot.nodes.len())
         .filter(stays)
         .map(|node| {
+            if draft.removed[node] && savings_max < usize::MAX {
+                let refusal = Reason::SavingTooSmall
+                    .because("as kube-scheduler places pods, too little would come of taking it away");
+                return Kept { node, refusal };
+            }
             if draft.removed[node] {
                 let refusal = Reason::NoLegalOrder
                     .because("its pods could go elsewhere, but no order of steps is legal all the way");
@@ -282,7 +288,7 @@ impl<'a> Replay<'a> {
 
     /// Performs the groups in the order of what they save for their disruption. What cannot go alone goes
     /// after the others, or together, or not at all.
-    fn perform(&mut self, groups: Vec<Group>) -> Vec<Group> {
+    fn perform(&mut self, groups: Vec<Group>, savings_max: usize) -> Vec<Group> {
         let mut open: Vec<(DisruptionStep, Group)> =
             groups.into_iter().map(|group| (self.step(&group, &FxHashMap::default()), group)).collect();
         open.sort_by(|(a, _), (b, _)| {
@@ -290,6 +296,11 @@ impl<'a> Replay<'a> {
                 i128::from(x.saves.micro_usd()) * i128::from(y.cost.weight())
             };
             cross(b, a).cmp(&cross(a, b)).then_with(|| a.nodes.cmp(&b.nodes))
+        });
+        let mut savings = 0;
+        open.retain(|(step, _)| {
+            savings += usize::from(!is_forced(step.reason));
+            is_forced(step.reason) || savings <= savings_max
         });
         let mut open: Vec<Group> = open.into_iter().map(|(_, group)| group).collect();
         let mut done = Vec::new();

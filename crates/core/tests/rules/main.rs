@@ -13,6 +13,7 @@ mod preferences;
 mod resources;
 mod spread;
 mod taints;
+mod turns;
 
 use berth_core::catalog::CapacityType;
 use berth_core::check;

@@ -137,6 +137,7 @@ fn order(claim: &Value, name: &str, zone: &str) -> Order {
         labels: Arc::new(labels.map(|(key, value)| (key.into(), value.into())).into()),
         taints: Arc::new([]),
         tags: Labels::new(),
+        setup: Arc::default(),
         note: None,
         taken: Arc::default(),
     }

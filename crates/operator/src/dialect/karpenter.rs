@@ -45,6 +45,7 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         taints: spec.taints.iter().map(Taint::from).collect(),
         startup_taints: spec.startup_taints.iter().map(Taint::from).collect(),
         offerings: offerings_of(&metadata),
+        setup: None,
         note: note_of(&metadata),
         stamp: Stamp { hash: annotation(POOL_HASH), version: annotation(POOL_HASH_VERSION) },
         promised: spec.resources.requests.keys().map(|name| name.as_str().into()).collect(),

@@ -1,17 +1,21 @@
 //! NodeGroup and VPSieNode.
 
+use std::sync::Arc;
+
 use berth_api::claims::{note_of, offerings_of};
 use berth_api::resources::scalar::Amounts;
 use berth_api::resources::shared::{Condition, ConditionStatus};
 use berth_api::resources::vpsie::{
     MachineResources, NodeGroup, Phase, VPSieNode, VPSieNodeSpec, VpsieCondition,
 };
+use berth_api::vpsie::Remarks;
 use berth_api::{ClassKind, Timestamp, vpsie};
-use berth_cloud::machine::{Machine, MachineState};
+use berth_cloud::machine::{Machine, MachineState, Setup};
 use berth_core::catalog::CapacityType;
 use berth_core::drift::Stamp;
 use berth_core::names::{Labels, Text};
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -57,6 +61,7 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         class: Some(ClassKind::Vpsie),
         taints: vpsie::taints_of(&metadata),
         startup_taints: Vec::new(),
+        setup: Some(Arc::new(setup(&metadata, &spec))),
         note: note_of(&metadata),
         stamp: Stamp::default(),
         promised: Vec::new(),
@@ -67,6 +72,20 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         conditions: conditions.map(read_condition).collect(),
         offerings,
         labels,
+    }
+}
+
+/// What the group has said of its machines.
+fn setup(metadata: &ObjectMeta, spec: &VPSieNodeSpec) -> Setup {
+    let Remarks { tags, notes } = vpsie::remarks_of(metadata);
+    let given = |text: &str| Some(Text::from(text)).filter(|text| !text.is_empty());
+    Setup {
+        project: given(&spec.project),
+        image: spec.os_image_id.as_deref().and_then(given),
+        ssh_keys: spec.ssh_key_ids.iter().map(|key| key.as_str().into()).collect(),
+        kubernetes_version: given(&spec.kubernetes_version),
+        marks: tags.iter().map(|tag| tag.as_str().into()).collect(),
+        notes: given(&notes),
     }
 }
 

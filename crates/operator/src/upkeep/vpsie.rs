@@ -1,11 +1,14 @@
 //! NodeGroups.
 
+use std::sync::Arc;
+
 use berth_api::Timestamp;
 use berth_api::resources::shared::ConditionStatus;
 use berth_api::resources::vpsie::{GroupMember, NodeGroup, NodeGroupStatus, VpsieCondition};
+use berth_api::vpsie::GROUP_FINALIZER;
 use berth_core::names::{self, Text};
 use berth_core::reason::{Reason, Refusal};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use crate::claim::{Claim, FAILED};
@@ -25,15 +28,60 @@ impl Office {
     ) -> Result<(), Failure> {
         let before = object.status.clone().unwrap_or_default();
         let after = status(round, name, object, self.now());
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default().into();
+        let id = PoolId { dialect: Dialect::Vpsie, namespace, name: name.clone() };
+        if !has_finalizer(object) {
+            let others = object.metadata.finalizers.iter().flatten().map(String::as_str);
+            self.write_finalizers(&id, object, &others.chain([GROUP_FINALIZER]).collect::<Vec<_>>()).await?;
+        }
         if before == after {
             return Ok(());
         }
-        let namespace = object.metadata.namespace.as_deref().unwrap_or_default().into();
-        let id = PoolId { dialect: Dialect::Vpsie, namespace, name: name.clone() };
         let change = json!({ "metadata": { "uid": object.metadata.uid }, "status": after });
         self.desk.patch(&format!("{}/status", id.path()), &change).await?;
         Ok(())
     }
+
+    /// A group that is deleted goes after its nodes, and they as nodes go: emptied, with their machines.
+    pub(super) async fn wind_up(
+        &self,
+        round: &Round,
+        id: &PoolId,
+        object: &NodeGroup,
+    ) -> Result<(), Failure> {
+        if !has_finalizer(object) || !round.sees_all {
+            return Ok(());
+        }
+        let is_staying = |claim: &&Arc<Claim>| claim.pool_id().as_ref() == Some(id) && !claim.is_deleting();
+        for claim in round.claims.values().filter(is_staying) {
+            self.delete_claim(claim, "GroupDeleted").await?;
+        }
+        // The truth: whatever was made before the group was deleted is there.
+        if !id.dialect.entries(&self.desk, Some(id)).await?.is_empty() {
+            return Ok(());
+        }
+        let others = object.metadata.finalizers.iter().flatten().map(String::as_str);
+        self.write_finalizers(id, object, &others.filter(|name| *name != GROUP_FINALIZER).collect::<Vec<_>>())
+            .await
+    }
+
+    async fn write_finalizers(
+        &self,
+        id: &PoolId,
+        object: &NodeGroup,
+        finalizers: &[&str],
+    ) -> Result<(), Failure> {
+        let ObjectMeta { uid, resource_version, .. } = &object.metadata;
+        let change = json!({ "metadata": {
+            "uid": uid, "resourceVersion": resource_version, "finalizers": finalizers,
+        } });
+        self.desk.patch(&id.path(), &change).await?;
+        Ok(())
+    }
+}
+
+fn has_finalizer(object: &NodeGroup) -> bool {
+    object.metadata.finalizers.iter().flatten().any(|name| name == GROUP_FINALIZER)
 }
 
 /// The status of a group as things are now. Times and what nobody here knows of stay.

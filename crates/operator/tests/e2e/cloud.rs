@@ -46,6 +46,7 @@ async fn order(stage: &Stage, name: &str, class: &str, types: &[&str]) -> Order 
             Taint::new("karpenter.sh/unregistered", "", TaintEffect::NoExecute),
         ]),
         tags: Labels::from([("berth.dev/cluster".into(), "https://127.0.0.1:6443".into())]),
+        setup: Arc::default(),
         note: None,
         taken: Arc::default(),
     }

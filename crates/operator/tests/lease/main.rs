@@ -213,30 +213,45 @@ fn one_that_ends_hands_over_at_once() {
     });
 }
 
+/// A pool whose ledger was last written in this epoch.
+async fn with_ledger_of(world: &World, epoch: u64) {
+    let (definitions, problems) = berth_api::objects(&[berth_api::Source::Text {
+        name: "crds".to_owned(),
+        text: berth_api::crds::yaml().expect("they can be written"),
+    }]);
+    assert!(problems.is_empty());
+    for definition in definitions {
+        world.apply("test", &definition.value).await.expect("it is applied");
+    }
+    let record = berth_core::commitment::Commitments { epoch, ..Default::default() };
+    let pool = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+        "metadata": {
+            "name": "default",
+            "annotations": { berth_api::ledger::LEDGER: berth_api::ledger::written(&record) },
+        },
+        "spec": { "template": { "spec": {
+            "nodeClassRef": { "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default" },
+            "requirements": [],
+        } } },
+    });
+    world.apply("test", &pool).await.expect("it is applied");
+}
+
+#[test]
+fn one_that_led_without_the_lease_does_not_keep_others_from_leading() {
+    played("", async |world, first, second| {
+        until("the first leads", || first.epoch() == Some(1)).await;
+        with_ledger_of(world, 41).await;
+        first.wish.send_replace(Wish::Leave);
+        until("the second leads after all of them", || second.epoch() == Some(42)).await;
+    });
+}
+
 #[test]
 fn a_lease_that_somebody_deletes_does_not_turn_back_the_epoch() {
     played("", async |world, first, second| {
-        let (definitions, problems) = berth_api::objects(&[berth_api::Source::Text {
-            name: "crds".to_owned(),
-            text: berth_api::crds::yaml().expect("they can be written"),
-        }]);
-        assert!(problems.is_empty());
-        for definition in definitions {
-            world.apply("test", &definition.value).await.expect("it is applied");
-        }
-        let record = berth_core::commitment::Commitments { epoch: 41, ..Default::default() };
-        let pool = json!({
-            "apiVersion": "karpenter.sh/v1", "kind": "NodePool",
-            "metadata": {
-                "name": "default",
-                "annotations": { berth_api::ledger::LEDGER: berth_api::ledger::written(&record) },
-            },
-            "spec": { "template": { "spec": {
-                "nodeClassRef": { "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default" },
-                "requirements": [],
-            } } },
-        });
-        world.apply("test", &pool).await.expect("it is applied");
+        with_ledger_of(world, 41).await;
         until("the first leads", || first.epoch().is_some()).await;
         asked(world, http::Request::delete(LEASE).body(Vec::new()).expect("a request")).await;
         until("another epoch begins", || first.epoch().or(second.epoch()) == Some(42)).await;

@@ -5,6 +5,7 @@
 mod metrics;
 mod permissions;
 mod scene;
+mod thrift;
 mod vpsie;
 
 use std::time::Duration;
@@ -102,6 +103,29 @@ fn a_pool_without_its_class_says_so_and_goes_on_once_it_is_there() {
         scene.apply(class()).await;
         scene.until(180, "the pod runs", async || scene.running().await == 1).await;
         assert_eq!(condition(&scene.pool("default").await, "Ready"), Some(("True", "Ready")));
+    });
+}
+
+#[test]
+fn a_pool_whose_ledger_is_damaged_holds_up_no_other() {
+    played("{}", async |scene| {
+        scene.apply(class()).await;
+        for (name, ledger) in [("a-damaged", "{"), ("b-good", "")] {
+            scene
+                .apply(pool(name, |pool| {
+                    pool["spec"]["template"]["metadata"] = json!({ "labels": { "team": name } });
+                    if !ledger.is_empty() {
+                        pool["metadata"]["annotations"] = json!({ "berth.dev/ledger": ledger });
+                    }
+                }))
+                .await;
+            let mut workload = deployment(name, 2, "1");
+            workload["spec"]["template"]["spec"]["nodeSelector"] = json!({ "team": name });
+            scene.apply(workload).await;
+        }
+        scene.until(180, "the pods of the other run", async || scene.running().await == 2).await;
+        let told = scene.events("a-damaged").await;
+        assert!(told.iter().any(|said| said.contains("PoolNotReady")), "{told:?}");
     });
 }
 

@@ -273,26 +273,27 @@ fn a_node_that_never_comes_up_fails_and_makes_room() {
 #[test]
 fn groups_that_must_not_grow_do_not_and_say_why() {
     type Change = fn(&mut Value);
-    let cases: [(Change, &str, bool); 4] = [
-        (|group| group["metadata"]["labels"] = json!({}), "nobody's to change", true),
+    let cases: [(Change, &str, Option<bool>); 4] = [
+        (|group| group["metadata"]["labels"] = json!({}), "nobody's to change", None),
         (
             |group| group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/pause": "true" }),
             "PoolPaused",
-            false,
+            Some(false),
         ),
         (
             |group| {
                 group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/max-nodes-override": "0" });
             },
             "NodeLimit",
-            false,
+            Some(false),
         ),
         (
             |group| group["spec"]["offeringIDs"] = json!(["huge"]),
             "`huge` is neither an offering nor a type",
-            true,
+            Some(true),
         ),
     ];
+    // A group that is not Berth's is not written to.
     for (change, words, is_error) in cases {
         played(Family::Managed, async |berthed| {
             let scene = &berthed.scene;
@@ -305,9 +306,84 @@ fn groups_that_must_not_grow_do_not_and_say_why() {
             assert_eq!(scene.machines(), 0, "{words}");
             let error =
                 condition(&berthed.group("workers").await, "Error").map(|(status, _)| status == "True");
-            assert_eq!(error, Some(is_error), "{words}");
+            assert_eq!(error, is_error, "{words}");
         });
     }
+}
+
+#[test]
+fn what_a_group_says_of_its_machines_is_ordered() {
+    played(Family::Servers, async |berthed| {
+        let scene = &berthed.scene;
+        let wishes = |group: &mut Value| {
+            group["spec"]["osImageID"] = json!("debian-13");
+            group["spec"]["sshKeyIDs"] = json!(["key-1", "key-2"]);
+            group["spec"]["tags"] = json!(["harbour"]);
+            group["spec"]["notes"] = json!("for the quay");
+        };
+        scene.apply(group("workers", wishes)).await;
+        scene.apply(workload(1)).await;
+        scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+        let ordered = berthed.vpsie.orders();
+        let expected = json!({
+            "projectId": "p-1", "os_image_id": "debian-13", "ssh_key_ids": ["key-1", "key-2"],
+            "kubernetes_version": "v1.34.0", "notes": "for the quay",
+        });
+        let [order] = &ordered[..] else { panic!("{ordered:?}") };
+        for (field, value) in expected.as_object().expect("an object") {
+            assert_eq!(order[field], *value, "{field}");
+        }
+        assert!(order["tags"].to_string().contains("harbour"), "{order}");
+    });
+}
+
+#[test]
+fn a_group_that_is_deleted_goes_after_its_nodes() {
+    played(Family::Managed, async |berthed| {
+        let scene = &berthed.scene;
+        scene.apply(group("workers", |_| {})).await;
+        scene.apply(workload(10)).await;
+        scene.until(600, "all run", async || scene.running().await == 10).await;
+        assert!(scene.machines() > 1);
+        scene.delete(&format!("{GROUPS}/workers")).await;
+        scene
+            .until(600, "all is gone", async || {
+                let is_gone = scene.list(GROUPS).await.is_empty();
+                let (nodes, machines) = (berthed.nodes().await.len(), scene.machines());
+                assert!(
+                    !is_gone || (nodes, machines) == (0, 0),
+                    "{nodes} nodes and {machines} machines are left"
+                );
+                is_gone
+            })
+            .await;
+    });
+}
+
+/// Somebody else runs this group: its nodes have no label of Berth's, and no ledger knows of them.
+#[test]
+fn what_is_not_managed_is_left_alone() {
+    played(Family::Managed, async |berthed| {
+        let scene = &berthed.scene;
+        scene.apply(group("theirs", |group| group["metadata"]["labels"] = json!({}))).await;
+        let node = json!({
+            "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "VPSieNode",
+            "metadata": { "name": "theirs-1", "namespace": "kube-system" },
+            "spec": {
+                "vpsieInstanceID": 0, "instanceType": "small", "nodeGroupName": "theirs", "datacenterID": "dc-1",
+                "resourceIdentifier": CLUSTER, "project": "p-1", "kubernetesVersion": "v1.34.0",
+            },
+        });
+        scene.apply(node).await;
+        scene.apply(group("ours", |_| {})).await;
+        scene.apply(workload(1)).await;
+        let theirs = async || (berthed.group("theirs").await, berthed.nodes().await.pop());
+        let before = theirs().await;
+        assert_eq!(before.1.as_ref().map(|node| text(&node["metadata"]["name"])), Some("theirs-1"));
+        scene.until(300, "the pod runs on ours", async || scene.running().await == 1).await;
+        sleep(Duration::from_mins(30)).await;
+        assert_eq!(theirs().await, before, "{}", scene.told().await);
+    });
 }
 
 /// The Secret comes late, then changes to one that VPSie does not know, then to another that it does.

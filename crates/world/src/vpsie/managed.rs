@@ -114,6 +114,7 @@ impl Vpsie {
             labels: Arc::default(),
             taints: [].into(),
             tags: Labels::new(),
+            setup: Arc::default(),
             note: None,
             taken: Arc::default(),
         };

@@ -112,6 +112,11 @@ impl Vpsie {
         self.register().calls(deed)
     }
 
+    /// The servers that were ordered, as it was said.
+    pub fn orders(&self) -> Vec<Value> {
+        self.register().orders.clone()
+    }
+
     fn settings(&self) -> &VpsieSettings {
         &self.shared.settings
     }

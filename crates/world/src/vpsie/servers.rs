@@ -76,6 +76,7 @@ impl Vpsie {
         let Some(order) = self.order(&body, &tags, wanted) else {
             return enveloped_error(400, "the server cannot be ordered like this");
         };
+        self.register().orders.push(body);
         let enter = |vpsie: &Self, id: &MachineId| {
             vpsie.register().tags.insert(id.clone(), tags.clone());
         };
@@ -104,6 +105,7 @@ impl Vpsie {
             labels: Arc::new(labels),
             taints: strings(&body["taints"]).iter().filter_map(|taint| taint_of(taint)).collect(),
             tags: pairs,
+            setup: Arc::default(),
             note: None,
             taken: Arc::default(),
         })

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_cloud::machine::MachineId;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::faults::Deed;
 
@@ -13,6 +14,8 @@ const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 pub(super) struct Register {
     /// As they were given, for servers.
     pub(super) tags: BTreeMap<MachineId, Vec<String>>,
+    /// The orders of servers, as they came.
+    pub(super) orders: Vec<Value>,
     pub(super) groups: Vec<Group>,
     /// The groups of nodes.
     pub(super) group_of: BTreeMap<MachineId, u64>,

@@ -112,6 +112,7 @@ pub(crate) fn order(token: &str, types: &[&str]) -> Order {
         labels: Arc::new(Labels::from([("team".into(), "quay".into())])),
         taints: [].into(),
         tags: Labels::from([("cluster".into(), "mine".into())]),
+        setup: Arc::default(),
         note: None,
         taken: Arc::default(),
     }

@@ -152,6 +152,7 @@ fn order(number: u16, kind: &InstanceType, offering: &Offering) -> Option<Order>
         labels: Arc::new(labels),
         taints: [].into(),
         tags: Labels::new(),
+        setup: Arc::default(),
         note: None,
         taken: Arc::default(),
     })

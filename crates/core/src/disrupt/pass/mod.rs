@@ -66,6 +66,8 @@ pub(in crate::disrupt) enum Scope<'a> {
     All,
     /// All, and these before what waits can get in their way, as far as that pays.
     AllAfter(&'a FixedBitSet),
+    /// All, but what is bought anew is bought for single nodes: so steps are small.
+    Singly,
     /// This one alone, whether or not it pays.
     Only(usize),
 }
@@ -104,7 +106,9 @@ pub(in crate::disrupt) fn look(
     } else {
         pass.remove_empty();
         pass.remove_into_room();
-        pass.replace_sets();
+        if scope != Scope::Singly {
+            pass.replace_sets();
+        }
         pass.replace_alone();
     }
     pass.outcome()

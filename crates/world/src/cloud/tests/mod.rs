@@ -81,6 +81,7 @@ fn order(token: &str, offerings: &str) -> Order {
         ])),
         taints: [Taint::new("team", "quay", TaintEffect::NoSchedule)].into(),
         tags: Labels::new(),
+        setup: Arc::default(),
         note: None,
         taken: Arc::default(),
     }

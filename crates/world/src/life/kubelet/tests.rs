@@ -344,6 +344,7 @@ async fn machines_are_nodes_for_as_long_as_they_are() {
         labels: Arc::new(Labels::from([("team".into(), "quay".into())])),
         taints: [Taint::new("t", "", TaintEffect::NoSchedule)].into(),
         tags: Labels::new(),
+        setup: Arc::default(),
         note: None,
         taken: Arc::default(),
     };

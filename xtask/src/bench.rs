@@ -4,6 +4,7 @@ mod answer;
 mod bar;
 mod chart;
 mod consolidate;
+mod demo;
 mod e2e;
 mod form;
 mod growth;
@@ -35,6 +36,7 @@ Examples:
   cargo xtask bench provision                   plans for pods without a place
   cargo xtask bench consolidate                 clusters that have more nodes than they need
   cargo xtask bench world                       lives of clusters in the in-process world
+  cargo xtask bench demo                        from the command to the picture
   cargo xtask bench e2e                         berth run on a real control plane, and on a large cluster
   cargo xtask bench --peer karpenter            Karpenter beside Berth on the same files
   cargo xtask bench --peer karpenter --peer-version v1.14.1
@@ -58,6 +60,8 @@ enum Question {
     Consolidate(form::Form),
     /// Lives of whole clusters in the in-process world: time and memory
     World(form::Form),
+    /// berth demo: how long until there is something to look at
+    Demo(form::Form),
     /// berth run on a real control plane and on a large cluster: time, nodes, cost, memory and processor time
     E2e(form::Form),
 }
@@ -67,6 +71,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
         Some(Question::Provision(options)) => provision::run(options),
         Some(Question::Consolidate(form)) => consolidate::run(*form),
         Some(Question::World(form)) => world::run(*form),
+        Some(Question::Demo(form)) => demo::run(*form),
         Some(Question::E2e(form)) => e2e::run(*form),
         None if bench.peers.names_a_peer() => peers::run(&bench.peers),
         None => all(&bench.peers),
@@ -80,6 +85,7 @@ fn all(options: &peers::Options) -> Result<(), StepError> {
         provision::run(&provision),
         consolidate::run(options.form),
         world::run(options.form),
+        demo::run(options.form),
         e2e::run(options.form),
         peers::run(options),
     ];

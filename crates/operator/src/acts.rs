@@ -5,12 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use berth_api::Timestamp;
+use berth_api::resources::shared::Condition;
+use berth_api::resources::vpsie::Phase;
 use berth_cloud::machine::MachineId;
+use berth_core::claim::Ending;
 use berth_core::names;
 use berth_core::plan::Launch;
 
 use crate::claim::Claim;
 use crate::cluster::Refused;
+use crate::dialect::{Dialect, PoolId};
 use crate::metrics::table;
 use crate::objects::PodObject;
 use crate::office::Office;
@@ -22,6 +26,13 @@ pub(crate) struct Standing {
     epoch: AtomicU64,
     /// The number of changes that were seen.
     revision: AtomicU64,
+}
+
+/// Whether a group has grown or shrunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Up,
+    Down,
 }
 
 impl Office {
@@ -43,6 +54,9 @@ impl Office {
     pub(crate) fn deleted_claim(&self, claim: &Claim, reason: &str) {
         self.metrics
             .count(table::CLAIMS_DISRUPTED, [pool(claim), reason, label(claim, names::CAPACITY_TYPE)]);
+        if reason == Ending::FailureExpired.name() {
+            self.metrics.count(table::VPSIE_TTL_DELETIONS, [pool(claim), &claim.namespace]);
+        }
         self.record("claim deleted", reason, identity(claim));
     }
 
@@ -88,6 +102,33 @@ impl Office {
         self.metrics.count(table::NODES_CREATED, [pool(claim)]);
     }
 
+    /// What VPSie's own autoscaler counts of a VPSieNode whose conditions are these from now on.
+    pub(crate) fn counts_phase(&self, claim: &Claim, conditions: &[Condition]) {
+        let (from, to) = (claim.phase(&claim.conditions), claim.phase(conditions));
+        if claim.dialect != Dialect::Vpsie || from == to {
+            return;
+        }
+        let (group, namespace) = (pool(claim), &*claim.namespace);
+        self.metrics.count(table::VPSIE_PHASE_TRANSITIONS, [from, to, group, namespace]);
+        if let Some(time) = self.since(claim.created).filter(|_| to == Phase::Ready.name()) {
+            self.metrics.took(table::VPSIE_PROVISIONING, [group, namespace], time);
+        }
+    }
+
+    /// A group has grown by so many nodes, or shrunk.
+    pub(crate) fn counts_scaling(&self, pool: &PoolId, direction: Direction, nodes: usize) {
+        if pool.dialect != Dialect::Vpsie || nodes == 0 {
+            return;
+        }
+        let labels = [&*pool.name, &*pool.namespace];
+        let (times, by) = match direction {
+            Direction::Up => (table::SCALE_UPS, table::SCALE_UP_NODES),
+            Direction::Down => (table::SCALE_DOWNS, table::SCALE_DOWN_NODES),
+        };
+        self.metrics.count(times, labels);
+        self.metrics.observed(by, labels, f64::from(u32::try_from(nodes).unwrap_or(u32::MAX)));
+    }
+
     pub(crate) fn node_gone(&self, claim: &Claim) {
         let pool = pool(claim);
         self.metrics.count(table::NODES_TERMINATED, [pool]);
@@ -105,6 +146,9 @@ impl Office {
         self.metrics.count(table::CLAIMS_TERMINATED, labels);
         if let Some(time) = self.since(claim.deleting) {
             self.metrics.took(table::CLAIMS_TERMINATION, [pool], time);
+            if claim.dialect == Dialect::Vpsie {
+                self.metrics.took(table::VPSIE_TERMINATION, [pool, &claim.namespace], time);
+            }
         }
         if let Some(time) = self.since(claim.held_since("InstanceTerminating")) {
             self.metrics.took(table::MACHINES_TERMINATION, [pool], time);

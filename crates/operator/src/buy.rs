@@ -12,6 +12,7 @@ use berth_core::resources::Resources;
 use futures::{StreamExt, stream};
 use serde_json::json;
 
+use crate::acts::Direction;
 use crate::cluster::Refused;
 use crate::dialect::{Entry, PoolId, PoolObject};
 use crate::metrics::table;
@@ -175,6 +176,7 @@ impl Office {
         let mut answers = stream::iter(objects)
             .map(async |object| self.desk.create(&place, &object).await)
             .buffered(WRITES_AT_ONCE);
+        self.counts_scaling(&id, Direction::Up, names.len());
         let mut pairs = launches.iter().zip(&names);
         while let Some(answer) = answers.next().await {
             match answer {

@@ -13,7 +13,7 @@ use berth_core::names::{self, Labels, Text};
 use berth_core::pod::Taint;
 use berth_core::resources::Resources;
 
-use crate::dialect::{Dialect, PoolId};
+use crate::dialect::{Dialect, PoolId, vpsie_phase};
 use crate::journal::About;
 
 /// The condition of a claim that failed and is kept to be seen.
@@ -96,6 +96,11 @@ impl Claim {
             name: self.name.to_string(),
             uid: self.uid.to_string(),
         }
+    }
+
+    /// Where in its life it is with these conditions, in VPSie's words.
+    pub(crate) fn phase(&self, conditions: &[Condition]) -> &'static str {
+        vpsie_phase(self, conditions).name()
     }
 
     /// The machine, once it is launched.

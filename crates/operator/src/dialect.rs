@@ -57,6 +57,8 @@ pub(crate) struct Entry {
     pub(crate) capacity: Resources,
 }
 
+pub(crate) use vpsie::phase as vpsie_phase;
+
 /// What is new of a claim besides its conditions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct News {

@@ -16,6 +16,7 @@ use berth_core::provision;
 use berth_core::safety;
 use berth_core::snapshot::{Policy, Snapshot};
 
+use crate::acts::Direction;
 use crate::buy::{Account, NotCommitted, Refusals};
 use crate::claim::Claim;
 use crate::conditions::Conditions;
@@ -214,6 +215,8 @@ impl Office {
             let allowed = |index: usize| allowed(snapshot, &pool.name, steps[index].step.reason);
             match self.commit_departures(&pool, &by_step, allowed, (epoch, now_secs)).await {
                 Ok(committed) => {
+                    let nodes = committed.iter().map(|index| by_step[index].len()).sum();
+                    self.counts_scaling(&pool, Direction::Down, nodes);
                     for index in committed {
                         let names = by_step[&index].keys().map(ToString::to_string);
                         departed.claims[index].extend(names);

@@ -506,6 +506,7 @@ impl Office {
             "status": claim.dialect.status(claim, conditions.all(), news),
         });
         self.desk.patch(&format!("{}/status", claim.path()), &change).await?;
+        self.counts_phase(claim, conditions.all());
         Ok(())
     }
 }

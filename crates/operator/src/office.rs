@@ -20,6 +20,7 @@ use crate::journal::{DecisionKind, Journal, Severity};
 use crate::machines::Machines;
 use crate::metrics::{self, Metrics, table};
 use crate::objects::Versioned;
+use crate::operator::Settings;
 
 /// The tag that says whose a machine is, where several clusters share an account.
 pub const CLUSTER_TAG: &str = "berth.dev/cluster";
@@ -73,9 +74,9 @@ pub(crate) struct Office {
 pub(crate) type PodName = (Text, Text);
 
 impl Office {
-    pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock, failures: Failures) -> Self {
+    pub(crate) fn new(desk: Desk, clouds: Clouds, clock: Clock, settings: &Settings) -> Self {
         let machines = clouds.keys().map(|kind| (*kind, Machines::default())).collect();
-        let metrics = Metrics::default();
+        let metrics = settings.metrics.clone();
         let buys = |dialect: &Dialect| *dialect != Dialect::Vpsie || clouds.contains_key(&ClassKind::Vpsie);
         let dialects = Dialect::ALL.into_iter().filter(buys).collect();
         let clouds = metrics::measured(clouds, &metrics);
@@ -83,7 +84,7 @@ impl Office {
             desk,
             clouds,
             dialects,
-            failures,
+            failures: settings.failed_vpsie_nodes,
             clock,
             journal: Journal::default(),
             cluster_id: Arc::default(),

@@ -8,7 +8,7 @@ use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
 use berth_core::claim::Failures;
 use berth_core::plan::Plan;
 use berth_core::reason::Reason;
-use berth_core::snapshot::Policy;
+use berth_core::snapshot::{Policy, SchedulerPolicy};
 use berth_core::units::Price;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -66,6 +66,8 @@ pub struct Settings {
     pub node_cost: Price,
     /// What becomes of VPSieNodes that fail.
     pub failed_vpsie_nodes: Failures,
+    /// Where things are counted: clouds may count there too.
+    pub metrics: Metrics,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,6 +87,7 @@ impl Default for Settings {
             policy: Policy::default(),
             node_cost: Price::ZERO,
             failed_vpsie_nodes: Failures::KeptSecs(30 * 60),
+            metrics: Metrics::default(),
         }
     }
 }
@@ -145,7 +148,7 @@ impl Seeing {
 
 impl Operator {
     pub fn new(cluster: Cluster, clouds: Clouds, clock: Clock, settings: Settings, lead: Lead) -> Self {
-        let office = Office::new(Desk::new(cluster.clone()), clouds, clock, settings.failed_vpsie_nodes);
+        let office = Office::new(Desk::new(cluster.clone()), clouds, clock, &settings);
         let first = Report { cluster: cluster.server().to_owned(), mode: settings.mode, ..Report::default() };
         Self {
             office,
@@ -318,7 +321,7 @@ impl Operator {
 
     /// How decisions are made now.
     pub(crate) fn policy(&self, round: &Round) -> Policy {
-        let mut policy = self.settings.policy.clone();
+        let mut policy = Policy { scheduler: SchedulerPolicy::Ignored, ..self.settings.policy.clone() };
         policy.unavailable.extend(round.unavailable.iter().cloned());
         for machines in self.office.machines().values() {
             policy.unavailable.extend(machines.unavailable());

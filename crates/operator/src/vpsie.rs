@@ -20,6 +20,8 @@ use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::desk::Desk;
+use crate::metrics::Metrics;
+use crate::metrics::vpsie::ApiMetrics;
 use crate::objects::Heading;
 use crate::office::Clock;
 
@@ -47,9 +49,10 @@ pub fn vpsie_cloud(
     access: VpsieAccess,
     transport: Arc<dyn Transport>,
     clock: &Clock,
+    metrics: &Metrics,
 ) -> Arc<dyn Cloud> {
-    let desk = Desk::new(cluster.clone());
-    Arc::new(KeyedCloud { desk, access, transport, clock: clock.clone(), door: Mutex::default() })
+    let (desk, clock, metrics) = (Desk::new(cluster.clone()), clock.clone(), metrics.clone());
+    Arc::new(KeyedCloud { desk, access, transport, clock, metrics, door: Mutex::default() })
 }
 
 struct KeyedCloud {
@@ -57,6 +60,7 @@ struct KeyedCloud {
     access: VpsieAccess,
     transport: Arc<dyn Transport>,
     clock: Clock,
+    metrics: Metrics,
     door: Mutex<Door>,
 }
 
@@ -152,7 +156,7 @@ impl KeyedCloud {
             ClientSettings::new(&access.process),
             credentials,
             Arc::clone(&self.transport),
-            Arc::new(()),
+            Arc::new(ApiMetrics { metrics: self.metrics.clone(), clock: clock.clone() }),
             move || clock.now(),
         ));
         Some((Arc::clone(&client), Arc::new(VpsieCloud::new(client, settings))))

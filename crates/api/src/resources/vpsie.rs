@@ -430,6 +430,21 @@ pub enum Phase {
     Failed,
 }
 
+impl Phase {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Provisioning => "Provisioning",
+            Self::Provisioned => "Provisioned",
+            Self::Joining => "Joining",
+            Self::Ready => "Ready",
+            Self::Terminating => "Terminating",
+            Self::Deleting => "Deleting",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
 /// How far a machine has come.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use berth_api::duration::GoDuration;
-use berth_operator::{Mode, Settings};
+use berth_operator::{Metrics, Mode, Settings};
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::input::{Judging, WhichCluster};
@@ -140,6 +140,7 @@ impl Run {
             policy: self.judging.policy(self.worth.policy()),
             node_cost: self.judging.node_cost,
             failed_vpsie_nodes: self.vpsie.failures(),
+            metrics: Metrics::default(),
         }
     }
 }

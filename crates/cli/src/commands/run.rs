@@ -15,7 +15,7 @@ use berth_api::{ClassKind, Timestamp};
 use berth_cloud::vpsie::{TlsSettings, TlsTransport};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
 use berth_core::names::Text;
-use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report, VpsieAccess};
+use berth_operator::{Clock, Clouds, Cluster, Metrics, Mode, Operator, Report, VpsieAccess};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};
@@ -71,8 +71,9 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
         reached = reaching => reached?,
     };
     let paced = cluster.paced(args.kube_client_qps, args.kube_client_burst);
-    let clouds = clouds(args, &paced, &clock)?;
-    let operator = Operator::new(paced, clouds, clock, args.settings(), leading.lead());
+    let settings = args.settings();
+    let clouds = clouds(args, &paced, &clock, &settings.metrics)?;
+    let operator = Operator::new(paced, clouds, clock, settings, leading.lead());
     let reports = operator.reports();
     doors.serve(&operator, &args.leader_election_name, side)?;
     tracing::info!(
@@ -111,7 +112,7 @@ async fn finished(mut reports: Reports) {
 }
 
 /// The clouds that pools can buy from. A shadow buys nothing, and needs only prices.
-fn clouds(args: &args::Run, cluster: &Cluster, clock: &Clock) -> Result<Clouds, Failure> {
+fn clouds(args: &args::Run, cluster: &Cluster, clock: &Clock, metrics: &Metrics) -> Result<Clouds, Failure> {
     let catalog = |name| berth_cloud::load(name, &CatalogOptions::default()).map(Arc::new);
     let quoting =
         |name| -> Result<Arc<dyn Cloud>, Failure> { Ok(Arc::new(QuotingCloud::new(catalog(name)?))) };
@@ -121,7 +122,7 @@ fn clouds(args: &args::Run, cluster: &Cluster, clock: &Clock) -> Result<Clouds, 
         }
         Mode::Act => {
             let kwok = berth_operator::kwok_cloud(cluster, catalog("kwok")?, clock);
-            let vpsie = vpsie_cloud(&args.vpsie, cluster, clock)?;
+            let vpsie = vpsie_cloud(&args.vpsie, cluster, clock, metrics)?;
             let vpsie = vpsie.map(|vpsie| (ClassKind::Vpsie, vpsie));
             [(ClassKind::Kwok, kwok)].into_iter().chain(vpsie).collect()
         }
@@ -133,6 +134,7 @@ fn vpsie_cloud(
     args: &args::Vpsie,
     cluster: &Cluster,
     clock: &Clock,
+    metrics: &Metrics,
 ) -> Result<Option<Arc<dyn Cloud>>, Failure> {
     let Some(secret_name) = args.secret_name.clone() else { return Ok(None) };
     let read = |path: &PathBuf| {
@@ -150,7 +152,7 @@ fn vpsie_cloud(
         kubernetes_version: args.kubernetes_version.as_deref().map(Text::from),
         process: leading::identity(),
     };
-    Ok(Some(berth_operator::vpsie_cloud(cluster, access, Arc::new(transport), clock)))
+    Ok(Some(berth_operator::vpsie_cloud(cluster, access, Arc::new(transport), clock, metrics)))
 }
 
 async fn tell_savings(reports: Reports) {

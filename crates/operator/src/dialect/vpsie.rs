@@ -244,7 +244,7 @@ fn written_resources(capacity: &Value) -> MachineResources {
 }
 
 /// Where in its life a claim with these conditions is.
-fn phase(claim: &Claim, conditions: &[Condition]) -> Phase {
+pub(crate) fn phase(claim: &Claim, conditions: &[Condition]) -> Phase {
     let find = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind);
     let holds = |kind: &str| find(kind).is_some_and(|condition| condition.status == ConditionStatus::True);
     if claim.is_deleting() {

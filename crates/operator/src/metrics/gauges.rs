@@ -217,15 +217,15 @@ fn amount(resource: &str, amount: i64) -> f64 {
     if resource == CPU { float(amount) / 1000.0 } else { float(amount) }
 }
 
-fn dollars(price: Price) -> f64 {
+pub(super) fn dollars(price: Price) -> f64 {
     float(price.micro_usd()) / 1_000_000.0
 }
 
-fn count(count: usize) -> f64 {
+pub(super) fn count(count: usize) -> f64 {
     float(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "metrics are floats; nothing is decided by them")]
-fn float(number: i64) -> f64 {
+pub(super) fn float(number: i64) -> f64 {
     number as f64
 }

@@ -4,6 +4,7 @@ mod gauges;
 mod measured;
 mod process;
 pub(crate) mod table;
+pub(crate) mod vpsie;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,9 +56,13 @@ impl Metrics {
     }
 
     pub(crate) fn took<const N: usize>(&self, metric: Histogram<N>, labels: [&str; N], time: Duration) {
+        self.observed(metric, labels, time.as_secs_f64());
+    }
+
+    pub(crate) fn observed<const N: usize>(&self, metric: Histogram<N>, labels: [&str; N], value: f64) {
         let mut counted = self.counted();
         let durations = counted.durations.entry(series(metric.0, labels));
-        durations.or_insert_with(|| Durations::new(BUCKETS)).observe(time.as_secs_f64());
+        durations.or_insert_with(|| Durations::new(BUCKETS)).observe(value);
     }
 
     /// Something whose last value counts.
@@ -69,6 +74,7 @@ impl Metrics {
     pub fn scrape(&self, report: &Report, name: &str) -> String {
         let mut samples = Samples::default();
         gauges::of_report(&mut samples, report, name);
+        vpsie::of_report(&mut samples, report);
         process::of_this(&mut samples);
         let mut registry = Registry::default();
         let scrape = Scrape { metrics: self.clone(), samples };

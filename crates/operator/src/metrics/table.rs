@@ -166,6 +166,77 @@ table! {
     UNREADABLE = Gauge "berth_unreadable_objects" []
         "How many objects cannot be read, and are left out";
 
+    GROUP_DESIRED = Gauge "vpsie_autoscaler_nodegroup_desired_nodes" ["nodegroup" "namespace"]
+        "How many nodes a group should have";
+    GROUP_CURRENT = Gauge "vpsie_autoscaler_nodegroup_current_nodes" ["nodegroup" "namespace"]
+        "How many nodes a group has, those on their way among them";
+    GROUP_READY = Gauge "vpsie_autoscaler_nodegroup_ready_nodes" ["nodegroup" "namespace"]
+        "How many nodes of a group are ready";
+    GROUP_MIN = Gauge "vpsie_autoscaler_nodegroup_min_nodes" ["nodegroup" "namespace"]
+        "How many nodes a group has to have";
+    GROUP_MAX = Gauge "vpsie_autoscaler_nodegroup_max_nodes" ["nodegroup" "namespace"]
+        "How many nodes a group may have";
+    GROUP_COST = Gauge "vpsie_autoscaler_nodegroup_cost_hourly" ["nodegroup" "namespace"]
+        "What a group's nodes cost, in dollars an hour";
+    VPSIE_PHASE = Gauge "vpsie_autoscaler_vpsienode_phase" ["phase" "nodegroup" "namespace"]
+        "How many VPSieNodes of a group are in a phase";
+    VPSIE_PHASE_TRANSITIONS = Counter "vpsie_autoscaler_vpsienode_phase_transitions_total"
+        ["from_phase" "to_phase" "nodegroup" "namespace"]
+        "How often VPSieNodes went from one phase to another";
+    VPSIE_TTL_DELETIONS = Counter "vpsie_autoscaler_vpsienode_ttl_deletions_total" ["nodegroup" "namespace"]
+        "VPSieNodes that had failed and were deleted when their time was over";
+    VPSIE_PROVISIONING = Histogram "vpsie_autoscaler_node_provisioning_duration_seconds" ["nodegroup" "namespace"]
+        "From a VPSieNode's creation until its node is ready";
+    VPSIE_TERMINATION = Histogram "vpsie_autoscaler_node_termination_duration_seconds" ["nodegroup" "namespace"]
+        "From a VPSieNode's deletion until it is gone";
+    SCALE_UPS = Counter "vpsie_autoscaler_scale_up_total" ["nodegroup" "namespace"]
+        "How often a group grew";
+    SCALE_UP_NODES = Histogram "vpsie_autoscaler_scale_up_nodes_added" ["nodegroup" "namespace"]
+        "By how many nodes a group grew at once";
+    SCALE_DOWNS = Counter "vpsie_autoscaler_scale_down_total" ["nodegroup" "namespace"]
+        "How often a group shrank";
+    SCALE_DOWN_NODES = Histogram "vpsie_autoscaler_scale_down_nodes_removed" ["nodegroup" "namespace"]
+        "By how many nodes a group shrank at once";
+    VPSIE_PENDING = Gauge "vpsie_autoscaler_pending_pods_current" ["namespace"]
+        "How many pods of a namespace wait for a place";
+    VPSIE_REQUESTS = Counter "vpsie_autoscaler_vpsie_api_requests_total" ["method" "status"]
+        "Requests to VPSie, by the answer's status";
+    VPSIE_REQUEST = Histogram "vpsie_autoscaler_vpsie_api_request_duration_seconds" ["method"]
+        "How long VPSie takes to answer";
+    VPSIE_ERRORS = Counter "vpsie_autoscaler_vpsie_api_errors_total" ["method" "error_type"]
+        "Requests to VPSie that failed, by how";
+    VPSIE_LIMITED = Counter "vpsie_autoscaler_vpsie_api_rate_limited_total" ["method"]
+        "Requests that waited, so that VPSie is not asked too often";
+    VPSIE_LIMITED_FOR = Histogram "vpsie_autoscaler_vpsie_api_rate_limit_wait_duration_seconds" ["method"]
+        "How long they waited";
+    VPSIE_BREAKER = Gauge "vpsie_autoscaler_vpsie_api_circuit_breaker_state" ["state"]
+        "1 for what the breaker between Berth and VPSie does now: closed lets all through, open none, half_open one";
+    VPSIE_BREAKER_OPENED = Counter "vpsie_autoscaler_vpsie_api_circuit_breaker_opened_total" []
+        "How often VPSie was taken to be down";
+    VPSIE_BREAKER_CHANGES = Counter "vpsie_autoscaler_vpsie_api_circuit_breaker_state_changes_total"
+        ["from_state" "to_state"]
+        "How often the breaker changed";
+    VPSIE_PROBES = Counter "vpsie_autoscaler_vpsie_api_circuit_breaker_half_open_attempts_total" []
+        "How often it was tried whether VPSie is back";
+    VPSIE_PROBES_WELL = Counter "vpsie_autoscaler_vpsie_api_circuit_breaker_half_open_successes_total" []
+        "How often it was";
+    VPSIE_PROBES_ILL = Counter "vpsie_autoscaler_vpsie_api_circuit_breaker_half_open_failures_total" []
+        "How often it was not";
+    VPSIE_WITHHELD = Counter "vpsie_autoscaler_vpsie_api_circuit_breaker_half_open_rejected_total" []
+        "Requests that were not sent because VPSie was taken to be down";
+    ROTATIONS = Counter "vpsie_autoscaler_credential_rotation_attempts_total" []
+        "How often the Secret had changed";
+    ROTATIONS_WELL = Counter "vpsie_autoscaler_credential_rotation_successes_total" []
+        "How often VPSie took what it said then";
+    ROTATIONS_ILL = Counter "vpsie_autoscaler_credential_rotation_failures_total" []
+        "How often it did not, and what was in use stayed in use";
+    ROTATION = Histogram "vpsie_autoscaler_credential_rotation_duration_seconds" []
+        "How long it took to find out";
+    CREDENTIAL_EXPIRES = Gauge "vpsie_autoscaler_credential_expires_at_timestamp" []
+        "When the token runs out, in seconds since 1970; it is renewed before";
+    CREDENTIAL_VALID = Gauge "vpsie_autoscaler_credential_valid" []
+        "1 if VPSie took the credentials when they were last tried";
+
     PROCESS_CPU = Counter "process_cpu_seconds_total" []
         "CPU time of this process, in seconds";
     PROCESS_RESIDENT = Gauge "process_resident_memory_bytes" []
@@ -194,7 +265,7 @@ mod tests {
         let mut text = "# Metrics\n\n\
              What `berth run` says at `/metrics`, in the OpenMetrics format. Names that begin with `karpenter_` are\n\
              Karpenter's and mean what they mean there, so that its dashboards and alerts go on working. No label names a\n\
-             pod. Money is in dollars, CPU in cores, memory in bytes. Written from the code by `cargo xtask generate`.\n\n\
+             pod. Those that begin with `vpsie_autoscaler_` are those of VPSie's autoscaler. Money is in dollars, CPU in cores, memory in bytes. Written from the code by `cargo xtask generate`.\n\n\
              | metric | kind | labels | meaning |\n|---|---|---|---|\n"
             .to_owned();
         for Metric { name, kind, labels, help } in TABLE {
@@ -219,7 +290,8 @@ mod tests {
         assert_eq!(names.len(), TABLE.len(), "each once");
         for Metric { name, kind, labels, help } in TABLE {
             assert_eq!(*kind == Kind::Counter, name.ends_with("_total") && *name != POOLS_COST.0, "{name}");
-            if *kind == Kind::Histogram {
+            // Two of VPSie's count nodes.
+            if *kind == Kind::Histogram && !name.starts_with("vpsie_autoscaler_scale_") {
                 assert!(name.ends_with("_seconds"), "{name}");
             }
             assert!(!help.is_empty() && !help.ends_with('.'), "{name}");

@@ -61,20 +61,21 @@ impl Scene {
     /// The same, through a client of its own.
     pub(crate) fn operator_through(&self, client: Client, name: &str, epoch: u64) -> Operator {
         let cloud: Arc<dyn Cloud> = Arc::new(self.cloud.clone());
-        self.operator_with(BTreeMap::from([(ClassKind::Kwok, cloud)]), (client, name), epoch)
+        let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
+        self.operator_with((clouds, Settings::default()), (client, name), epoch)
     }
 
     /// An operator that buys from these clouds.
     pub(crate) fn operator_with(
         &self,
-        clouds: Clouds,
+        (clouds, settings): (Clouds, Settings),
         (client, name): (Client, &str),
         epoch: u64,
     ) -> Operator {
         let cluster = Cluster::through(client, "the world");
         let (world, client) = (self.world.clone(), name.to_owned());
         let clock = Clock::new(move || world.clock_of(&client));
-        Operator::new(cluster, clouds, clock, Settings::default(), berth_operator::alone(epoch))
+        Operator::new(cluster, clouds, clock, settings, berth_operator::alone(epoch))
     }
 
     /// Lets the world and an operator work for so long.

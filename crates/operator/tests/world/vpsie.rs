@@ -10,7 +10,7 @@ use berth_api::ClassKind;
 use berth_cloud::vpsie::Family;
 use berth_cloud::{CatalogOptions, Cloud, import};
 use berth_operator::rbac::{PERMISSIONS, Part, Scope};
-use berth_operator::{Clock, Cluster, Operator, VpsieAccess};
+use berth_operator::{Clock, Cluster, Metrics, Operator, Settings, VpsieAccess};
 use berth_world::cloud::weather::Weather;
 use berth_world::cloud::{Account, SimulatedCloud};
 use berth_world::vpsie::{Faults, InProcess, Vpsie, VpsieSettings};
@@ -32,6 +32,7 @@ struct Berthed {
     scene: Scene,
     vpsie: Vpsie,
     family: Family,
+    metrics: Metrics,
 }
 
 impl Berthed {
@@ -52,7 +53,8 @@ impl Berthed {
         let scene = Scene::on(1, cloud.clone()).await;
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": permissions::NAMESPACE } });
         scene.apply(namespace).await;
-        Self { scene, vpsie: Vpsie::new(cloud, settings, faults), family }
+        let metrics = Metrics::default();
+        Self { scene, vpsie: Vpsie::new(cloud, settings, faults), family, metrics }
     }
 
     /// The cloud, as the client's Secret opens it.
@@ -69,7 +71,8 @@ impl Berthed {
         let vpsie = self.vpsie.clone();
         let clock = Clock::new(move || vpsie.cloud().inspect(Account::now));
         let cluster = Cluster::through(client.clone(), "the world");
-        berth_operator::vpsie_cloud(&cluster, access, Arc::new(InProcess(self.vpsie.clone())), &clock)
+        let transport = Arc::new(InProcess(self.vpsie.clone()));
+        berth_operator::vpsie_cloud(&cluster, access, transport, &clock, &self.metrics)
     }
 
     fn operator(&self) -> Operator {
@@ -83,7 +86,8 @@ impl Berthed {
 
     fn operator_through(&self, client: kube::Client) -> Operator {
         let clouds = BTreeMap::from([(ClassKind::Vpsie, self.cloud(&client))]);
-        self.scene.operator_with(clouds, (client, "berth"), 1)
+        let settings = Settings { metrics: self.metrics.clone(), ..Settings::default() };
+        self.scene.operator_with((clouds, settings), (client, "berth"), 1)
     }
 
     async fn group(&self, name: &str) -> Value {
@@ -309,6 +313,50 @@ fn groups_that_must_not_grow_do_not_and_say_why() {
             assert_eq!(error, is_error, "{words}");
         });
     }
+}
+
+#[test]
+fn what_happens_is_counted_as_vpsies_autoscaler_does() {
+    awaited(async {
+        let berthed = Berthed::new(Family::Managed, Weather::default(), Faults::default()).await;
+        berthed.sign(SECRET).await;
+        let scene = &berthed.scene;
+        let operator = berthed.operator();
+        let reports = operator.reports();
+        let script = async {
+            scene.apply(group("workers", |group| group["spec"]["maxNodes"] = json!(7))).await;
+            scene.apply(workload(10)).await;
+            scene.until(600, "ten run", async || scene.running().await == 10).await;
+            sleep(Duration::from_secs(30)).await;
+            let told = berthed.metrics.scrape(&reports.borrow(), "berth");
+            let of_group = r#"{nodegroup="workers",namespace="kube-system"}"#;
+            let nodes = scene.machines();
+            for line in [
+                format!("nodegroup_current_nodes{of_group} {nodes}.0"),
+                format!("nodegroup_desired_nodes{of_group} {nodes}.0"),
+                format!("nodegroup_ready_nodes{of_group} {nodes}.0"),
+                format!("nodegroup_max_nodes{of_group} 7.0"),
+                format!("scale_up_total{of_group} 1"),
+                format!("scale_up_nodes_added_sum{of_group} {nodes}.0"),
+                format!("node_provisioning_duration_seconds_count{of_group} {nodes}"),
+                format!(
+                    r#"vpsienode_phase{{phase="Ready",nodegroup="workers",namespace="kube-system"}} {nodes}.0"#
+                ),
+                r#"vpsie_api_requests_total{method="POST",status="200"}"#.to_owned(),
+                "credential_valid 1.0".to_owned(),
+            ] {
+                assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
+            }
+            scene.apply(workload(0)).await;
+            scene.until(3600, "all nodes go", async || scene.machines() == 0).await;
+            let told = berthed.metrics.scrape(&reports.borrow(), "berth");
+            for line in ["scale_down_total", "node_termination_duration_seconds_count"] {
+                assert!(told.contains(&format!("vpsie_autoscaler_{line}{of_group}")), "{line}\n{told}");
+            }
+            assert!(!told.contains(SECRET), "a secret is counted");
+        };
+        scene.play_with(operator, script).await;
+    });
 }
 
 #[test]

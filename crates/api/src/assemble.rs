@@ -29,6 +29,7 @@ use crate::pools::karpenter::{ClaimObject, NodePoolObject};
 use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::Problem;
 use crate::resources::karpenter::NodeClassReference;
+use crate::usage;
 use crate::workloads::{self, EXPANDED_PODS_MAX, Workload};
 
 /// Whose machines a pool buys, and so whose catalog it needs.
@@ -105,6 +106,7 @@ pub fn assemble(
         node.pool = None;
     }
     let (pods, daemon_sets, census) = assembly.pods();
+    usage::tell(&mut nodes, (&pods, &pools), &assembly.manifests.usage, context.now);
     let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
     let Assembly { manifests, mut problems, is_partial, .. } = assembly;
     for found in [&mut problems, &mut remarks] {

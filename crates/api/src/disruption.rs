@@ -96,6 +96,8 @@ pub(crate) struct PodLife {
     pub(crate) started: Option<Second>,
     /// Running, and its readiness, if it has one, says so too.
     pub(crate) healthy: bool,
+    /// It keeps something on its node.
+    pub(crate) has_local_storage: bool,
 }
 
 impl PodLife {
@@ -104,6 +106,7 @@ impl PodLife {
             protection: self.do_not_disrupt.judged(self.started.map(Second::timestamp), now),
             deletion_cost: self.deletion_cost,
             has_controller,
+            has_local_storage: self.has_local_storage,
         }
     }
 }
@@ -277,6 +280,9 @@ pub(crate) fn judged_node(
         unhealthy: node.and_then(|node| node.unhealthy(now)),
         quiet_secs: quiet_since.map(|since| elapsed(since, now).as_secs()),
         termination_grace_secs: claim.and_then(|claim| claim.termination_grace).map(GoDuration::whole_secs),
+        // Told once all pods are known.
+        usage: None,
+        others_asked_percent: None,
     }
 }
 

@@ -37,6 +37,7 @@ mod schedule;
 mod source;
 mod storage;
 mod tree;
+mod usage;
 mod workloads;
 
 pub use assemble::{Assembled, ClassKind, Context, assemble};
@@ -47,3 +48,4 @@ pub use objects::{Object, objects};
 pub use observed::Observed;
 pub use problem::Problem;
 pub use source::Source;
+pub use usage::{UsageSample, UsageSamples};

@@ -33,6 +33,7 @@ use crate::pools::vpsie::NodeGroupObject;
 use crate::problem::{At, Finding, Path, Problem};
 use crate::source::{self, Source};
 use crate::tree::Tree;
+use crate::usage::UsageSamples;
 use crate::workloads::Workload;
 
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -42,6 +43,8 @@ pub(crate) const DEFAULT_NAMESPACE: &str = "default";
 pub struct Manifests {
     /// What is wrong with objects that only they themselves suffer from.
     pub(crate) confined_problems: Vec<Problem>,
+    /// What nodes used, if anybody measures it.
+    pub usage: UsageSamples,
     /// Nodes with pods that cannot be read, and that may forbid anything.
     pub(crate) shrouded_nodes: BTreeSet<Text>,
     /// What is not among them does not exist. In files much is left out.

@@ -137,6 +137,7 @@ pub(crate) fn read_pod(
             .map(Second::new),
         healthy: phase == PodPhase::Running
             && ready.is_none_or(|condition| condition.status.as_deref() == Some("True")),
+        has_local_storage: pod.spec.volumes.iter().any(wire::Volume::is_local),
     };
     let mut filled = |text: Option<&Str<'_>>| text.filter(|t| !t.is_empty()).map(|t| to.text(t));
     PodObject {

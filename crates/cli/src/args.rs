@@ -289,6 +289,8 @@ Examples:
       Prints where the page is, and what kubectl needs.
   berth demo --port 0
       On any free port.
+  berth demo --cloud vpsie
+      The same shop on NodeGroups, against a VPSie in this process.
   kubectl --kubeconfig ... scale deployment/web --replicas 40 -n shop
       In another shell, with the path that it prints: real kubectl works.
   kubectl --kubeconfig ... get nodeclaims -w
@@ -314,6 +316,19 @@ pub(crate) struct Demo {
     /// What identities and generated names are drawn from
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub(crate) seed: u64,
+
+    /// From whom its nodes are bought
+    #[arg(long, value_enum, value_name = "CLOUD", default_value_t)]
+    pub(crate) cloud: DemoCloud,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DemoCloud {
+    /// NodePools, and the simulated cloud of KWOKNodeClass
+    #[default]
+    Kwok,
+    /// NodeGroups, and a VPSie in this process
+    Vpsie,
 }
 
 #[derive(Debug, Args)]

@@ -143,6 +143,34 @@ pub struct PoolDisruption {
     pub consolidate_after_secs: Option<u64>,
     /// Those that are in force at the snapshot's instant.
     pub budgets: Vec<Budget>,
+    /// What VPSie's groups want looked at besides.
+    pub checks: Option<SafetyChecks>,
+}
+
+/// VPSie's checks before a node goes to save money: what it uses, what its pods keep on it, and what is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SafetyChecks {
+    /// A node that uses as much of it, in percent, stays.
+    pub cpu_percent: u32,
+    pub memory_percent: u32,
+}
+
+impl SafetyChecks {
+    /// What those that stay may be asked for at most of what they have, in percent.
+    pub const ASKED_MAX_PERCENT: u32 = 85;
+    /// What runs a control plane, by its name.
+    pub const CONTROL_PLANE: [&str; 4] =
+        ["kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"];
+    pub const CONTROL_PLANE_NAMESPACE: &str = "kube-system";
+}
+
+/// What is used of a node, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    pub cpu_percent: u32,
+    pub memory_percent: u32,
+    /// Else it is what its pods ask for.
+    pub is_measured: bool,
 }
 
 impl Default for PoolDisruption {
@@ -152,6 +180,7 @@ impl Default for PoolDisruption {
             consolidation: Consolidation::default(),
             consolidate_after_secs: Some(0),
             budgets: vec![Budget { reasons: Vec::new(), nodes: Share::Percent(10) }],
+            checks: None,
         }
     }
 }
@@ -215,6 +244,11 @@ pub struct NodeDisruption {
     pub quiet_secs: Option<u64>,
     /// After so long a drain goes ahead whatever protects the pods.
     pub termination_grace_secs: Option<u64>,
+    /// Where its pool wants to know.
+    pub usage: Option<Usage>,
+    /// What the other nodes of its pool would be asked for without it, in percent of what they have. `None` if its pool
+    /// does not want to know, or it is the only one: then others take its pods, who look after themselves.
+    pub others_asked_percent: Option<u32>,
 }
 
 /// What a pod's removal takes.
@@ -225,6 +259,8 @@ pub struct PodDisruption {
     pub deletion_cost: i32,
     /// Something will make it again.
     pub has_controller: bool,
+    /// It keeps something on its node that is lost with it.
+    pub has_local_storage: bool,
 }
 
 /// The `do-not-disrupt` annotation, as it stands at the snapshot's instant.

@@ -120,6 +120,14 @@ reasons! {
     ConsolidateAfter,
     /// The pool gives up only empty nodes, and this one has pods.
     NodeNotEmpty,
+    /// More of the node is used than its group's thresholds say.
+    NodeUtilized,
+    /// A pod keeps something on the node that would be lost with it.
+    LocalStorage,
+    /// A part of the control plane runs on the node.
+    SystemPod,
+    /// The nodes that would be left of the group would be too full.
+    CapacityLeft,
     /// A pod on the node is marked do-not-disrupt.
     PodProtected,
     /// A PodDisruptionBudget lets no more of its pods be moved.
@@ -202,6 +210,9 @@ impl Reason {
             Self::PoolMinimum => "lower the pool's minimum of nodes",
             Self::ConsolidationNever => "set the pool's consolidateAfter to a duration",
             Self::ConsolidateAfter => "wait, or lower the pool's consolidateAfter",
+            Self::NodeUtilized => "wait, or raise the thresholds of the group's scaleDownPolicy",
+            Self::LocalStorage => "keep the pod's data in a volume that can follow it, or in memory",
+            Self::SystemPod => "run the control plane elsewhere",
             Self::PodProtected => {
                 "remove karpenter.sh/do-not-disrupt from the pod, or wait until its duration is over"
             }
@@ -212,7 +223,7 @@ impl Reason {
                 "run the pod through a Deployment, StatefulSet or Job, or delete it"
             }
             Self::DisruptionBudget => "raise the pool's disruption budget, or wait for its next window",
-            Self::NodeTakesPods => "nothing: the node is of use",
+            Self::NodeTakesPods | Self::CapacityLeft => "nothing: the node is of use",
             Self::PodsFitNowhere => "free room on other nodes, or let a pool buy what the pods need",
             Self::SavingTooSmall => "lower the least saving, if churn is no concern",
             Self::DisruptionTooDear => "lower the price of a disruption, if churn is no concern",

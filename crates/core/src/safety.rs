@@ -7,7 +7,7 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection};
+use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks};
 use crate::names::Text;
 use crate::node::{Node, NodeState};
 use crate::pod::{Pod, PodSpec};
@@ -338,6 +338,11 @@ impl Judged<'_> {
         judge(saves_money, Reason::ConsolidateAfter, &|| self.not_quiet_yet());
         judge(reason == DisruptionReason::Underutilized, Reason::NodeNotEmpty, &|| self.not_empty());
         judge(reason == DisruptionReason::Empty, Reason::PoolMinimum, &|| self.at_minimum(allowances));
+        let is_checked = saves_money && self.checks().is_some();
+        judge(is_checked, Reason::NodeUtilized, &|| self.utilized());
+        judge(is_checked, Reason::LocalStorage, &|| self.local_storage());
+        judge(is_checked, Reason::SystemPod, &|| self.system_pod());
+        judge(is_checked, Reason::CapacityLeft, &|| self.capacity_left());
         judge(heeds_pods, Reason::PodProtected, &|| self.pod_protected());
         judge(heeds_pods, Reason::PodDisruptionBudget, &|| self.pod_budget(allowances));
         judge(true, Reason::PodWithoutController, &|| self.pod_without_controller());
@@ -413,6 +418,52 @@ impl Judged<'_> {
             Reason::NodeNotEmpty.because(format!(
                 "{} pods would have to move, and the pool's policy is WhenEmpty",
                 self.safety.movers.len()
+            ))
+        })
+    }
+
+    fn checks(&self) -> Option<SafetyChecks> {
+        self.pool?.disruption.checks
+    }
+
+    fn utilized(&self) -> Option<Refusal> {
+        let (checks, usage) = (self.checks()?, self.node.disruption.usage?);
+        let looked_at = [
+            ("CPU", usage.cpu_percent, checks.cpu_percent),
+            ("memory", usage.memory_percent, checks.memory_percent),
+        ];
+        let (what, used, below) = looked_at.into_iter().find(|(_, used, below)| used >= below)?;
+        let how = if usage.is_measured { "uses" } else { "is asked for" };
+        let unmeasured = if usage.is_measured { "" } else { "; nothing measures what it uses" };
+        Some(
+            Reason::NodeUtilized
+                .because(format!("it {how} {used}% of its {what}, and goes below {below}%{unmeasured}")),
+        )
+    }
+
+    fn local_storage(&self) -> Option<Refusal> {
+        let mut keeping = self.movers().filter(|pod| pod.disruption.has_local_storage);
+        let pod = keeping.next()?;
+        let others = and_others(keeping.count());
+        Some(Reason::LocalStorage.because(format!("pod {}{others} keeps data on the node", pod.id())))
+    }
+
+    fn system_pod(&self) -> Option<Refusal> {
+        let is_of_control_plane = |pod: &&Pod| {
+            *pod.namespace == *SafetyChecks::CONTROL_PLANE_NAMESPACE
+                && SafetyChecks::CONTROL_PLANE.iter().any(|part| pod.name.contains(part))
+        };
+        let pods = self.pods.iter().map(|pod| &self.snapshot.pods[*pod]).filter(|pod| !pod.deleting);
+        let pod = pods.into_iter().find(is_of_control_plane)?;
+        Some(Reason::SystemPod.because(format!("pod {} is a part of the control plane", pod.id())))
+    }
+
+    fn capacity_left(&self) -> Option<Refusal> {
+        let percent = self.node.disruption.others_asked_percent?;
+        let most = SafetyChecks::ASKED_MAX_PERCENT;
+        (percent > most).then(|| {
+            Reason::CapacityLeft.because(format!(
+                "the group's other nodes would be asked for {percent}% of what they have, and {most}% is the most"
             ))
         })
     }

@@ -256,7 +256,7 @@ impl PoolObject {
     }
 }
 
-fn resources_of(amounts: &Amounts) -> Resources {
+pub(crate) fn resources_of(amounts: &Amounts) -> Resources {
     let mut resources = Resources::new();
     for (name, amount) in amounts {
         resources.set(name, Resources::amount_of(name, amount.get()));

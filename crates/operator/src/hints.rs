@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_core::names::Text;
 use berth_core::node::NodeState;
 use berth_core::plan::{Host, Plan, PoolRefusal};
 use berth_core::pod::{Pod, PodOrigin};
@@ -11,6 +12,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::buy::WRITES_AT_ONCE;
+use crate::claim::Claim;
 use crate::journal::{About, SAID_AGAIN, Severity};
 use crate::objects::Versioned;
 use crate::office::{Office, PodName};
@@ -20,25 +22,35 @@ use crate::planning::Round;
 const TOLD_AT_ONCE_MAX: usize = 50;
 
 impl Office {
-    /// Names to pods that wait the nodes that are coming for them: so kube-scheduler keeps the room for them, and
-    /// puts them where the plan has them.
+    /// Names to pods that wait the nodes that have just come for them: so kube-scheduler keeps the room for them, and
+    /// puts them where the plan has them. It forgets that with every attempt that fails.
     pub(crate) async fn nominate(&self, round: &Round, plan: &Plan) {
-        let wanted = plan.binds.iter().filter_map(|bind| {
-            let pod = round.snapshot.pods.get(bind.pod)?;
-            let Host::Node(node) = bind.host else { return None };
-            let node = round.snapshot.nodes.get(node)?;
-            let is_coming = node.state == NodeState::Starting && round.is_registered(&node.name);
-            let is_new = pod.nominated.is_none() && pod.node.is_none() && is_real(pod);
-            (is_coming && is_new).then(|| (pod, node.name.clone()))
-        });
+        let expected = expected(round, plan);
+        let come = expected.iter().filter(|(node, _)| round.is_registered(node));
+        let wanted = come.flat_map(|(node, pods)| pods.iter().map(move |pod| (pod, node)));
         stream::iter(wanted.take(TOLD_AT_ONCE_MAX))
-            .for_each_concurrent(WRITES_AT_ONCE, async |(pod, node)| {
-                let path = format!("/api/v1/namespaces/{}/pods/{}/status", pod.namespace, pod.name);
-                let change = json!({ "status": { "nominatedNodeName": &*node } });
-                // It is a hint: without it the scheduler chooses by itself.
-                let _ = self.desk.patch(&path, &change).await;
-            })
+            .for_each_concurrent(WRITES_AT_ONCE, async |(pod, node)| self.nominate_one(pod, node).await)
             .await;
+        *self.expected() = expected;
+    }
+
+    /// The same for a node that takes no pods before this is done.
+    pub(crate) async fn nominate_to(&self, node: &str, claim: &Claim) {
+        let pods = {
+            let expected = self.expected();
+            let known = expected.get(node).or_else(|| expected.get(&claim.name));
+            known.cloned().unwrap_or_default()
+        };
+        stream::iter(&pods)
+            .for_each_concurrent(WRITES_AT_ONCE, async |pod| self.nominate_one(pod, node).await)
+            .await;
+    }
+
+    async fn nominate_one(&self, (namespace, name): &PodName, node: &str) {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/status");
+        let change = json!({ "status": { "nominatedNodeName": node } });
+        // It is a hint: without it the scheduler chooses by itself.
+        let _ = self.desk.patch(&path, &change).await;
     }
 
     /// Says on pods without a place why they have none.
@@ -104,6 +116,22 @@ impl Office {
             .tell(&self.desk, (&about, self.now()), (Severity::Warning, "FailedScheduling", &message))
             .await
     }
+}
+
+/// The pods that wait, and that the plan has on nodes that are coming, by node.
+fn expected(round: &Round, plan: &Plan) -> BTreeMap<Text, Vec<PodName>> {
+    let mut expected: BTreeMap<Text, Vec<PodName>> = BTreeMap::new();
+    for bind in &plan.binds {
+        let Some(pod) = round.snapshot.pods.get(bind.pod) else { continue };
+        let Host::Node(node) = bind.host else { continue };
+        let Some(node) = round.snapshot.nodes.get(node) else { continue };
+        let is_new = pod.nominated.is_none() && pod.node.is_none() && is_real(pod);
+        if node.state == NodeState::Starting && is_new {
+            let name = (pod.namespace.clone(), pod.name.clone());
+            expected.entry(node.name.clone()).or_default().push(name);
+        }
+    }
+    expected
 }
 
 /// What a pod was told last.

@@ -7,6 +7,7 @@ mod acts;
 mod asking;
 mod beforehand;
 mod buy;
+mod checks;
 mod claim;
 mod cluster;
 mod conditions;
@@ -39,6 +40,7 @@ mod served;
 mod sight;
 mod tenants;
 mod upkeep;
+mod usage;
 mod vpsie;
 mod watched;
 

@@ -264,6 +264,7 @@ impl Office {
             },
             "spec": { "taints": taints },
         });
+        self.nominate_to(&node.metadata.name, claim).await;
         self.desk.patch(&node_path(node), &change).await?;
         self.counts_node(claim);
         let mut conditions = Conditions::of(&claim.conditions, self.now());

@@ -68,6 +68,7 @@ pub(crate) struct Office {
     machines: Arc<Mutex<BTreeMap<ClassKind, Machines>>>,
     held_back: Arc<Mutex<BTreeSet<PodName>>>,
     told: Arc<Mutex<BTreeMap<PodName, Said>>>,
+    expected: Arc<Mutex<BTreeMap<Text, Vec<PodName>>>>,
 }
 
 /// Namespace and name.
@@ -93,7 +94,13 @@ impl Office {
             machines: Arc::new(Mutex::new(machines)),
             held_back: Arc::default(),
             told: Arc::default(),
+            expected: Arc::default(),
         }
+    }
+
+    /// The pods that nodes are coming for, by node.
+    pub(crate) fn expected(&self) -> MutexGuard<'_, BTreeMap<Text, Vec<PodName>>> {
+        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What pods without a place were told last.

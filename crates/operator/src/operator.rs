@@ -1,11 +1,12 @@
 //! The loop: observe, plan, check, commit, act; and again.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
 use berth_core::claim::Failures;
+use berth_core::names::Text;
 use berth_core::plan::Plan;
 use berth_core::reason::Reason;
 use berth_core::snapshot::{Policy, SchedulerPolicy};
@@ -27,6 +28,7 @@ use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
 use crate::sight;
 use crate::upkeep::Tenancies;
+use crate::usage::Measurements;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
@@ -113,6 +115,7 @@ pub struct Operator {
     pub(crate) office: Office,
     cluster: Cluster,
     watched: Watched,
+    measurements: Measurements,
     pub(crate) settings: Settings,
     lead: Lead,
     /// When it was last asked which nodes could go, and after how many changes.
@@ -122,6 +125,8 @@ pub struct Operator {
     pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
     pub(crate) purchased: Option<Purchases>,
+    /// What kept VPSie's nodes when it was last asked which could go.
+    pub(crate) checked: BTreeMap<Text, Reason>,
     /// When pods were last told why they have no place.
     pub(crate) explained: Option<Instant>,
     /// What was last told and not done.
@@ -154,6 +159,7 @@ impl Operator {
             office,
             cluster,
             watched: Watched::default(),
+            measurements: Measurements::default(),
             settings,
             lead,
             asked: None,
@@ -162,6 +168,7 @@ impl Operator {
             tenancies: Tenancies::default(),
             course: Course::default(),
             purchased: None,
+            checked: BTreeMap::new(),
             explained: None,
             foretold: None,
             seeing: Seeing::default(),
@@ -191,6 +198,8 @@ impl Operator {
             let (office, watched) = (self.office.clone(), self.watched.clone());
             followers.spawn(asking::attend(kind, cloud, office, watched));
         }
+        let (desk, watched) = (self.office.desk.clone(), self.watched.clone());
+        followers.spawn(self.measurements.clone().attend(desk, watched));
         let mut changes = self.watched.changes();
         let mut lead = self.lead.clone();
         let mut next = Instant::now();
@@ -247,7 +256,9 @@ impl Operator {
         if let Some(epoch) = epoch {
             is_busy |= self.live(&view, &nodes, epoch).await;
         }
-        let mut assembled = self.assemble(view.manifests);
+        let mut manifests = view.manifests;
+        manifests.usage = self.measurements.now();
+        let mut assembled = self.assemble(manifests);
         for pool in &mut assembled.snapshot.pools {
             // Whoever cannot read what it has committed itself to commits itself to nothing.
             let unread = view.pools.get(&pool.name).and_then(|object| object.ledger().err());

@@ -95,6 +95,9 @@ impl Operator {
             (None, Some(plan)) if self.settings.mode == Mode::Shadow => self.foretell(round, plan),
             _ => {}
         }
+        if let (Some(plan), Some(_)) = (&removals, round.epoch) {
+            self.tell_checks(round, plan).await;
+        }
         if let (Some(plan), Some(_)) = (&waiting, round.epoch) {
             self.office.nominate(round, plan).await;
             // In a burst there are many looks in a second, and nobody reads as fast.

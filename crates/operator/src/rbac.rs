@@ -222,6 +222,15 @@ pub const PERMISSIONS: &[Permission] = &[
         &["create", "patch", "delete"],
         "A node's object is made before its machine, completed with its id, and deleted when the node has to go.",
     ),
+    Permission {
+        part: Part::Vpsie,
+        scope: Scope::Cluster,
+        group: "metrics.k8s.io",
+        resource: "nodes",
+        names: &[],
+        verbs: &["list"],
+        why: "What nodes use, for the thresholds of groups; without it, what their pods ask for counts.",
+    },
     vpsie("nodegroups/status", &["patch"], "How many nodes a group has and wants, and how it is."),
     vpsie(
         "vpsienodes/status",

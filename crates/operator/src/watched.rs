@@ -130,6 +130,11 @@ impl Watched {
         }
     }
 
+    /// Whether there are pools of a dialect.
+    pub(crate) fn has_pools(&self, dialect: Dialect) -> bool {
+        self.state().our_pools().any(|(id, _)| id.dialect == dialect)
+    }
+
     /// How many pods are seen.
     pub(crate) fn pods_seen(&self, pods: &Collection) -> usize {
         self.state().observed.count(pods)

@@ -3,6 +3,7 @@
 #![expect(clippy::struct_field_names, reason = "the fields are Kubernetes' own")]
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{Amounts, LabelSelector, MatchExpression, Metadata, Str, StrMap};
 
@@ -109,6 +110,24 @@ pub(crate) struct Volume<'a> {
     pub(crate) persistent_volume_claim: Option<ClaimSource<'a>>,
     #[serde(default)]
     pub(crate) ephemeral: Option<EphemeralSource<'a>>,
+    #[serde(default)]
+    pub(crate) empty_dir: Option<EmptyDir<'a>>,
+    #[serde(default)]
+    pub(crate) host_path: Option<IgnoredAny>,
+}
+
+impl Volume<'_> {
+    /// Whether what is in it is lost with its node. What is in memory is lost with its pod anyhow.
+    pub(crate) fn is_local(&self) -> bool {
+        let on_disk = |dir: &EmptyDir<'_>| dir.medium.as_deref() != Some("Memory");
+        self.host_path.is_some() || self.empty_dir.as_ref().is_some_and(on_disk)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct EmptyDir<'a> {
+    #[serde(borrow, default)]
+    pub(crate) medium: Option<Str<'a>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -1,6 +1,6 @@
 //! When a pool's nodes may go: read as it is written, judged at one instant.
 
-use berth_core::disruption::{Budget, Consolidation, DisruptionReason, PoolDisruption, Share};
+use berth_core::disruption::{Budget, Consolidation, DisruptionReason, PoolDisruption, SafetyChecks, Share};
 use jiff::Timestamp;
 
 use crate::duration::GoDuration;
@@ -17,6 +17,7 @@ pub(crate) struct DisruptionRules {
     pub(crate) budgets: Vec<TimedBudget>,
     /// Nothing is consolidated before.
     pub(crate) rests_until: Option<Timestamp>,
+    pub(crate) checks: Option<SafetyChecks>,
 }
 
 #[derive(Clone, Debug)]
@@ -48,6 +49,7 @@ pub(crate) fn read_rules(disruption: &wire::Disruption, at: &At<'_>) -> Disrupti
         consolidate_after_secs: disruption.consolidate_after.duration().map(GoDuration::whole_secs),
         budgets: budgets.map(|(i, budget)| read_budget(budget, &list.index(i))).collect(),
         rests_until: None,
+        checks: None,
     }
 }
 
@@ -105,6 +107,7 @@ impl DisruptionRules {
             consolidation: self.consolidation,
             consolidate_after_secs: self.consolidate_after_secs,
             budgets: budgets.chain(resting).collect(),
+            checks: self.checks,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_core::catalog::InstanceType;
-use berth_core::disruption::{Consolidation, Protection};
+use berth_core::disruption::{Consolidation, Protection, SafetyChecks};
 use berth_core::names::{self, Labels, Text};
 use berth_core::pool::{Limits, Pool};
 use berth_core::reason::Reason;
@@ -96,7 +96,7 @@ fn overridden(metadata: &ObjectMeta, annotation: &str, to: &mut Converter<'_>) -
     number
 }
 
-/// The group's scale-down policy. Its thresholds are about what nodes use, which Berth does not look at.
+/// The group's scale-down policy.
 fn read_rules(group: &NodeGroup) -> DisruptionRules {
     let policy = &group.spec.scale_down_policy;
     let status = group.status.as_ref();
@@ -113,6 +113,10 @@ fn read_rules(group: &NodeGroup) -> DisruptionRules {
             .then_some(stabilization.into()),
         budgets: Vec::new(),
         rests_until: rests.max(),
+        checks: Some(SafetyChecks {
+            cpu_percent: policy.cpu_threshold.get(),
+            memory_percent: policy.memory_threshold.get(),
+        }),
     }
 }
 

@@ -37,10 +37,10 @@ async fn show(args: &args::Demo) -> Result<Answer, Failure> {
     let page_at = listener.local_addr().map_err(refused)?;
     // From here on an interrupt must not leave anything behind.
     let interrupted = interruption().map_err(Failure::Runtime)?;
-    let stage = stage::begin(Setting { api_port: args.api_port, seed: args.seed }).await?;
+    let stage = stage::begin(Setting { api_port: args.api_port, seed: args.seed, cloud: args.cloud }).await?;
     let Stage { address: api_at, kubeconfig, reports, controls, mut running } = stage;
     let kubeconfig = Written::new(args.kubeconfig.as_deref(), &kubeconfig)?;
-    out::text(&greeting(page_at, api_at, &kubeconfig.path))?;
+    out::text(&greeting(page_at, api_at, &kubeconfig.path, args.cloud))?;
     let ending = tokio::select! {
         biased;
         () = interrupted => Ok(Answer::Done),
@@ -53,7 +53,11 @@ async fn show(args: &args::Demo) -> Result<Answer, Failure> {
     ending
 }
 
-fn greeting(page: SocketAddr, api: SocketAddr, kubeconfig: &Path) -> String {
+fn greeting(page: SocketAddr, api: SocketAddr, kubeconfig: &Path, cloud: args::DemoCloud) -> String {
+    let claims = match cloud {
+        args::DemoCloud::Kwok => "nodeclaims",
+        args::DemoCloud::Vpsie => "ng,vn",
+    };
     let kubeconfig = quoted(&kubeconfig.to_string_lossy());
     let kubectl = format!("kubectl --kubeconfig {kubeconfig}");
     format!(
@@ -62,7 +66,7 @@ fn greeting(page: SocketAddr, api: SocketAddr, kubeconfig: &Path) -> String {
 In another shell, with its API on https://{api}:
 
   {kubectl} scale deployment/web --replicas 40 -n {NAMESPACE}
-  {kubectl} get pods,nodes,nodeclaims -A
+  {kubectl} get pods,nodes,{claims} -A
 
 Ctrl-C ends it, and leaves nothing behind.
 "

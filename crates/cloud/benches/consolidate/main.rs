@@ -174,6 +174,7 @@ fn scattered(families: &[&str], nodes: usize, pods: usize, classes: usize) -> Op
         consolidation: Consolidation::WhenEmptyOrUnderutilized,
         consolidate_after_secs: Some(0),
         budgets: vec![Budget { reasons: Vec::new(), nodes: Share::Percent(100) }],
+        checks: None,
     };
     let pool = common::pool(types, common::on_demand_amd64(&family), disruption);
     Some(Snapshot { pods: scattered, nodes, pools: vec![pool], ..Snapshot::default() }.in_order())

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::violation::{Bar, DisruptionFault, Violation};
-use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection};
+use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks};
 use crate::names::Text;
 use crate::node::{Node, NodeState};
 use crate::plan::{DisruptionStep, Host, Launch, Plan};
@@ -237,6 +237,11 @@ fn bar(snapshot: &Snapshot, node: &Node) -> Option<Bar> {
         if only_empty && reason != DisruptionReason::Empty {
             return Some(Bar::NotEmpty);
         }
+        if let Some(checks) = pool.disruption.checks
+            && let Some(bar) = group_bar(snapshot, node, checks)
+        {
+            return Some(bar);
+        }
     }
     pods_on(snapshot, node).find_map(|pod| {
         let protected = !pod.deleting && pod.disruption.protection != Protection::None;
@@ -246,6 +251,30 @@ fn bar(snapshot: &Snapshot, node: &Node) -> Option<Bar> {
         (needs_place(pod) && !pod.disruption.has_controller)
             .then(|| Bar::PodWithoutController { pod: pod.id() })
     })
+}
+
+/// What VPSie's checks say.
+fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks) -> Option<Bar> {
+    if let Some(usage) = node.disruption.usage
+        && (usage.cpu_percent >= checks.cpu_percent || usage.memory_percent >= checks.memory_percent)
+    {
+        return Some(Bar::Utilized);
+    }
+    if let Some(pod) =
+        pods_on(snapshot, node).find(|pod| needs_place(pod) && pod.disruption.has_local_storage)
+    {
+        return Some(Bar::LocalStorage { pod: pod.id() });
+    }
+    let runs_cluster = |pod: &&Pod| {
+        !pod.deleting
+            && pod.namespace.as_ref() == SafetyChecks::CONTROL_PLANE_NAMESPACE
+            && SafetyChecks::CONTROL_PLANE.iter().any(|name| pod.name.contains(name))
+    };
+    if let Some(pod) = pods_on(snapshot, node).find(runs_cluster) {
+        return Some(Bar::SystemPod { pod: pod.id() });
+    }
+    let is_full = |percent: u32| percent > SafetyChecks::ASKED_MAX_PERCENT;
+    node.disruption.others_asked_percent.is_some_and(is_full).then_some(Bar::CapacityLeft)
 }
 
 fn check_pod_budgets(snapshot: &Snapshot, moving: &Moving) -> Vec<Violation> {

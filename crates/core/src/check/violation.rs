@@ -205,6 +205,14 @@ pub enum Bar {
     NotQuiet,
     #[error("it is not empty, and its pool gives up only empty nodes")]
     NotEmpty,
+    #[error("more of it is used than its group's thresholds say")]
+    Utilized,
+    #[error("pod {pod} keeps data on it")]
+    LocalStorage { pod: String },
+    #[error("pod {pod} is a part of the control plane")]
+    SystemPod { pod: String },
+    #[error("the others of its group would be too full")]
+    CapacityLeft,
     #[error("pod {pod} is marked do-not-disrupt")]
     PodProtected { pod: String },
     #[error("pod {pod} would not come back")]

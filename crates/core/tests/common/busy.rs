@@ -2,7 +2,7 @@
 
 use berth_core::apply::apply;
 use berth_core::disruption::{
-    Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, Share,
+    Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, SafetyChecks, Share,
 };
 use berth_core::pod::PodOrigin;
 use berth_core::provision;
@@ -96,6 +96,7 @@ fn bound(dice: &mut Dice, snapshot: &mut Snapshot) {
                     },
                 })
                 .collect(),
+            checks: dice.percent(15).then_some(SafetyChecks { cpu_percent: 50, memory_percent: 50 }),
         };
         if dice.percent(20) {
             pool.nodes_min = u32::try_from(dice.below(3)).unwrap_or(0);
@@ -111,10 +112,12 @@ fn bound(dice: &mut Dice, snapshot: &mut Snapshot) {
         wear.protection = protection(dice);
         wear.quiet_secs = [None, Some(0), Some(59), Some(60), Some(1000)][dice.below(5)];
         wear.termination_grace_secs = dice.percent(25).then_some(30);
+        wear.others_asked_percent = [None, Some(85), Some(86)][dice.below(3)];
     }
     for pod in &mut snapshot.pods {
         pod.disruption.protection = protection(dice);
         pod.disruption.has_controller = dice.percent(95);
+        pod.disruption.has_local_storage = dice.percent(5);
     }
     for index in 0..dice.below(4) {
         snapshot.pod_budgets.push(PodBudget {

@@ -7,7 +7,8 @@ use berth_core::check;
 use berth_core::disrupt;
 use berth_core::disruption::DisruptionReason::{Drifted, Empty, Expired, Underutilized, Unhealthy};
 use berth_core::disruption::{
-    Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SavingMin, Share,
+    Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SafetyChecks,
+    SavingMin, Share, Usage,
 };
 use berth_core::explain;
 use berth_core::names::CAPACITY_TYPE;
@@ -253,6 +254,44 @@ fn pods() {
             a(Stays(Reason::PodsFitNowhere)),
         ),
         ("too large for any other place", with_pod(|pod| pod.cpu(9000)), a(Stays(Reason::PodsFitNowhere))),
+    ]);
+}
+
+/// VPSie's groups look at more than others do before a node goes to save money.
+#[test]
+fn the_checks_of_groups() {
+    let checks = SafetyChecks { cpu_percent: 50, memory_percent: 40 };
+    let checked = |a: Node, web: Pod| with(free_pool().disrupts(|pool| pool.checks = Some(checks)), a, web);
+    let using = |cpu_percent, memory_percent, is_measured| {
+        owned("a").worn(|wear| wear.usage = Some(Usage { cpu_percent, memory_percent, is_measured }))
+    };
+    let leaving = |percent| owned("a").worn(|wear| wear.others_asked_percent = Some(percent));
+    let keeping = |pod: Pod| pod.disrupted(|pod| pod.has_local_storage = true);
+    let system = |name: &str, pod: Pod| Pod { namespace: "kube-system".into(), name: name.into(), ..pod };
+    check(vec![
+        ("nothing in the way", checked(using(49, 39, true), web("a")), a(GONE)),
+        ("much CPU", checked(using(50, 0, true), web("a")), a(Stays(Reason::NodeUtilized))),
+        ("much memory", checked(using(0, 40, true), web("a")), a(Stays(Reason::NodeUtilized))),
+        ("much is asked for", checked(using(90, 0, false), web("a")), a(Stays(Reason::NodeUtilized))),
+        ("data on the node", checked(owned("a"), keeping(web("a"))), a(Stays(Reason::LocalStorage))),
+        (
+            "data of a DaemonSet's pod",
+            checked(owned("a"), Pod { daemon_set: Some("agent".into()), ..keeping(web("a")) }),
+            a(Deleted(Empty)),
+        ),
+        (
+            "the API server",
+            checked(owned("a"), system("kube-apiserver-a", web("a"))),
+            a(Stays(Reason::SystemPod)),
+        ),
+        ("another of the system", checked(owned("a"), system("coredns-1", web("a"))), a(GONE)),
+        ("the others would be full", checked(leaving(86), web("a")), a(Stays(Reason::CapacityLeft))),
+        ("and would not quite be", checked(leaving(85), web("a")), a(GONE)),
+        (
+            "those that have to go do",
+            checked(using(90, 90, true).worn(|wear| wear.expired = true), keeping(web("a"))),
+            a(Deleted(Expired)),
+        ),
     ]);
 }
 

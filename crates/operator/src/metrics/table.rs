@@ -197,6 +197,13 @@ table! {
         "How often a group shrank";
     SCALE_DOWN_NODES = Histogram "vpsie_autoscaler_scale_down_nodes_removed" ["nodegroup" "namespace"]
         "By how many nodes a group shrank at once";
+    NODE_CPU = Gauge "vpsie_autoscaler_node_utilization_cpu_percent" ["node" "nodegroup" "namespace"]
+        "What a node uses of its CPU most of the time, where that is measured";
+    NODE_MEMORY = Gauge "vpsie_autoscaler_node_utilization_memory_percent" ["node" "nodegroup" "namespace"]
+        "What a node uses of its memory most of the time, where that is measured";
+    CHECK_FAILURES = Counter "vpsie_autoscaler_safety_check_failures_total" ["check_type" "nodegroup" "namespace"]
+        "How often a check found that a node has to stay: local_storage, rescheduling, system_pods, affinity, capacity or \
+         protection";
     VPSIE_PENDING = Gauge "vpsie_autoscaler_pending_pods_current" ["namespace"]
         "How many pods of a namespace wait for a place";
     VPSIE_REQUESTS = Counter "vpsie_autoscaler_vpsie_api_requests_total" ["method" "status"]

@@ -56,6 +56,13 @@ fn of_group(samples: &mut Samples, report: &Report, name: &Text, group: &NodeGro
         samples.set(table::VPSIE_PHASE, [phase, name, namespace], count(claims));
     }
     let nodes = report.snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(name));
+    for node in nodes.clone() {
+        if let Some(usage) = node.disruption.usage.filter(|usage| usage.is_measured) {
+            let labels = [&*node.name, name, namespace];
+            samples.set(table::NODE_CPU, labels, f64::from(usage.cpu_percent));
+            samples.set(table::NODE_MEMORY, labels, f64::from(usage.memory_percent));
+        }
+    }
     let cost = nodes.filter_map(|node| report.snapshot.cost_of(node)).fold(Price::ZERO, Price::plus);
     samples.set(table::GROUP_COST, labels, dollars(cost));
 }

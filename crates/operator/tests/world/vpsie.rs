@@ -10,11 +10,12 @@ use berth_api::ClassKind;
 use berth_cloud::vpsie::Family;
 use berth_cloud::{CatalogOptions, Cloud, import};
 use berth_operator::rbac::{PERMISSIONS, Part, Scope};
-use berth_operator::{Clock, Cluster, Metrics, Operator, Settings, VpsieAccess};
+use berth_operator::{Clock, Cluster, Metrics, Operator, Report, Settings, VpsieAccess};
 use berth_world::cloud::weather::Weather;
 use berth_world::cloud::{Account, SimulatedCloud};
 use berth_world::vpsie::{Faults, InProcess, Vpsie, VpsieSettings};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::awaited;
@@ -205,14 +206,15 @@ fn came_and_went(rules: &[(Scope, Value)]) -> Result<(), String> {
         berthed.sign(SECRET).await;
         permissions::grant(&berthed.scene, rules).await;
         let operator = berthed.operator_through(permissions::client(&berthed.scene));
-        let script = async { outcome = berthed.come_and_go().await };
+        let reports = operator.reports();
+        let script = async { outcome = berthed.come_and_go(&reports).await };
         Box::pin(berthed.scene.play_with(operator, script)).await;
     });
     outcome
 }
 
 impl Berthed {
-    async fn come_and_go(&self) -> Result<(), String> {
+    async fn come_and_go(&self, reports: &watch::Receiver<Arc<Report>>) -> Result<(), String> {
         let scene = &self.scene;
         scene.apply(group("workers", |_| {})).await;
         scene.apply(workload(1)).await;
@@ -220,6 +222,9 @@ impl Berthed {
         happens(30, "the node is ready", async || self.phases().await == ["Ready"]).await?;
         happens(30, "the group says so", async || self.group("workers").await["status"]["readyNodes"] == 1)
             .await?;
+        let is_measured =
+            async || self.metrics.scrape(&reports.borrow(), "berth").contains("utilization_cpu_percent{");
+        happens(120, "what it uses is measured", is_measured).await?;
         scene.apply(workload(0)).await;
         let is_empty = async || scene.machines() == 0 && self.nodes().await.is_empty();
         happens(900, "the node goes", is_empty).await
@@ -357,6 +362,51 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
         };
         scene.play_with(operator, script).await;
     });
+}
+
+/// Two nodes, one of which would do; what its pods keep on it, and what it uses, keep the other.
+#[test]
+fn nodes_that_are_checked_stay_and_say_why() {
+    type Change = fn(&mut Value, &mut Value);
+    let cases: [(Change, Option<&str>); 3] = [
+        (|_, _| (), None),
+        (
+            |_, workload| {
+                workload["spec"]["template"]["spec"]["volumes"] =
+                    json!([{ "name": "cache", "emptyDir": {} }]);
+            },
+            Some("local_storage"),
+        ),
+        (|group, _| group["spec"]["minNodes"] = json!(5), None),
+    ];
+    for (change, check) in cases {
+        played(Family::Managed, async |berthed| {
+            let scene = &berthed.scene;
+            let mut group = group("workers", |group| group["spec"]["offeringIDs"] = json!(["big"]));
+            let mut many = workload(12);
+            many["spec"]["template"]["spec"]["topologySpreadConstraints"] = json!([{
+                "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": { "matchLabels": { "app": "web" } },
+            }]);
+            change(&mut group, &mut many);
+            let least = group["spec"]["minNodes"].as_u64().unwrap_or(0);
+            scene.apply(group).await;
+            scene.apply(many.clone()).await;
+            scene.until(900, "twelve run", async || scene.running().await == 12).await;
+            let before = scene.machines();
+            many["spec"]["replicas"] = json!(4);
+            scene.apply(many).await;
+            sleep(Duration::from_mins(30)).await;
+            let told = scene.events("workers").await.join("\n");
+            match check {
+                Some(check) => {
+                    assert_eq!(scene.machines(), before, "{told}");
+                    assert!(told.contains(check), "{told}");
+                }
+                None => assert_eq!(scene.machines() as u64, least.max(1), "{told}"),
+            }
+        });
+    }
 }
 
 #[test]

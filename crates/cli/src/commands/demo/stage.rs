@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use berth_api::{ClassKind, Object, Source, Timestamp};
-use berth_cloud::{CatalogOptions, Cloud};
+use berth_cloud::vpsie::Family;
+use berth_cloud::{CatalogOptions, Cloud, LoadError};
 use berth_operator::page::Controls;
-use berth_operator::{Clock, Cluster, Operator, Report, Settings};
+use berth_operator::{Clock, Cluster, Operator, Report, Settings, VpsieAccess};
 use berth_world::cloud::weather::{Delay, Times};
 use berth_world::cloud::{Account, SimulatedCloud, Weather};
+use berth_world::vpsie::{Faults, InProcess, Vpsie, VpsieSettings};
 use berth_world::{ServeError, World};
 use kube::Client;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -18,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use super::hands::Hands;
 use super::shop::Shop;
 use super::time::Metronome;
+use crate::args::DemoCloud;
 use crate::commands::Failure;
 
 /// As which the demo speaks to its world.
@@ -25,6 +29,9 @@ pub(super) const NAME: &str = "berth-demo";
 /// By which name people know its cluster.
 const CLUSTER: &str = "A cluster of its own";
 const SHOP: &str = include_str!("shop.yaml");
+/// What it is called at VPSie, and by which token the demo is known there.
+const VPSIE_CLUSTER: &str = "demo";
+const VPSIE_TOKEN: &str = "demo";
 
 /// A world that is alive, as others need it.
 #[derive(Debug)]
@@ -59,11 +66,12 @@ impl Running {
     }
 }
 
-/// Where the API is to listen, and what names are drawn from.
+/// Where the API is to listen, what names are drawn from, and from whom nodes are bought.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) api_port: u16,
     pub(super) seed: u64,
+    pub(super) cloud: DemoCloud,
 }
 
 /// Starts a world on a thread of its own. Comes back once it answers.
@@ -105,11 +113,11 @@ async fn live(setting: Setting, ready: Ready, stopped: oneshot::Receiver<()>) {
     let time = tokio::spawn(metronome.drive(speed.subscribe()));
     let now = Timestamp::now();
     let world = World::new(setting.seed, now);
-    let cloud = match cloud(setting.seed, now) {
+    let cloud = match cloud(setting, now) {
         Ok(cloud) => cloud,
         Err(failure) => return drop(ready.send(Err(failure))),
     };
-    let operator = operator(&world, &cloud);
+    let operator = operator(&world, &cloud, setting.cloud);
     let (wishes, wished) = mpsc::channel(16);
     let shop = Shop::new(Client::new(world.client(NAME), "default"));
     let hands = Hands::new(shop.clone(), cloud.clone(), speed);
@@ -143,31 +151,71 @@ async fn live(setting: Setting, ready: Ready, stopped: oneshot::Receiver<()>) {
 }
 
 /// Machines take some seconds to come: long enough to be seen, short enough to be waited for.
-fn cloud(seed: u64, now: Timestamp) -> Result<SimulatedCloud, Failure> {
+fn cloud(setting: Setting, now: Timestamp) -> Result<SimulatedCloud, Failure> {
     let times = Times {
         launch: Delay { least_ms: 2000, most_ms: 4000 },
         join: Delay { least_ms: 2000, most_ms: 5000 },
         stop: Delay::secs(2),
         ..Times::default()
     };
-    let catalog = Arc::new(berth_cloud::load("kwok", &CatalogOptions::default())?);
-    Ok(SimulatedCloud::new(Account::new(catalog, Weather { times, ..Weather::default() }, seed, now)))
+    let weather = Weather { times, ..Weather::default() };
+    let options = CatalogOptions::default();
+    Ok(SimulatedCloud::new(match setting.cloud {
+        DemoCloud::Kwok => {
+            let catalog = Arc::new(berth_cloud::load("kwok", &options)?);
+            Account::new(catalog, weather, setting.seed, now)
+        }
+        DemoCloud::Vpsie => {
+            let invalid = |error| LoadError::Invalid { path: "offers.json".to_owned(), error };
+            let catalog =
+                berth_cloud::import(include_str!("offers.json"), "vpsie", &options).map_err(invalid)?;
+            Account::new(Arc::new(catalog), weather, setting.seed, now)
+                .with_provider_ids("vpsie", VPSIE_CLUSTER)
+        }
+    }))
 }
 
-fn operator(world: &World, cloud: &SimulatedCloud) -> Operator {
+fn operator(world: &World, cloud: &SimulatedCloud, kind: DemoCloud) -> Operator {
     let cluster = Cluster::through(Client::new(world.client("berth"), "default"), CLUSTER);
-    let cloud: Arc<dyn Cloud> = Arc::new(cloud.clone());
     let clock = {
         let world = world.clone();
         Clock::new(move || world.clock_of("berth"))
     };
-    let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
-    Operator::new(cluster, clouds, clock, Settings::default(), berth_operator::alone(1))
+    let settings = Settings::default();
+    let (class, cloud): (ClassKind, Arc<dyn Cloud>) = match kind {
+        DemoCloud::Kwok => (ClassKind::Kwok, Arc::new(cloud.clone())),
+        DemoCloud::Vpsie => (ClassKind::Vpsie, vpsie(&cluster, cloud, &clock, &settings)),
+    };
+    Operator::new(cluster, BTreeMap::from([(class, cloud)]), clock, settings, berth_operator::alone(1))
+}
+
+/// VPSie in this process, spoken to as VPSie is spoken to.
+fn vpsie(cluster: &Cluster, cloud: &SimulatedCloud, clock: &Clock, settings: &Settings) -> Arc<dyn Cloud> {
+    let played = VpsieSettings {
+        cluster: VPSIE_CLUSTER.into(),
+        datacenter: "ams-1".into(),
+        client_id: VPSIE_TOKEN.into(),
+        client_secret: VPSIE_TOKEN.into(),
+        token: VPSIE_TOKEN.into(),
+        tokens_last: Duration::from_hours(1),
+        asynchronous: false,
+    };
+    let access = VpsieAccess {
+        secret_namespace: "kube-system".to_owned(),
+        secret_name: "vpsie-secret".to_owned(),
+        family: Family::Servers,
+        cluster: None,
+        datacenter: None,
+        kubernetes_version: None,
+        process: NAME.to_owned(),
+    };
+    let transport = Arc::new(InProcess(Vpsie::new(cloud.clone(), played, Faults::default())));
+    berth_operator::vpsie_cloud(cluster, access, transport, clock, &settings.metrics)
 }
 
 /// Fills the world and lets others in.
 async fn open(world: &World, setting: Setting) -> Result<berth_world::Served, Failure> {
-    for object in objects()? {
+    for object in objects(setting.cloud)? {
         let applied = world.apply(NAME, &object.value).await;
         applied.map_err(|failure| Failure::Demo(object.problem(failure.to_string())))?;
     }
@@ -178,9 +226,14 @@ async fn open(world: &World, setting: Setting) -> Result<berth_world::Served, Fa
     })
 }
 
-fn objects() -> Result<Vec<Object>, Failure> {
-    let sources = [("berth crds", berth_api::crds::yaml()?), ("shop", SHOP.to_owned())]
-        .map(|(name, text)| Source::Text { name: name.to_owned(), text });
+fn objects(cloud: DemoCloud) -> Result<Vec<Object>, Failure> {
+    let market = match cloud {
+        DemoCloud::Kwok => include_str!("pools.yaml"),
+        DemoCloud::Vpsie => include_str!("groups.yaml"),
+    };
+    let sources =
+        [("berth crds", berth_api::crds::yaml()?), ("market", market.to_owned()), ("shop", SHOP.to_owned())]
+            .map(|(name, text)| Source::Text { name: name.to_owned(), text });
     let (objects, problems) = berth_api::objects(&sources);
     match problems.into_iter().next() {
         Some(problem) => Err(Failure::Demo(problem)),

@@ -1,7 +1,7 @@
 //! Nodes that a plan takes away: which may go, and where their pods must be.
 
 use super::*;
-use crate::disruption::{Budget, Consolidation, PodBudget, Protection, Share};
+use crate::disruption::{Budget, Consolidation, PodBudget, Protection, SafetyChecks, Share, Usage};
 
 /// `node-b` goes, and its pod moves to `node-a`.
 fn emptied(s: &mut Scene) {
@@ -18,6 +18,16 @@ fn replaced(s: &mut Scene) {
 
 fn wear(s: &mut Scene) -> &mut NodeDisruption {
     &mut s.snapshot.nodes[1].disruption
+}
+
+/// The pool wants to have its nodes looked at as VPSie's groups do.
+fn checked(s: &mut Scene) -> &mut NodeDisruption {
+    s.snapshot.pools[0].disruption.checks = Some(SafetyChecks { cpu_percent: 50, memory_percent: 50 });
+    wear(s)
+}
+
+fn used(cpu_percent: u32, memory_percent: u32) -> Usage {
+    Usage { cpu_percent, memory_percent, is_measured: true }
 }
 
 fn budget(allowed: u32) -> PodBudget {
@@ -77,6 +87,30 @@ fn nodes_that_may_not_go() {
             "with a pod that would not come back",
             |s| s.snapshot.pods[0].disruption.has_controller = false,
             &["Barred.PodWithoutController"],
+        ),
+        broken("used too much", |s| checked(s).usage = Some(used(50, 49)), &["Barred.Utilized"]),
+        broken("asked for too much memory", |s| checked(s).usage = Some(used(0, 50)), &["Barred.Utilized"]),
+        broken(
+            "with data on it",
+            |s| {
+                checked(s);
+                s.snapshot.pods[0].disruption.has_local_storage = true;
+            },
+            &["Barred.LocalStorage"],
+        ),
+        broken(
+            "with a part of the control plane",
+            |s| {
+                checked(s);
+                s.snapshot.pods[0].namespace = "kube-system".into();
+                s.snapshot.pods[0].name = "etcd-0".into();
+            },
+            &["Barred.SystemPod"],
+        ),
+        broken(
+            "one whose group would be too full",
+            |s| checked(s).others_asked_percent = Some(86),
+            &["Barred.CapacityLeft"],
         ),
         broken("one that its pool must have", |s| s.snapshot.pools[0].nodes_min = 1, &["BelowMinimum"]),
         broken(

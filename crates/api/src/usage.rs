@@ -1,0 +1,197 @@
+//! What nodes use: measured, or else what their pods ask for.
+
+use std::collections::BTreeMap;
+
+use berth_core::disruption::Usage;
+use berth_core::names::Text;
+use berth_core::node::{Node, NodeState};
+use berth_core::pod::Pod;
+use berth_core::pool::Pool;
+use berth_core::resources::{CPU, MEMORY, Resources};
+use jiff::Timestamp;
+
+/// What a node used at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsageSample {
+    pub at: Timestamp,
+    /// In thousandths of a CPU, and in bytes.
+    pub cpu: i64,
+    pub memory: i64,
+}
+
+/// By node.
+pub type UsageSamples = BTreeMap<Text, Vec<UsageSample>>;
+
+/// A measurement that is older says nothing of now.
+const FRESH_SECS: i64 = 300;
+/// So much of the time a node has to use less than a threshold to be below it.
+const MOST_PERCENT: usize = 80;
+
+/// Says of nodes what they use, where their pools want to know.
+pub(crate) fn tell(
+    nodes: &mut [Node],
+    (pods, pools): (&[Pod], &[Pool]),
+    samples: &UsageSamples,
+    now: Timestamp,
+) {
+    let windows: BTreeMap<&Text, u64> = pools
+        .iter()
+        .filter(|pool| pool.disruption.checks.is_some())
+        .map(|pool| (&pool.name, pool.disruption.consolidate_after_secs.unwrap_or(0)))
+        .collect();
+    if windows.is_empty() {
+        return;
+    }
+    let mut asked: BTreeMap<&Text, Resources> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| pod.is_active()) {
+        if let Some(node) = &pod.node {
+            asked.entry(node).or_default().add(&pod.spec.requests);
+        }
+    }
+    let loads = loads(nodes, &windows, &asked);
+    for node in nodes {
+        let Some(window) = node.pool.as_ref().and_then(|pool| windows.get(pool)) else { continue };
+        let measured = samples.get(&node.name).and_then(|samples| measured(node, samples, *window, now));
+        let nothing = Resources::new();
+        let asked = asked.get(&node.name).unwrap_or(&nothing);
+        node.disruption.usage = Some(measured.unwrap_or_else(|| Usage {
+            cpu_percent: percent(asked.get(CPU), node.allocatable.get(CPU)),
+            memory_percent: percent(asked.get(MEMORY), node.allocatable.get(MEMORY)),
+            is_measured: false,
+        }));
+        let load = node.pool.as_ref().and_then(|pool| loads.get(pool));
+        node.disruption.others_asked_percent = load.and_then(|load| load.without(node));
+    }
+}
+
+/// What a pool's nodes have, and what the pods on them ask for.
+#[derive(Clone, Debug, Default)]
+struct Load {
+    nodes: u32,
+    given: Resources,
+    asked: Resources,
+}
+
+impl Load {
+    /// What the others would be asked for of what they have, of CPU or memory the more.
+    fn without(&self, node: &Node) -> Option<u32> {
+        let left = |resource: &str| self.given.get(resource) - node.allocatable.get(resource);
+        let asked = |resource: &str| percent(self.asked.get(resource), left(resource));
+        (self.nodes > 1).then(|| asked(CPU).max(asked(MEMORY)))
+    }
+}
+
+fn loads(
+    nodes: &[Node],
+    windows: &BTreeMap<&Text, u64>,
+    asked: &BTreeMap<&Text, Resources>,
+) -> BTreeMap<Text, Load> {
+    let mut loads: BTreeMap<Text, Load> = BTreeMap::new();
+    for node in nodes.iter().filter(|node| node.state != NodeState::Deleting) {
+        let Some(pool) = node.pool.as_ref().filter(|pool| windows.contains_key(pool)) else { continue };
+        let load = loads.entry(pool.clone()).or_default();
+        load.nodes += 1;
+        load.given.add(&node.allocatable);
+        if let Some(asked) = asked.get(&node.name) {
+            load.asked.add(asked);
+        }
+    }
+    loads
+}
+
+/// What the node used most of the time within its pool's window. `None` if nobody knows it lately.
+fn measured(node: &Node, samples: &[UsageSample], window_secs: u64, now: Timestamp) -> Option<Usage> {
+    let age = |sample: &UsageSample| now.duration_since(sample.at).as_secs();
+    samples.iter().map(age).min().filter(|newest| *newest <= FRESH_SECS)?;
+    let window = i64::try_from(window_secs).unwrap_or(i64::MAX).max(FRESH_SECS);
+    let most = |resource: &str, amount: fn(&UsageSample) -> i64| {
+        let within = samples.iter().filter(|sample| age(sample) <= window);
+        let mut used: Vec<u32> =
+            within.map(|sample| percent(amount(sample), node.capacity.get(resource))).collect();
+        used.sort_unstable();
+        let index = (used.len() * MOST_PERCENT).div_ceil(100).saturating_sub(1);
+        used.get(index).copied()
+    };
+    Some(Usage {
+        cpu_percent: most(CPU, |sample| sample.cpu)?,
+        memory_percent: most(MEMORY, |sample| sample.memory)?,
+        is_measured: true,
+    })
+}
+
+fn percent(part: i64, whole: i64) -> u32 {
+    if whole <= 0 {
+        return 0;
+    }
+    u32::try_from(i128::from(part.max(0)) * 100 / i128::from(whole)).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::disruption::{NodeDisruption, PoolDisruption, SafetyChecks};
+    use berth_core::names::Labels;
+
+    use super::*;
+
+    const NOW: i64 = 1_000_000;
+
+    fn node(pool: &str) -> Node {
+        let has = Resources::of(&[(CPU, 4000), (MEMORY, 100)]);
+        Node {
+            name: pool.into(),
+            labels: Labels::new(),
+            taints: Vec::new(),
+            capacity: has.clone(),
+            allocatable: has,
+            state: NodeState::Running,
+            pool: Some(pool.into()),
+            price: None,
+            volume_limits: BTreeMap::new(),
+            disruption: NodeDisruption::default(),
+        }
+    }
+
+    /// So many seconds ago, so many percent of four CPUs and of 100 bytes.
+    type Told = (i64, i64, i64);
+
+    fn sample((ago, cpu, memory): Told) -> UsageSample {
+        let at = Timestamp::from_second(NOW - ago).unwrap();
+        UsageSample { at, cpu: cpu * 40, memory }
+    }
+
+    #[test]
+    fn nodes_use_what_they_used_most_of_the_time() {
+        let node = node("a");
+        let used =
+            |cpu_percent, memory_percent| Some(Usage { cpu_percent, memory_percent, is_measured: true });
+        let steady: Vec<Told> = (0..10).map(|minute| (minute * 60, 30, 20)).collect();
+        let with = |samples: &[Told]| [&steady[..], samples].concat();
+        let cases: [(&str, Vec<Told>, Option<Usage>); 6] = [
+            ("never", vec![], None),
+            ("steadily", steady.clone(), used(30, 20)),
+            ("long ago only", vec![(301, 30, 20)], None),
+            ("with two peaks", with(&[(10, 90, 90), (20, 90, 90)]), used(30, 20)),
+            ("with many", with(&[(10, 90, 20), (20, 90, 20), (30, 90, 20)]), used(90, 20)),
+            ("before its window", with(&[(601, 90, 90), (602, 90, 90), (603, 90, 90)]), used(30, 20)),
+        ];
+        for (what, samples, expected) in cases {
+            let samples: Vec<UsageSample> = samples.into_iter().map(sample).collect();
+            let now = Timestamp::from_second(NOW).unwrap();
+            assert_eq!(measured(&node, &samples, 600, now), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn without_measurements_it_is_what_pods_ask_for() {
+        let pool = |name: &str, checks| Pool {
+            disruption: PoolDisruption { checks, ..PoolDisruption::default() },
+            ..crate::pools::empty_pool(name.into())
+        };
+        let checks = SafetyChecks { cpu_percent: 50, memory_percent: 50 };
+        let pools = [pool("checked", Some(checks)), pool("other", None)];
+        let mut nodes = ["checked", "other"].map(node);
+        tell(&mut nodes, (&[], &pools), &UsageSamples::new(), Timestamp::UNIX_EPOCH);
+        let asked = Usage { cpu_percent: 0, memory_percent: 0, is_measured: false };
+        assert_eq!(nodes.map(|node| node.disruption.usage), [Some(asked), None]);
+    }
+}

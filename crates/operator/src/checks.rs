@@ -1,0 +1,56 @@
+//! VPSie's checks before a node goes: what they found is counted and said on the node's object, once each time that it
+//! changes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_core::names::Text;
+use berth_core::plan::{Kept, Plan};
+use berth_core::reason::Reason;
+
+use crate::claim::Claim;
+use crate::dialect::Dialect;
+use crate::journal::Severity;
+use crate::metrics::table;
+use crate::operator::Operator;
+use crate::planning::Round;
+
+/// What VPSie calls the check, if it is one of its six. That no other node suits a pod is one check here: affinity is
+/// one of the reasons for it.
+fn check_type(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::LocalStorage => Some("local_storage"),
+        Reason::PodsFitNowhere => Some("rescheduling"),
+        Reason::SystemPod => Some("system_pods"),
+        Reason::CapacityLeft => Some("capacity"),
+        Reason::NodeProtected | Reason::PodProtected => Some("protection"),
+        _ => None,
+    }
+}
+
+impl Operator {
+    /// Tells why VPSie's nodes stay, as far as that is news.
+    pub(crate) async fn tell_checks(&mut self, round: &Round, plan: &Plan) {
+        let by_node: BTreeMap<&str, &Arc<Claim>> = round
+            .claims
+            .values()
+            .filter(|claim| claim.dialect == Dialect::Vpsie)
+            .filter_map(|claim| Some((claim.node()?, claim)))
+            .collect();
+        let mut found: BTreeMap<Text, Reason> = BTreeMap::new();
+        for Kept { node, refusal } in &plan.kept {
+            let Some(node) = round.snapshot.nodes.get(*node) else { continue };
+            let (Some(claim), Some(check)) = (by_node.get(&*node.name), check_type(refusal.reason)) else {
+                continue;
+            };
+            if self.checked.get(&claim.name) != Some(&refusal.reason) {
+                let group = claim.pool.as_deref().unwrap_or_default();
+                self.office.metrics.count(table::CHECK_FAILURES, [check, group, &claim.namespace]);
+                let message = format!("{check}: {refusal}");
+                self.office.say(claim, Severity::Normal, "ScaleDownBlocked", &message).await;
+            }
+            found.insert(claim.name.clone(), refusal.reason);
+        }
+        self.checked = found;
+    }
+}

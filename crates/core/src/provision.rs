@@ -46,7 +46,7 @@ pub(crate) fn with_packed<T>(
     look: impl FnOnce(&Packer<'_>, &Prepared<'_>) -> T,
 ) -> T {
     let prepared = Prepared::new(snapshot, policy, &class::pending(snapshot));
-    let mut packer = prepared.packer(ClassOrder::ByShape);
+    let mut packer = prepared.packer(ClassOrder::PromisedFirst);
     packer.pack();
     if prepared.priority_could_matter(&packer) {
         packer = prepared.packer(ClassOrder::ByPriority);
@@ -58,6 +58,8 @@ pub(crate) fn with_packed<T>(
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClassOrder {
     ByShape,
+    /// The same, but before all others those that have been promised a node: room is kept for them there.
+    PromisedFirst,
     /// The same, but higher priorities first: for when not all can be placed.
     ByPriority,
 }
@@ -185,15 +187,16 @@ impl<'a> Prepared<'a> {
         let mut order_of: Vec<usize> = (0..classes.len()).collect();
         order_of.sort_by(|a, b| {
             let (a_class, b_class) = (&classes[*a], &classes[*b]);
-            let by_priority = match order {
+            let by_order = match order {
                 ClassOrder::ByShape => std::cmp::Ordering::Equal,
+                ClassOrder::PromisedFirst => a_class.nominated.is_none().cmp(&b_class.nominated.is_none()),
                 ClassOrder::ByPriority => b_class.priority.cmp(&a_class.priority),
             };
             // Room that is only held free comes after pods that need it.
             a_class
                 .is_buffer
                 .cmp(&b_class.is_buffer)
-                .then(by_priority)
+                .then(by_order)
                 .then_with(|| looks[*a].0.cmp(&looks[*b].0))
                 .then_with(|| looks[*b].1.total_cmp(&looks[*a].1))
                 .then_with(|| b_class.requests.cmp(&a_class.requests))

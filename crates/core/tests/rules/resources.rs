@@ -32,6 +32,14 @@ fn sizes() {
             vec![refused("web", Reason::InsufficientEphemeralStorage)],
         ),
         (
+            "room is kept for whom it was promised to",
+            bare()
+                .node(node("n", "a").has(CPU, 4000))
+                .pod(pod("large").cpu(4000))
+                .pod(Pod { nominated: Some("n".into()), ..pod("small") }),
+            vec![on("small", "n"), refused("large", Reason::NoPool)],
+        ),
+        (
             "as many pods as the node takes",
             bare().node(node("n", "a").has(PODS, 2)).pods(3, &pod("web").cpu(0)),
             vec![on("web", "n"), on("web", "n"), refused("web", Reason::NoPool)],

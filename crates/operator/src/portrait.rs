@@ -10,6 +10,7 @@ use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Host, Plan, PoolRefusal};
 use berth_core::pod::{Pod, PodOrigin, PodPhase};
 use berth_core::pool::Pool;
+use berth_core::reason::Reason;
 use berth_core::resources::{CPU, MEMORY, PODS, format_amount};
 use berth_core::units::Price;
 use serde::Serialize;
@@ -290,11 +291,14 @@ fn pool_view<'r>(report: &'r Report, pool: &'r Pool, lives: &Lives<'r>) -> PoolV
         snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(&pool.name)).collect();
     let object = report.pools.get(&pool.name).map(|object| &**object);
     let trouble = pool.blocked.as_ref().map(ToString::to_string).or_else(|| object?.trouble());
+    // Nothing is wrong with one that waits.
+    let is_resting =
+        matches!(&pool.blocked, Some(why) if matches!(why.reason, Reason::PoolResting | Reason::PoolPaused));
     let is_going =
         |node: &&&Node| matches!(lives.phase(node), Phase::Disrupting | Phase::Draining | Phase::Terminating);
     PoolView {
         name: &pool.name,
-        ready: trouble.is_none(),
+        ready: trouble.is_none() || is_resting,
         message: trouble,
         cost_per_hour: nodes.iter().filter_map(|node| snapshot.cost_of(node)).fold(Price::ZERO, Price::plus),
         limits: limits(pool, object, &nodes),

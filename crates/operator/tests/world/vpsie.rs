@@ -23,21 +23,21 @@ use crate::permissions;
 use crate::scene::{Scene, began, condition, deployment, text};
 
 const CLUSTER: &str = "c-1";
-const SECRET: &str = "canary+5ecret&x=y";
+pub(crate) const SECRET: &str = "canary+5ecret&x=y";
 const OFFERS: &str = r#"[
     {"id": "1", "name": "big", "cpu": 8, "ram": 16384, "disk": 160, "hourly_price": 0.2, "datacenter_id": "dc-1"},
     {"id": "2", "name": "small", "cpu": 2, "ram": 4096, "disk": 80, "hourly_price": 0.05, "datacenter_id": "dc-1"}]"#;
 
 /// A cluster, a VPSie, and both ways to it.
-struct Berthed {
-    scene: Scene,
-    vpsie: Vpsie,
+pub(crate) struct Berthed {
+    pub(crate) scene: Scene,
+    pub(crate) vpsie: Vpsie,
     family: Family,
     metrics: Metrics,
 }
 
 impl Berthed {
-    async fn new(family: Family, weather: Weather, faults: Faults) -> Self {
+    pub(crate) async fn new(family: Family, weather: Weather, faults: Faults) -> Self {
         let catalog = import(OFFERS, "vpsie", &CatalogOptions::default()).expect("offers");
         let account =
             Account::new(Arc::new(catalog), weather, 1, began()).with_provider_ids("vpsie", CLUSTER);
@@ -76,12 +76,12 @@ impl Berthed {
         berth_operator::vpsie_cloud(&cluster, access, transport, &clock, &self.metrics)
     }
 
-    fn operator(&self) -> Operator {
+    pub(crate) fn operator(&self) -> Operator {
         self.operator_through(kube::Client::new(self.scene.world.client("berth"), "default"))
     }
 
     /// Says who Berth is at VPSie.
-    async fn sign(&self, client_secret: &str) {
+    pub(crate) async fn sign(&self, client_secret: &str) {
         self.scene.apply(secret(&[("clientId", "id"), ("clientSecret", client_secret)])).await;
     }
 
@@ -95,7 +95,7 @@ impl Berthed {
         self.scene.get(&format!("{GROUPS}/{name}")).await
     }
 
-    async fn nodes(&self) -> Vec<Value> {
+    pub(crate) async fn nodes(&self) -> Vec<Value> {
         self.scene.list(NODES).await
     }
 
@@ -105,8 +105,8 @@ impl Berthed {
     }
 }
 
-const GROUPS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/namespaces/kube-system/nodegroups";
-const NODES: &str = "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes";
+pub(crate) const GROUPS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/namespaces/kube-system/nodegroups";
+pub(crate) const NODES: &str = "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes";
 
 /// Who Berth is at VPSie.
 fn secret(pairs: &[(&str, &str)]) -> Value {
@@ -119,7 +119,7 @@ fn secret(pairs: &[(&str, &str)]) -> Value {
     })
 }
 
-fn group(name: &str, change: impl FnOnce(&mut Value)) -> Value {
+pub(crate) fn group(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     let mut group = json!({
         "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "NodeGroup",
         "metadata": {
@@ -138,7 +138,7 @@ fn group(name: &str, change: impl FnOnce(&mut Value)) -> Value {
 }
 
 /// Pods that only go where the group's nodes are.
-fn workload(replicas: u32) -> Value {
+pub(crate) fn workload(replicas: u32) -> Value {
     let mut workload = deployment("web", replicas, "1");
     workload["spec"]["template"]["spec"]["nodeSelector"] = json!({ "team": "quay" });
     workload["spec"]["template"]["spec"]["tolerations"] =

@@ -23,6 +23,7 @@ use crate::kinds::Kind;
 use crate::manifests::{Kept, Manifests, Origin, object_name};
 use crate::nodes;
 use crate::pods::{Dangling, Finisher, PodObject};
+use crate::pools::cost;
 use crate::pools::gardener::ConstraintPoolObject;
 use crate::pools::growth::Circumstances;
 use crate::pools::karpenter::{ClaimObject, NodePoolObject};
@@ -95,7 +96,7 @@ pub fn assemble(
     assembly.drop_repeated_pods();
     let waiting_since = waiting_since(&assembly.manifests.pods);
     let foreign = assembly.foreign_groups();
-    let pools = assembly.pools(waiting_since.values().min().copied());
+    let mut pools = assembly.pools(waiting_since.values().min().copied());
     let shared_limits = assembly.shared_limits(&pools);
     assembly.blame_unclear_protection();
     let mut nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
@@ -106,6 +107,7 @@ pub fn assemble(
         node.pool = None;
     }
     let (pods, daemon_sets, census) = assembly.pods();
+    cost::bar_while_ill(&mut pools, &nodes);
     usage::tell(&mut nodes, (&pods, &pools), &assembly.manifests.usage, context.now);
     let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
     let Assembly { manifests, mut problems, is_partial, .. } = assembly;
@@ -250,10 +252,11 @@ impl Assembly<'_> {
         let claimed = Claimed::of(&self.manifests.claims);
         for kept in node_groups {
             let types = self.node_group_types(&kept.object);
-            let NodeGroupObject { pool, growth, rules, node_cost, .. } = &kept.object;
+            let NodeGroupObject { pool, growth, rules, cost, at_once, node_cost, .. } = &kept.object;
             let settings = self.manifests.group_settings;
             let mut disruption = rules.judged(self.context.now);
-            let nodes = Share::Count(settings.removals_max);
+            disruption.replacement = cost.judged(self.context.now, settings.is_rebalancing);
+            let nodes = at_once.unwrap_or(Share::Count(settings.removals_max));
             disruption.budgets.push(Budget { reasons: Vec::new(), nodes });
             let around = Circumstances {
                 now: self.context.now,
@@ -265,7 +268,15 @@ impl Assembly<'_> {
             };
             let blocked = pool.blocked.clone().or_else(|| growth.judged(&pool.name, &around));
             let node_cost = self.node_cost(*node_cost);
-            let pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
+            let mut pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
+            if let (Some(preferred), Ok(types)) = (pool.division.preferred_type.take(), &types) {
+                let known = vpsie::types_of(&preferred, types);
+                pool.division.preferred_type = known.first().map(|known| known.name.clone());
+                if known.is_empty() {
+                    let message = format!("`{preferred}` is none of the group's offerings");
+                    self.blame(&kept, "spec.preferredInstanceType", message);
+                }
+            }
             self.add_pool(&mut pools, &kept, pool, types);
         }
         for kept in constraint_pools {
@@ -384,7 +395,9 @@ impl Assembly<'_> {
             }
             types.extend(found);
         }
-        Ok(merged(types).into())
+        let most = object.interruption_percent_max;
+        let types = merged(types).into_iter();
+        Ok(types.map(|known| vpsie::without_frequent_interruptions(known, most)).collect())
     }
 
     fn constraint_pool_types(&mut self, object: &ConstraintPoolObject) -> Types {

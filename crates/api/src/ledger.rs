@@ -26,6 +26,8 @@ struct Written {
     unborn: BTreeMap<Text, i64>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     leaving: BTreeMap<Text, WrittenDeparture>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    replaced: Option<i64>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -82,6 +84,7 @@ pub fn parse(annotation: Option<&str>) -> Result<Commitments, Unreadable> {
         claims: claims.collect(),
         unborn: written.unborn,
         leaving: written.leaving.into_iter().map(departure).collect::<Result<_, _>>()?,
+        replaced_secs: written.replaced,
     })
 }
 
@@ -107,6 +110,7 @@ pub fn written(record: &Commitments) -> String {
         unborn: record.unborn.clone(),
         claims: alike.into_iter().map(|(capacity, names)| Alike { capacity, names }).collect(),
         leaving: record.leaving.iter().map(departure).collect(),
+        replaced: record.replaced_secs,
     };
     // Maps with text for keys, lists and numbers: there is nothing that could not be written.
     serde_json::to_string(&written).unwrap_or_default()
@@ -133,11 +137,12 @@ mod tests {
                 .map(|(name, milli)| (name.into(), cpu(milli)))
                 .collect(),
             leaving: BTreeMap::from([("p-2".into(), departure)]),
+            replaced_secs: Some(1700),
         };
         let text = written(&record);
         assert_eq!(
             text,
-            r#"{"version":1,"epoch":4,"next":3,"claims":[{"capacity":{"cpu":2000},"names":["p-2"]},{"capacity":{"cpu":4000},"names":["p-1","p-3"]}],"unborn":{"p-3":1710},"leaving":{"p-2":{"reason":"Underutilized","replacements":["p-3"],"since":1700}}}"#
+            r#"{"version":1,"epoch":4,"next":3,"claims":[{"capacity":{"cpu":2000},"names":["p-2"]},{"capacity":{"cpu":4000},"names":["p-1","p-3"]}],"unborn":{"p-3":1710},"leaving":{"p-2":{"reason":"Underutilized","replacements":["p-3"],"since":1700}},"replaced":1700}"#
         );
         assert_eq!(parse(Some(&text)), Ok(record));
         assert_eq!(parse(None), Ok(Commitments::default()));

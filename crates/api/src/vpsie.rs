@@ -16,12 +16,18 @@ pub const NODEGROUP: &str = "autoscaler.vpsie.com/nodegroup";
 pub const VPSIENODE: &str = "autoscaler.vpsie.com/vpsienode";
 pub const DATACENTER: &str = "autoscaler.vpsie.com/datacenter";
 pub const OFFERING: &str = "autoscaler.vpsie.com/offering";
+/// On an offering that is spot: how often such machines are taken back, in percent.
+pub const INTERRUPTION_RATE: &str = "autoscaler.vpsie.com/interruption-rate";
 /// On a machine's object: its id at VPSie.
 pub const VPS_ID: &str = "autoscaler.vpsie.com/vps-id";
 /// On a machine's object: when it was asked for.
 pub const CREATION_REASON: &str = "autoscaler.vpsie.com/creation-reason";
 /// On a group: `true` leaves it as it is.
 pub(crate) const PAUSE: &str = "autoscaler.vpsie.com/pause";
+/// On a group: the replacement that somebody has agreed to, by the id that was proposed.
+pub(crate) const APPROVED: &str = "autoscaler.vpsie.com/approve-optimization";
+/// On a group: how many of its nodes are replaced at once: `rolling`, `surge` or `blue-green`.
+pub(crate) const REBALANCE_STRATEGY: &str = "autoscaler.vpsie.com/rebalance-strategy";
 /// On a machine's object: `true` keeps it.
 pub(crate) const DO_NOT_DELETE: &str = "autoscaler.vpsie.com/do-not-delete";
 /// On a group: counts in place of its `minNodes`.

@@ -49,6 +49,9 @@ pub trait Cloud: Send + Sync + fmt::Debug {
 
     /// All notices that stand now. Some may never be told, and some more than once.
     fn notices(&self) -> Answer<'_, Vec<Notice>>;
+
+    /// Pools want machines in these zones: what is offered there is to be in the catalog.
+    fn serve(&self, _zones: &BTreeSet<Text>) {}
 }
 
 /// What became of an order that was taken.

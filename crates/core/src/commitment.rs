@@ -26,6 +26,8 @@ pub struct Commitments {
     pub unborn: BTreeMap<Text, i64>,
     /// Those of them that are being taken away for a reason that can wait.
     pub leaving: BTreeMap<Text, Departure>,
+    /// When nodes were last committed to be replaced by others, in seconds since 1970.
+    pub replaced_secs: Option<i64>,
 }
 
 /// A node that is going to be taken away once all that is bought for it is up.
@@ -106,6 +108,9 @@ impl Commitments {
         if next.leaving.len() > allowed as usize {
             let message = format!("{} nodes would go at once; {allowed} may", next.leaving.len());
             return Err(Objection::Limit(Reason::DisruptionBudget.because(message)));
+        }
+        if departures.values().any(|departure| !departure.replacements.is_empty()) {
+            next.replaced_secs = Some(now_secs);
         }
         Ok(next)
     }

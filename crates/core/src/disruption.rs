@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::names::Text;
 use crate::pod::Pod;
+use crate::reason::Refusal;
 use crate::selector::Selector;
 use crate::units::Price;
 
@@ -145,6 +146,30 @@ pub struct PoolDisruption {
     pub budgets: Vec<Budget>,
     /// What VPSie's groups want looked at besides.
     pub checks: Option<SafetyChecks>,
+    pub replacement: Replacement,
+}
+
+/// When a pool's nodes are replaced by cheaper ones: always, unless it says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Replacement {
+    /// Why not now, if not.
+    pub barred: Option<Refusal>,
+    /// What it must at least save an hour.
+    pub saving_min: Price,
+    /// How much of what is used on the nodes, in percent, may be missing afterwards.
+    pub impact_percent_max: Option<u32>,
+    pub approval: Approval,
+}
+
+/// Whether a person must agree to a replacement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Approval {
+    #[default]
+    NotNeeded,
+    Needed {
+        /// The one that somebody has agreed to.
+        given: Option<Text>,
+    },
 }
 
 /// VPSie's checks before a node goes to save money: what it uses, what its pods keep on it, and what is left.
@@ -181,6 +206,7 @@ impl Default for PoolDisruption {
             consolidate_after_secs: Some(0),
             budgets: vec![Budget { reasons: Vec::new(), nodes: Share::Percent(10) }],
             checks: None,
+            replacement: Replacement::default(),
         }
     }
 }

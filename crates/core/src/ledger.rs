@@ -1,5 +1,6 @@
 //! What pools have and may still have: limits are hard, inside a batch too.
 
+use crate::division::{Divided, Portion};
 use crate::market::{Candidate, Market};
 use crate::node::NodeState;
 use crate::reason::{Reason, Refusal};
@@ -18,8 +19,8 @@ pub(crate) struct Ledger {
 struct PoolAccount {
     limited: Vec<Limited>,
     nodes: u32,
-    nodes_staying: u32,
     nodes_max: Option<u32>,
+    staying: Divided,
 }
 
 #[derive(Clone, Debug)]
@@ -30,12 +31,23 @@ struct Limited {
 }
 
 /// What stands in the way of a purchase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Shortage {
-    Nodes { have: u32, max: u32 },
-    SharedNodes { have: u32, max: u32 },
+    Nodes {
+        have: u32,
+        max: u32,
+    },
+    SharedNodes {
+        have: u32,
+        max: u32,
+    },
     Reservation,
-    Resource { index: usize, more: i64 },
+    Resource {
+        index: usize,
+        more: i64,
+    },
+    /// Of its portion of the pool.
+    Portion(Refusal),
 }
 
 /// What a limit counts.
@@ -61,7 +73,10 @@ impl Ledger {
             .iter()
             .map(|pool| {
                 let nodes = || snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(&pool.name));
-                let count = |nodes: usize| u32::try_from(nodes).unwrap_or(u32::MAX);
+                let mut staying = Divided::new(pool);
+                for node in nodes().filter(|node| node.state != NodeState::Deleting) {
+                    staying.come(Portion::of_node(pool, node));
+                }
                 PoolAccount {
                     limited: pool
                         .limits
@@ -73,9 +88,9 @@ impl Ledger {
                             limit,
                         })
                         .collect(),
-                    nodes: count(nodes().count()),
-                    nodes_staying: count(nodes().filter(|node| node.state != NodeState::Deleting).count()),
+                    nodes: u32::try_from(nodes().count()).unwrap_or(u32::MAX),
                     nodes_max: pool.limits.nodes,
+                    staying,
                 }
             })
             .collect();
@@ -97,8 +112,9 @@ impl Ledger {
         Self { pools, shared, reservations: market.reservations.clone() }
     }
 
-    pub(crate) fn nodes_staying(&self, pool: usize) -> u32 {
-        self.pools[pool].nodes_staying
+    /// The nodes of the pool that stay.
+    pub(crate) fn staying(&self, pool: usize) -> &Divided {
+        &self.pools[pool].staying
     }
 
     /// What the pool has too little of to buy this, if anything.
@@ -117,7 +133,8 @@ impl Ledger {
         if candidate.reservation.is_some_and(|reservation| self.reservations[reservation] == 0) {
             return Some(Shortage::Reservation);
         }
-        account.over_limit(&candidate.limited, &[])
+        let over_limit = account.over_limit(&candidate.limited, &[]);
+        over_limit.or_else(|| account.staying.refusal_to_come(candidate.portion).map(Shortage::Portion))
     }
 
     /// What the pool has too little of to have `to` in place of `from`, if anything.
@@ -131,7 +148,12 @@ impl Ledger {
         if to.reservation != from.reservation && to.reservation.is_some_and(empty) {
             return Some(Shortage::Reservation);
         }
-        self.pools[pool].over_limit(&to.limited, &from.limited)
+        let account = &self.pools[pool];
+        if !account.staying.lets_replace(from.portion, to.portion) {
+            let message = "it would be of another portion of the pool";
+            return Some(Shortage::Portion(Reason::SpotShare.because(message)));
+        }
+        account.over_limit(&to.limited, &from.limited)
     }
 
     /// Every limit, with what is left of it.
@@ -166,6 +188,7 @@ impl Ledger {
             Shortage::Reservation => {
                 Reason::ReservationFull.because("the capacity reservation has no machine left")
             }
+            Shortage::Portion(refusal) => refusal,
             Shortage::Resource { index, more } => {
                 let limited = &self.pools[pool].limited[index];
                 let amount = |amount| format_amount(&limited.resource, amount);
@@ -182,7 +205,7 @@ impl Ledger {
 
     pub(crate) fn buy(&mut self, pool: usize, candidate: &Candidate) {
         self.pools[pool].nodes += 1;
-        self.pools[pool].nodes_staying += 1;
+        self.pools[pool].staying.come(candidate.portion);
         for (members, nodes, _) in &mut self.shared {
             if members.contains(&pool) {
                 *nodes += 1;
@@ -194,7 +217,7 @@ impl Ledger {
     /// Undoes [`Self::buy`].
     pub(crate) fn give_back(&mut self, pool: usize, candidate: &Candidate) {
         self.pools[pool].nodes -= 1;
-        self.pools[pool].nodes_staying -= 1;
+        self.pools[pool].staying.go(candidate.portion);
         for (members, nodes, _) in &mut self.shared {
             if members.contains(&pool) {
                 *nodes -= 1;
@@ -204,13 +227,13 @@ impl Ledger {
     }
 
     /// A node of the pool is to go. It counts against the limits until it is gone.
-    pub(crate) fn leave(&mut self, pool: usize) {
-        self.pools[pool].nodes_staying -= 1;
+    pub(crate) fn leave(&mut self, pool: usize, portion: Portion) {
+        self.pools[pool].staying.go(portion);
     }
 
     /// It stays after all.
-    pub(crate) fn stay(&mut self, pool: usize) {
-        self.pools[pool].nodes_staying += 1;
+    pub(crate) fn stay(&mut self, pool: usize, portion: Portion) {
+        self.pools[pool].staying.come(portion);
     }
 
     pub(crate) fn exchange(&mut self, pool: usize, from: &Candidate, to: &Candidate) {

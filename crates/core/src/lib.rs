@@ -10,6 +10,7 @@ pub mod claim;
 pub mod commitment;
 pub mod disrupt;
 pub mod disruption;
+pub mod division;
 pub mod drift;
 pub mod explain;
 pub mod fit;

@@ -1,7 +1,7 @@
 //! What the pools can buy, sorted into cells.
 //!
-//! A cell is a set of offerings that no pod of this snapshot can tell apart by label or taint: they
-//! differ only in size and price. Rules about labels and topology are judged once per cell, and a
+//! A cell is a set of offerings that no pod of this snapshot can tell apart by label or taint, and that count alike
+//! where their pool is divided: they differ only in size and price. Rules about labels and topology are judged once per cell, and a
 //! planned node may grow to another type of its cell without any rule changing its answer.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::catalog::{InstanceType, Offering};
+use crate::division::Portion;
 use crate::fit::{self, LabelSource, NodeDemand};
 use crate::names::{self, Labels, Text};
 use crate::pod::HostPort;
@@ -120,6 +121,8 @@ pub(crate) struct Candidate {
     /// Capacity of the resources that the pool limits.
     pub(crate) limited: SmallVec<[i64; 2]>,
     pub(crate) reservation: Option<usize>,
+    /// The same for all candidates of a cell.
+    pub(crate) portion: Portion,
 }
 
 impl Market {
@@ -168,7 +171,8 @@ impl Market {
         let mut first: FxHashMap<(usize, Amounts, Vec<_>), usize> = FxHashMap::default();
         for (index, cell) in self.cells.iter_mut().enumerate() {
             let front = cell.front.iter().map(|candidate| &cell.candidates[*candidate]);
-            let goods = front.map(|sold| (sold.instance_type, sold.price, sold.reservation)).collect();
+            let goods =
+                front.map(|sold| (sold.instance_type, sold.price, sold.reservation, sold.portion)).collect();
             cell.twin = *first.entry((cell.pool, cell.daemons.clone(), goods)).or_insert(index);
         }
     }
@@ -188,7 +192,7 @@ impl Market {
         }
         let type_keys = type_level_keys(pool);
         let variants = custom_label_variants(pool, &type_keys, looks_at);
-        let mut cell_of: FxHashMap<(usize, LabelValues<'_>), usize> = FxHashMap::default();
+        let mut cell_of: FxHashMap<(usize, Portion, LabelValues<'_>), usize> = FxHashMap::default();
         for (type_index, instance_type) in pool.types.iter().enumerate() {
             let allocatable = dimensions.amounts(&instance_type.allocatable());
             let limited =
@@ -210,22 +214,24 @@ impl Market {
                         self.reservations.len() - 1
                     })
                 });
+                let portion = Portion::of_offering(pool, &instance_type.name, offering);
                 for (variant, custom) in variants.iter().enumerate() {
                     let values =
                         looks_at.values(|key| node_label(pool, custom, instance_type, offering, key));
-                    let cell = *cell_of.entry((variant, values)).or_insert_with_key(|(_, values)| {
-                        self.cells.push(Cell {
-                            pool: pool_index,
-                            custom: custom.clone(),
-                            labels: looks_at.labels(values),
-                            daemons: Amounts::new(),
-                            daemon_ports: Vec::new(),
-                            candidates: Vec::new(),
-                            front: Vec::new(),
-                            twin: 0,
+                    let cell =
+                        *cell_of.entry((variant, portion, values)).or_insert_with_key(|(.., values)| {
+                            self.cells.push(Cell {
+                                pool: pool_index,
+                                custom: custom.clone(),
+                                labels: looks_at.labels(values),
+                                daemons: Amounts::new(),
+                                daemon_ports: Vec::new(),
+                                candidates: Vec::new(),
+                                front: Vec::new(),
+                                twin: 0,
+                            });
+                            self.cells.len() - 1
                         });
-                        self.cells.len() - 1
-                    });
                     self.cells[cell].candidates.push(Candidate {
                         instance_type: type_index,
                         offering: offering_index,
@@ -233,6 +239,7 @@ impl Market {
                         free: allocatable.clone(),
                         limited: SmallVec::clone(&limited),
                         reservation,
+                        portion,
                     });
                 }
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::InstanceType;
 use crate::disruption::PoolDisruption;
+use crate::division::Division;
 use crate::names::{Labels, Text};
 use crate::pod::Taint;
 use crate::reason::Refusal;
@@ -30,6 +31,8 @@ pub struct Pool {
     pub replicas: Option<u32>,
     /// Nodes that exist whatever the pods want; more may come.
     pub nodes_min: u32,
+    /// How its nodes are divided among capacity types and zones.
+    pub division: Division,
     /// What its cloud offers, overlays and the class's reservations already applied.
     pub types: Arc<[Arc<InstanceType>]>,
     /// Why it cannot buy anything at all.

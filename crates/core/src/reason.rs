@@ -98,6 +98,8 @@ reasons! {
     PoolLimit,
     /// The pool may not have more nodes.
     NodeLimit,
+    /// The pool would have more of a capacity type than its share of spot allows.
+    SpotShare,
     /// Too few alternatives are left for the pool's minValues.
     MinValues,
     /// The node belongs to no pool that is known: it is not Berth's to take away.
@@ -114,6 +116,8 @@ reasons! {
     NodeOfStaticPool,
     /// The pool has no more nodes than it must have.
     PoolMinimum,
+    /// The node's zone has too few nodes beside the pool's other zones.
+    ZoneShare,
     /// The pool never consolidates.
     ConsolidationNever,
     /// Pods came to the node or left it too recently.
@@ -144,6 +148,12 @@ reasons! {
     SavingTooSmall,
     /// What would be saved is not worth the disruption.
     DisruptionTooDear,
+    /// The pool does not replace its nodes by cheaper ones, or not now.
+    ReplacementBarred,
+    /// The nodes that would replace it have less than what is used on it now.
+    PerformanceImpact,
+    /// Somebody must agree before the node is replaced by a cheaper one.
+    AwaitingApproval,
     /// The part of the pool's cost that would be saved is too small beside the part of its disruption.
     Unbalanced,
     /// Too few cheaper spot offerings would be left to choose from.
@@ -198,6 +208,9 @@ impl Reason {
             Self::TopologyKeyMissing => "give the pool's nodes the label that is spread over",
             Self::PoolLimit => "raise the pool's limits",
             Self::NodeLimit => "raise the limit on the number of nodes",
+            Self::SpotShare => {
+                "change the share of spot, or let the group fall back to on-demand where spot cannot be had"
+            }
             Self::MinValues => {
                 "lower minValues or widen the requirements; --min-values-policy best-effort buys all the same"
             }
@@ -208,6 +221,9 @@ impl Reason {
             Self::NodePriceUnknown => "use a catalog that has the node's type, zone and capacity type",
             Self::NodeOfStaticPool => "lower the pool's replicas",
             Self::PoolMinimum => "lower the pool's minimum of nodes",
+            Self::ZoneShare => {
+                "change how the group is spread over its zones, or wait until others have shrunk"
+            }
             Self::ConsolidationNever => "set the pool's consolidateAfter to a duration",
             Self::ConsolidateAfter => "wait, or lower the pool's consolidateAfter",
             Self::NodeUtilized => "wait, or raise the thresholds of the group's scaleDownPolicy",
@@ -227,6 +243,13 @@ impl Reason {
             Self::PodsFitNowhere => "free room on other nodes, or let a pool buy what the pods need",
             Self::SavingTooSmall => "lower the least saving, if churn is no concern",
             Self::DisruptionTooDear => "lower the price of a disruption, if churn is no concern",
+            Self::ReplacementBarred => {
+                "turn the group's costOptimization on, or wait until its interval is over"
+            }
+            Self::PerformanceImpact => "raise the group's maxPerformanceImpact, or offer it larger types",
+            Self::AwaitingApproval => {
+                "write the id that the message names into the group's annotation autoscaler.vpsie.com/approve-optimization"
+            }
             Self::NodeNotEmpty | Self::Unbalanced => {
                 "set the pool's consolidationPolicy to WhenEmptyOrUnderutilized"
             }

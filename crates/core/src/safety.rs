@@ -8,6 +8,7 @@ use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
 use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks};
+use crate::division::{Divided, Portion};
 use crate::names::Text;
 use crate::node::{Node, NodeState};
 use crate::pod::{Pod, PodSpec};
@@ -46,6 +47,7 @@ pub struct NodeSafety {
     pub cost: DisruptionCost,
     /// An index into the snapshot's pools.
     pub pool: Option<usize>,
+    portion: Portion,
     /// The pods that would have to move.
     movers: Vec<usize>,
     /// How many of them each PodDisruptionBudget counts.
@@ -90,8 +92,20 @@ struct PoolAllowance {
     /// How many nodes may be away for each of [`DisruptionReason::BUDGETED`].
     budgets: [u32; 3],
     taken: u32,
-    staying: u32,
+    staying: Divided,
     nodes_min: u32,
+}
+
+impl PoolAllowance {
+    /// Why a node of this portion must not go for good.
+    fn refusal_to_go(&self, portion: Portion, is_empty: bool) -> Option<Refusal> {
+        let nodes = self.staying.nodes();
+        let too_few = (nodes <= self.nodes_min).then(|| {
+            Reason::PoolMinimum
+                .because(format!("the pool has {nodes} nodes and must have {}", self.nodes_min))
+        });
+        too_few.or_else(|| self.staying.refusal_to_go(portion, is_empty))
+    }
 }
 
 /// Whether a node that goes leaves its pool with one less.
@@ -117,11 +131,15 @@ impl Allowances {
         {
             return Err(Reason::DisruptionBudget);
         }
-        if leaving == Leaving::ForGood && !is_forced(node.reason) && pool.staying <= pool.nodes_min {
-            return Err(Reason::PoolMinimum);
+        let is_empty = node.reason == DisruptionReason::Empty;
+        if leaving == Leaving::ForGood
+            && !is_forced(node.reason)
+            && let Some(refusal) = pool.refusal_to_go(node.portion, is_empty)
+        {
+            return Err(refusal.reason);
         }
         pool.taken += u32::from(node.budgeted);
-        pool.staying = pool.staying.saturating_sub(1);
+        pool.staying.go(node.portion);
         for (budget, pods) in &node.budget_draws {
             self.pods[*budget] = self.pods[*budget].saturating_sub(*pods);
         }
@@ -196,6 +214,9 @@ impl Safety {
                     verdicts: Vec::new(),
                     cost,
                     pool,
+                    portion: pool
+                        .map(|pool| Portion::of_node(&snapshot.pools[pool], node))
+                        .unwrap_or_default(),
                     movers,
                     budget_draws,
                     budgeted: !unbudgeted.contains(index),
@@ -258,10 +279,12 @@ fn pool_allowances(
 ) -> Vec<PoolAllowance> {
     let mut total = vec![0_u32; snapshot.pools.len()];
     let mut away = total.clone();
-    let mut staying = total.clone();
+    let mut staying: Vec<Divided> = snapshot.pools.iter().map(Divided::new).collect();
     for (index, node) in snapshot.nodes.iter().enumerate() {
         let Some(pool) = pool_of(node) else { continue };
-        staying[pool] += u32::from(node.state != NodeState::Deleting);
+        if node.state != NodeState::Deleting {
+            staying[pool].come(Portion::of_node(&snapshot.pools[pool], node));
+        }
         if node.state != NodeState::Starting && !unbudgeted.contains(index) {
             total[pool] += 1;
             away[pool] += u32::from(node.state == NodeState::Deleting || node.disruption.unhealthy.is_some());
@@ -270,12 +293,13 @@ fn pool_allowances(
     snapshot
         .pools
         .iter()
+        .zip(staying)
         .enumerate()
-        .map(|(index, pool)| PoolAllowance {
+        .map(|(index, (pool, staying))| PoolAllowance {
             budgets: DisruptionReason::BUDGETED
                 .map(|reason| pool.disruption.away_max(reason, total[index]).saturating_sub(away[index])),
             taken: 0,
-            staying: staying[index],
+            staying,
             nodes_min: pool.nodes_min,
         })
         .collect()
@@ -469,11 +493,7 @@ impl Judged<'_> {
     }
 
     fn at_minimum(&self, allowances: &Allowances) -> Option<Refusal> {
-        let pool = &allowances.pools[self.safety.pool?];
-        (pool.staying <= pool.nodes_min).then(|| {
-            Reason::PoolMinimum
-                .because(format!("the pool has {} nodes and must have {}", pool.staying, pool.nodes_min))
-        })
+        allowances.pools[self.safety.pool?].refusal_to_go(self.safety.portion, true)
     }
 
     fn pod_protected(&self) -> Option<Refusal> {

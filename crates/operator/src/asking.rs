@@ -44,11 +44,15 @@ impl Asking {
     }
 
     async fn catalogs(&self) {
+        let mut wanted = self.office.zones();
         loop {
+            let zones = wanted.borrow_and_update().get(&self.kind).cloned().unwrap_or_default();
+            self.cloud.serve(&zones);
             match timeout(ANSWER_MAX, self.cloud.catalog()).await {
                 Ok(Ok(catalog)) => {
                     self.note(|machines| machines.offered(catalog));
-                    sleep(CATALOG_EVERY).await;
+                    // Who asks for another zone does not wait for the next time.
+                    let _ = timeout(CATALOG_EVERY, wanted.changed()).await;
                 }
                 // What was offered last still is, as far as anybody knows.
                 Ok(Err(refusal)) => self.withheld(refusal.to_string()).await,

@@ -1,5 +1,5 @@
 //! VPSie's checks before a node goes: what they found is counted and said on the node's object, once each time that it
-//! changes.
+//! changes. And what would be done if somebody agreed to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use berth_core::reason::Reason;
 
 use crate::claim::Claim;
 use crate::dialect::Dialect;
-use crate::journal::Severity;
+use crate::journal::{DecisionKind, Severity};
 use crate::metrics::table;
 use crate::operator::Operator;
 use crate::planning::Round;
@@ -38,8 +38,12 @@ impl Operator {
             .filter_map(|claim| Some((claim.node()?, claim)))
             .collect();
         let mut found: BTreeMap<Text, Reason> = BTreeMap::new();
+        let mut proposals: BTreeMap<Text, String> = BTreeMap::new();
         for Kept { node, refusal } in &plan.kept {
             let Some(node) = round.snapshot.nodes.get(*node) else { continue };
+            if let (Reason::AwaitingApproval, Some(pool)) = (refusal.reason, &node.pool) {
+                proposals.entry(pool.clone()).or_insert_with(|| refusal.message.clone());
+            }
             let (Some(claim), Some(check)) = (by_node.get(&*node.name), check_type(refusal.reason)) else {
                 continue;
             };
@@ -52,5 +56,12 @@ impl Operator {
             found.insert(claim.name.clone(), refusal.reason);
         }
         self.checked = found;
+        for (pool, proposal) in &proposals {
+            if self.office.proposals().get(pool) != Some(proposal) {
+                let words = ("AwaitingApproval", proposal.clone());
+                self.office.decided(DecisionKind::Refusal, words, vec![pool.to_string()], None);
+            }
+        }
+        *self.office.proposals() = proposals;
     }
 }

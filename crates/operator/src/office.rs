@@ -9,6 +9,7 @@ use berth_cloud::Cloud;
 use berth_core::claim::Failures;
 use berth_core::names::Text;
 use berth_core::units::Price;
+use tokio::sync::watch;
 
 use crate::acts::Standing;
 use crate::claim::Claim;
@@ -69,7 +70,12 @@ pub(crate) struct Office {
     held_back: Arc<Mutex<BTreeSet<PodName>>>,
     told: Arc<Mutex<BTreeMap<PodName, Said>>>,
     expected: Arc<Mutex<BTreeMap<Text, Vec<PodName>>>>,
+    proposals: Arc<Mutex<BTreeMap<Text, String>>>,
+    zones: Arc<watch::Sender<Zones>>,
 }
+
+/// Where pools want machines, by the kind of their classes.
+pub(crate) type Zones = BTreeMap<ClassKind, BTreeSet<Text>>;
 
 /// Namespace and name.
 pub(crate) type PodName = (Text, Text);
@@ -95,7 +101,27 @@ impl Office {
             held_back: Arc::default(),
             told: Arc::default(),
             expected: Arc::default(),
+            proposals: Arc::default(),
+            zones: Arc::default(),
         }
+    }
+
+    /// Where pools want machines, and each time that changes.
+    pub(crate) fn zones(&self) -> watch::Receiver<Zones> {
+        self.zones.subscribe()
+    }
+
+    pub(crate) fn want_zones(&self, zones: Zones) {
+        self.zones.send_if_modified(|known| {
+            let is_news = *known != zones;
+            *known = zones;
+            is_news
+        });
+    }
+
+    /// Replacements of nodes by cheaper ones that wait for somebody to agree, by pool.
+    pub(crate) fn proposals(&self) -> MutexGuard<'_, BTreeMap<Text, String>> {
+        self.proposals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pods that nodes are coming for, by node.

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
 use berth_core::claim::Failures;
-use berth_core::names::Text;
+use berth_core::names::{self, Text};
 use berth_core::plan::Plan;
+use berth_core::pool::Pool;
 use berth_core::reason::Reason;
+use berth_core::requirement::ValueSet;
 use berth_core::snapshot::{Policy, SchedulerPolicy};
 use berth_core::units::Price;
 use tokio::sync::watch;
@@ -18,11 +20,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::asking;
 use crate::cluster::Cluster;
 use crate::desk::Desk;
+use crate::dialect::PoolObject;
 use crate::follow;
 use crate::lives::Lives;
 use crate::machines::Machines;
 use crate::metrics::Metrics;
-use crate::office::{Clock, Clouds, Office};
+use crate::office::{Clock, Clouds, Office, Zones};
 use crate::orphans::Orphans;
 use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
@@ -265,6 +268,7 @@ impl Operator {
             pool.blocked =
                 unread.map(|why| Reason::PoolNotReady.because(why.to_string())).or(pool.blocked.take());
         }
+        self.office.want_zones(wanted_zones(&assembled.snapshot.pools, &view.pools));
         let untrusted = self.untrusted_clouds(&used);
         let round = Round {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),
@@ -339,4 +343,15 @@ impl Operator {
         }
         policy
     }
+}
+
+/// Where pools say that they want machines. Those that leave it open want no zone in particular.
+fn wanted_zones(pools: &[Pool], objects: &BTreeMap<Text, Arc<PoolObject>>) -> Zones {
+    let mut zones = Zones::new();
+    for pool in pools {
+        let Some(kind) = objects.get(&pool.name).and_then(|object| object.class()) else { continue };
+        let named = pool.requirements.get(names::ZONE).and_then(ValueSet::finite);
+        zones.entry(kind).or_default().extend(named.into_iter().flatten().cloned());
+    }
+    zones
 }

@@ -1,9 +1,9 @@
 //! VPSie, by the Secret that says who Berth is there. The Secret may come late, and change: what is in use is the last
 //! one that VPSie took.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
@@ -52,7 +52,8 @@ pub fn vpsie_cloud(
     metrics: &Metrics,
 ) -> Arc<dyn Cloud> {
     let (desk, clock, metrics) = (Desk::new(cluster.clone()), clock.clone(), metrics.clone());
-    Arc::new(KeyedCloud { desk, access, transport, clock, metrics, door: Mutex::default() })
+    let (door, zones) = (Mutex::default(), std::sync::Mutex::default());
+    Arc::new(KeyedCloud { desk, access, transport, clock, metrics, door, zones })
 }
 
 struct KeyedCloud {
@@ -62,6 +63,8 @@ struct KeyedCloud {
     clock: Clock,
     metrics: Metrics,
     door: Mutex<Door>,
+    /// Where pools want machines.
+    zones: std::sync::Mutex<BTreeSet<Text>>,
 }
 
 #[derive(Debug, Default)]
@@ -101,7 +104,10 @@ impl KeyedCloud {
             door.trouble = trouble;
         }
         match (&door.open, &door.trouble) {
-            (Some((_, cloud)), _) => Ok(Arc::clone(cloud)),
+            (Some((_, cloud)), _) => {
+                cloud.serve(&self.zones.lock().unwrap_or_else(PoisonError::into_inner));
+                Ok(Arc::clone(cloud))
+            }
             (None, trouble) => Err(Refusal::Denied(trouble.clone().unwrap_or_default())),
         }
     }
@@ -186,6 +192,10 @@ impl Cloud for KeyedCloud {
 
     fn catalog(&self) -> Answer<'_, Arc<Catalog>> {
         Box::pin(async move { self.cloud().await?.catalog().await })
+    }
+
+    fn serve(&self, zones: &BTreeSet<Text>) {
+        self.zones.lock().unwrap_or_else(PoisonError::into_inner).clone_from(zones);
     }
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {

@@ -1,6 +1,8 @@
 //! When a pool's nodes may go: read as it is written, judged at one instant.
 
-use berth_core::disruption::{Budget, Consolidation, DisruptionReason, PoolDisruption, SafetyChecks, Share};
+use berth_core::disruption::{
+    Budget, Consolidation, DisruptionReason, PoolDisruption, Replacement, SafetyChecks, Share,
+};
 use jiff::Timestamp;
 
 use crate::duration::GoDuration;
@@ -108,6 +110,7 @@ impl DisruptionRules {
             consolidate_after_secs: self.consolidate_after_secs,
             budgets: budgets.chain(resting).collect(),
             checks: self.checks,
+            replacement: Replacement::default(),
         }
     }
 

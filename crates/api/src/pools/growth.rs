@@ -17,6 +17,8 @@ pub(crate) struct GroupSettings {
     pub(crate) nodes_max: Option<u32>,
     /// How many nodes of a group may go at once.
     pub(crate) removals_max: u32,
+    /// Whether nodes are replaced by cheaper ones; `None` where nobody says so for all groups.
+    pub(crate) is_rebalancing: Option<bool>,
     growth_cooldown_secs: u32,
     /// How many groups may grow at the same time.
     growths_max: usize,
@@ -32,11 +34,13 @@ impl GroupSettings {
             max_concurrent_scale_downs,
             max_cluster_workers,
             unschedulable_pod_grace_period_seconds,
+            enable_rebalancing,
             ..
         } = &config.spec.global_settings;
         Self {
             nodes_max: Some(max_cluster_workers.get()).filter(|nodes| *nodes > 0),
             removals_max: max_concurrent_scale_downs.get(),
+            is_rebalancing: Some(*enable_rebalancing),
             growth_cooldown_secs: scale_up_cooldown_seconds.get(),
             growths_max: usize::try_from(max_concurrent_scale_ups.get()).unwrap_or(usize::MAX),
             grace_secs: unschedulable_pod_grace_period_seconds.get(),
@@ -52,6 +56,7 @@ impl Default for GroupSettings {
         Self {
             nodes_max: None,
             removals_max: max_concurrent_scale_downs.get(),
+            is_rebalancing: None,
             growth_cooldown_secs: scale_up_cooldown_seconds.get(),
             growths_max: usize::MAX,
             grace_secs: 0,

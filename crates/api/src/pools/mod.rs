@@ -1,6 +1,8 @@
 //! Pools of every dialect, as far as they stand alone: what they may buy is added when all is read.
 
+pub(crate) mod cost;
 pub(crate) mod disruption;
+mod division;
 pub(crate) mod gardener;
 pub(crate) mod growth;
 pub(crate) mod karpenter;
@@ -11,6 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::disruption::PoolDisruption;
+use berth_core::division::Division;
 use berth_core::names::{self, Labels, Text};
 use berth_core::pod;
 use berth_core::pool::{Limits, Pool};
@@ -36,6 +39,7 @@ pub(crate) fn empty_pool(name: Text) -> Pool {
         weight: 0,
         replicas: None,
         nodes_min: 0,
+        division: Division::default(),
         types: Arc::from([]),
         blocked: None,
         disruption: PoolDisruption::default(),

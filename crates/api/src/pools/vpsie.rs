@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use berth_core::catalog::InstanceType;
-use berth_core::disruption::{Consolidation, Protection, SafetyChecks};
+use berth_core::catalog::{CapacityType, InstanceType, Offering};
+use berth_core::disruption::{Consolidation, Protection, SafetyChecks, Share};
 use berth_core::names::{self, Labels, Text};
 use berth_core::pool::{Limits, Pool};
 use berth_core::reason::Reason;
@@ -13,7 +13,9 @@ use berth_core::units::Price;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use super::cost::{CostRules, read_cost};
 use super::disruption::DisruptionRules;
+use super::division;
 use super::growth::{GrowthRules, is_paused, read_growth};
 use super::karpenter::ClaimObject;
 use super::{empty_pool, read_labels, read_node_cost, read_taints};
@@ -24,8 +26,8 @@ use crate::duration::GoDuration;
 use crate::problem::At;
 use crate::resources::vpsie::{NodeGroup, Phase, VPSieNode};
 use crate::vpsie::{
-    ALLOWED_HOURS, MANAGED, MAX_OVERRIDE, MIN_OVERRIDE, NODEGROUP, OFFERING, SCALE_DOWN_DISABLED,
-    provider_id, taints_of,
+    ALLOWED_HOURS, INTERRUPTION_RATE, MANAGED, MAX_OVERRIDE, MIN_OVERRIDE, NODEGROUP, OFFERING,
+    REBALANCE_STRATEGY, SCALE_DOWN_DISABLED, provider_id, taints_of,
 };
 
 /// A NodeGroup without what its offerings are.
@@ -34,8 +36,13 @@ pub(crate) struct NodeGroupObject {
     pub(crate) pool: Pool,
     /// Ids or type names, in the group's order.
     pub(crate) offerings: Vec<String>,
+    /// Spot that is taken back more often, in percent, is not bought.
+    pub(crate) interruption_percent_max: u32,
     pub(crate) growth: GrowthRules,
     pub(crate) rules: DisruptionRules,
+    pub(crate) cost: CostRules,
+    /// How many nodes may go at once, if it says so itself.
+    pub(crate) at_once: Option<Share>,
     pub(crate) node_cost: Option<Price>,
 }
 
@@ -53,10 +60,17 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
     let mut labels = read_labels(&spec.labels, &at.key("labels"), to);
     let mut requirements: Requirements =
         labels.iter().map(|(key, value)| Expression::equals(key.clone(), value.clone())).collect();
-    let zones = datacenters(object).map(|zone| to.text(zone)).collect();
+    let zones = division::datacenters(spec).into_iter().map(|zone| to.text(zone)).collect();
     match Expression::new(names::ZONE, Operator::In, zones) {
         Ok(expression) => requirements.add(&expression),
         Err(error) => to.findings.add(&at.key("datacenterID"), error.to_string()),
+    }
+    let division = division::read_division(spec, nodes_max, &at, to);
+    if division.spot.is_none()
+        && let Ok(expression) =
+            Expression::new(names::CAPACITY_TYPE, Operator::NotIn, vec![to.text(CapacityType::Spot.name())])
+    {
+        requirements.add(&expression);
     }
     labels.insert(to.text(MANAGED), to.text("true"));
     labels.insert(to.text(NODEGROUP), name.clone());
@@ -71,14 +85,21 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
         taints: read_taints(&spec.taints, &at.key("taints"), to),
         limits: Limits { resources: Resources::new(), nodes: Some(nodes_max) },
         nodes_min,
+        division,
         blocked,
         ..empty_pool(name)
     };
     NodeGroupObject {
         pool,
         offerings: usable_offerings(object),
+        interruption_percent_max: spec
+            .spot_config
+            .as_ref()
+            .map_or(100, |spot| spot.allowed_interruption_rate.get()),
         growth: read_growth(object),
         rules: read_rules(object),
+        cost: read_cost(object),
+        at_once: read_strategy(&object.metadata, to),
         node_cost: read_node_cost(&object.metadata, to),
     }
 }
@@ -94,6 +115,23 @@ fn overridden(metadata: &ObjectMeta, annotation: &str, to: &mut Converter<'_>) -
         to.findings.add(&annotations.key(annotation), message);
     }
     number
+}
+
+/// How many nodes VPSie's rebalancer replaces at once: one, two, or all.
+fn read_strategy(metadata: &ObjectMeta, to: &mut Converter<'_>) -> Option<Share> {
+    let text = metadata.annotations.as_ref()?.get(REBALANCE_STRATEGY)?;
+    match text.as_str() {
+        "rolling" => Some(Share::Count(1)),
+        "surge" => Some(Share::Count(2)),
+        "blue-green" => Some(Share::Percent(100)),
+        _ => {
+            let metadata = At::ROOT.key("metadata");
+            let annotations = metadata.key("annotations");
+            let message = format!("`{text}` is no strategy; it is one of rolling, surge, blue-green");
+            to.findings.add(&annotations.key(REBALANCE_STRATEGY), message);
+            None
+        }
+    }
 }
 
 /// The group's scale-down policy.
@@ -176,15 +214,6 @@ fn minute_of_day(text: &str) -> Option<u32> {
     (hour < 24 && minute < 60).then_some(hour * 60 + minute)
 }
 
-fn datacenters(group: &NodeGroup) -> impl Iterator<Item = &String> {
-    let regions = group.spec.multi_region.as_ref().filter(|regions| regions.enabled);
-    regions
-        .map(|regions| regions.datacenter_ids.iter())
-        .into_iter()
-        .flatten()
-        .chain([&group.spec.datacenter_id])
-}
-
 /// All offerings of the group; where they must not be mixed, the preferred one or else the first.
 fn usable_offerings(group: &NodeGroup) -> Vec<String> {
     let spec = &group.spec;
@@ -192,6 +221,23 @@ fn usable_offerings(group: &NodeGroup) -> Vec<String> {
         return spec.offering_ids.clone();
     }
     spec.preferred_instance_type.iter().chain(&spec.offering_ids).take(1).cloned().collect()
+}
+
+/// The type without spot that is taken back more often than that. What does not say how often is bought.
+pub(crate) fn without_frequent_interruptions(
+    known: Arc<InstanceType>,
+    percent_max: u32,
+) -> Arc<InstanceType> {
+    let rate = |offering: &Offering| offering.labels.get(INTERRUPTION_RATE)?.parse::<u32>().ok();
+    let is_frequent = |offering: &Offering| {
+        offering.capacity_type == CapacityType::Spot && rate(offering).is_some_and(|rate| rate > percent_max)
+    };
+    if !known.offerings.iter().any(is_frequent) {
+        return known;
+    }
+    let mut rest = InstanceType::clone(&known);
+    rest.offerings.retain(|offering| !is_frequent(offering));
+    Arc::new(rest)
 }
 
 /// The catalog's types that an offering's id or name stands for, each with only those offerings.
@@ -204,8 +250,7 @@ pub(crate) fn types_of(offering: &str, catalog: &[Arc<InstanceType>]) -> Vec<Arc
             found.push(instance_type.clone());
             continue;
         }
-        let is_meant =
-            |o: &&berth_core::catalog::Offering| o.labels.get(OFFERING).is_some_and(|id| **id == *offering);
+        let is_meant = |o: &&Offering| o.labels.get(OFFERING).is_some_and(|id| **id == *offering);
         let offerings: Vec<_> = instance_type.offerings.iter().filter(is_meant).cloned().collect();
         if !offerings.is_empty() {
             found.push(Arc::new(InstanceType { offerings, ..InstanceType::clone(instance_type) }));

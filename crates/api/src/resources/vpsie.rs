@@ -62,7 +62,7 @@ pub struct NodeGroupSpec {
     /// The Kubernetes package at VPSie.
     #[serde(rename = "kubeSizeID", skip_serializing_if = "Option::is_none")]
     pub kube_size_id: Option<Whole<1, INT32_MAX>>,
-    /// The offering that is bought where several would do.
+    /// The offering that is bought where several would do, whatever they cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preferred_instance_type: Option<String>,
     /// Whether nodes of different offerings may be in the group.
@@ -238,15 +238,17 @@ pub enum DistributionStrategy {
 pub struct CostOptimization {
     /// Whether they are at all.
     pub enabled: bool,
-    /// How eagerly.
+    /// How eagerly: auto, conservative (five times the least saving), aggressive (any saving), or manual (only what
+    /// somebody has approved).
     pub strategy: CostStrategy,
     /// How long after one replacement the next may come.
     pub optimization_interval: GoDuration,
     /// How many US dollars a month a replacement must save.
     pub min_monthly_savings: Dollars,
-    /// How much slower, in percent, the cheaper node may be.
+    /// How much of what is used on the nodes, in percent, may be missing on the cheaper ones.
     pub max_performance_impact: Percentage,
-    /// Whether a person must agree.
+    /// Whether a person must agree: the condition OptimizationProposed names an id, and the annotation
+    /// autoscaler.vpsie.com/approve-optimization with that id agrees.
     pub require_approval: bool,
 }
 

@@ -10,6 +10,7 @@ use berth_core::disruption::{
     DisruptionCost, DisruptionPolicy, DisruptionReason, NodeDisruption, PodDisruption, PoolDisruption,
     Protection,
 };
+use berth_core::division::Division;
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Bind, DisruptionStep, Host, Kept, Launch, Plan, PoolRefusal, Skipped, Unplaced};
@@ -303,6 +304,7 @@ fn pool(name: &str) -> Pool {
         weight: 0,
         replicas: None,
         nodes_min: 0,
+        division: Division::default(),
         types: Arc::from([]),
         blocked: None,
         disruption: PoolDisruption::default(),

@@ -6,6 +6,7 @@ use std::time::Instant;
 use berth_cloud::CatalogOptions;
 use berth_core::catalog::InstanceType;
 use berth_core::disruption::{PodDisruption, PoolDisruption};
+use berth_core::division::Division;
 use berth_core::names::{self, Labels, Text};
 use berth_core::pod::{Pod, PodOrigin, PodPhase, PodSpec};
 use berth_core::pool::{Limits, Pool};
@@ -137,6 +138,7 @@ pub(crate) fn pool(
         weight: 0,
         replicas: None,
         nodes_min: 0,
+        division: Division::default(),
         types: types.into(),
         blocked: None,
         disruption,

@@ -17,7 +17,9 @@ use std::sync::Arc;
 use berth_core::apply::apply;
 use berth_core::catalog::{CapacityType, InstanceType};
 use berth_core::check::Violation;
-use berth_core::disruption::{Budget, Consolidation, NodeDisruption, PodDisruption, PoolDisruption, Share};
+use berth_core::disruption::{
+    Budget, Consolidation, NodeDisruption, PodDisruption, PoolDisruption, Replacement, Share,
+};
 use berth_core::names::{self, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::Plan;
@@ -175,6 +177,7 @@ fn scattered(families: &[&str], nodes: usize, pods: usize, classes: usize) -> Op
         consolidate_after_secs: Some(0),
         budgets: vec![Budget { reasons: Vec::new(), nodes: Share::Percent(100) }],
         checks: None,
+        replacement: Replacement::default(),
     };
     let pool = common::pool(types, common::on_demand_amd64(&family), disruption);
     Some(Snapshot { pods: scattered, nodes, pools: vec![pool], ..Snapshot::default() }.in_order())

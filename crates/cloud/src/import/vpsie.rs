@@ -19,10 +19,9 @@ use crate::draft::quoted;
 use crate::error::{CatalogError, Problem};
 use crate::field::Field;
 
-pub(crate) const OFFERING: &str = "autoscaler.vpsie.com/offering";
-const DATACENTER: &str = "autoscaler.vpsie.com/datacenter";
-/// In percent, so that a pool can ask for less than some rate.
-const INTERRUPTION_RATE: &str = "autoscaler.vpsie.com/interruption-rate";
+use berth_api::vpsie::{DATACENTER, INTERRUPTION_RATE};
+
+pub(crate) use berth_api::vpsie::OFFERING;
 
 /// The envelope of an answer that is an error.
 pub(super) fn refuse_error(envelope: &Field) -> Result<(), CatalogError> {

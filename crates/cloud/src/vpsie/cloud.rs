@@ -4,10 +4,12 @@ mod buying;
 mod finding;
 mod sight;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_core::catalog::Catalog;
+use berth_core::names::Text;
 use jiff::Timestamp;
 
 use super::client::Client;
@@ -137,6 +139,10 @@ impl Cloud for VpsieCloud {
 
     fn catalog(&self) -> Answer<'_, Arc<Catalog>> {
         Box::pin(self.offers.catalog(&self.client, &self.settings))
+    }
+
+    fn serve(&self, zones: &BTreeSet<Text>) {
+        self.offers.serve(zones);
     }
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {

@@ -1,6 +1,7 @@
 //! What VPSie offers, as a catalog that is kept for a minute.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use berth_core::catalog::{Catalog, InstanceType, Offering};
@@ -24,24 +25,44 @@ const NAME: &str = "vpsie";
 #[derive(Debug, Default)]
 pub(super) struct Offers {
     /// Held while they are fetched, so that all who ask wait for the same.
-    kept: Mutex<Option<(Instant, Arc<Catalog>)>>,
+    kept: Mutex<Option<Kept>>,
+    /// Where pools want machines, besides the settings' datacenters.
+    served: std::sync::Mutex<BTreeSet<Text>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    fetched_at: Instant,
+    datacenters: BTreeSet<Text>,
+    catalog: Arc<Catalog>,
 }
 
 impl Offers {
+    pub(super) fn serve(&self, zones: &BTreeSet<Text>) {
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).clone_from(zones);
+    }
+
+    fn datacenters(&self, settings: &CloudSettings) -> BTreeSet<Text> {
+        let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        settings.datacenters.iter().chain(&*served).cloned().collect()
+    }
+
     pub(super) async fn catalog(
         &self,
         client: &Client,
         settings: &CloudSettings,
     ) -> Result<Arc<Catalog>, Refusal> {
         let mut kept = self.kept.lock().await;
-        if let Some((_, catalog)) = kept.as_ref().filter(|(fetched_at, _)| fetched_at.elapsed() < KEPT_FOR) {
-            return Ok(Arc::clone(catalog));
+        let datacenters = self.datacenters(settings);
+        let is_good = |kept: &&Kept| kept.fetched_at.elapsed() < KEPT_FOR && kept.datacenters == datacenters;
+        if let Some(kept) = kept.as_ref().filter(is_good) {
+            return Ok(Arc::clone(&kept.catalog));
         }
-        let offers = fetch(client, settings).await?;
+        let offers = fetch(client, settings.family, &datacenters).await?;
         let catalog = import_offers(&Value::Array(offers), NAME)
             .map_err(|error| Refusal::Unknown(format!("VPSie's offers cannot be read: {error}")))?;
         let catalog = Arc::new(catalog);
-        *kept = Some((Instant::now(), Arc::clone(&catalog)));
+        *kept = Some(Kept { fetched_at: Instant::now(), datacenters, catalog: Arc::clone(&catalog) });
         Ok(catalog)
     }
 }
@@ -57,17 +78,21 @@ impl Offers {
             Ok(catalog) => Ok(catalog),
             Err(refusal) => {
                 let last = self.kept.lock().await;
-                last.as_ref().map(|(_, catalog)| Arc::clone(catalog)).ok_or(refusal)
+                last.as_ref().map(|last| Arc::clone(&last.catalog)).ok_or(refusal)
             }
         }
     }
 }
 
-async fn fetch(client: &Client, settings: &CloudSettings) -> Result<Vec<Value>, ApiError> {
+async fn fetch(
+    client: &Client,
+    family: Family,
+    datacenters: &BTreeSet<Text>,
+) -> Result<Vec<Value>, ApiError> {
     let mut offers = Vec::new();
-    match settings.family {
+    match family {
         Family::Managed => {
-            for datacenter in &settings.datacenters {
+            for datacenter in datacenters {
                 let mut here = client.cluster_offers(datacenter).await?;
                 // They do not say where: it was asked.
                 for offer in here.iter_mut().filter_map(Value::as_object_mut) {
@@ -85,9 +110,9 @@ async fn fetch(client: &Client, settings: &CloudSettings) -> Result<Vec<Value>, 
             }
             let wanted = |offer: &Value| {
                 let datacenter = offer["datacenter_id"].as_str();
-                datacenter.is_none_or(|id| settings.datacenters.iter().any(|wanted| **wanted == *id))
+                datacenter.is_none_or(|id| datacenters.contains(id))
             };
-            offers.retain(|offer| settings.datacenters.is_empty() || wanted(offer));
+            offers.retain(|offer| datacenters.is_empty() || wanted(offer));
         }
     }
     Ok(offers)

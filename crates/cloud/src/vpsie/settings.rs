@@ -38,7 +38,8 @@ pub struct CloudSettings {
     pub cluster: Text,
     /// Of machines whose order names none.
     pub project: Option<Text>,
-    /// Where machines may be bought. Servers can be bought wherever there are offers if it is empty.
+    /// Where machines may be bought, besides where pools say. Servers can be bought wherever there are offers if nobody
+    /// says.
     pub datacenters: Vec<Text>,
     /// Of machines whose order names none.
     pub kubernetes_version: Option<Text>,

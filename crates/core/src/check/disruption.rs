@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
+use super::division::check_divisions;
 use super::violation::{Bar, DisruptionFault, Violation};
-use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks};
+use crate::disruption::{
+    Approval, Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks,
+};
 use crate::names::Text;
 use crate::node::{Node, NodeState};
 use crate::plan::{DisruptionStep, Host, Launch, Plan};
@@ -58,6 +61,7 @@ pub(super) fn check_disruptions(snapshot: &Snapshot, plan: &Plan, moving: &Movin
     violations.extend(check_pod_budgets(snapshot, moving));
     violations.extend(check_pool_budgets(snapshot, moving));
     violations.extend(check_minima(snapshot, plan, moving));
+    violations.extend(check_divisions(snapshot, plan, moving));
     violations.extend(check_order(snapshot, plan, moving));
     violations
 }
@@ -96,6 +100,18 @@ impl StepCheck<'_> {
             && actual != self.step.reason
         {
             faults.push(DisruptionFault::WrongReason { said: self.step.reason, actual });
+        }
+        let for_money = |node: &Node| {
+            let reason = reason(self.snapshot, node);
+            matches!(reason, DisruptionReason::Empty | DisruptionReason::Underutilized)
+        };
+        // What is bought for some may be of use to others, so one that wants it is enough.
+        let is_unwanted = |index: &usize| {
+            let node = &self.snapshot.nodes[*index];
+            for_money(node) && pool_of(self.snapshot, node).is_some_and(unwanted)
+        };
+        if !self.step.replacements.is_empty() && !nodes.is_empty() && nodes.iter().all(is_unwanted) {
+            faults.push(DisruptionFault::ReplacementUnwanted);
         }
         self.check_replacements(&mut faults);
         self.check_numbers(&nodes, &mut faults);
@@ -181,7 +197,7 @@ fn pool_of<'a>(snapshot: &'a Snapshot, node: &Node) -> Option<&'a Pool> {
     snapshot.pools.iter().find(|pool| Some(&pool.name) == node.pool.as_ref())
 }
 
-fn reason(snapshot: &Snapshot, node: &Node) -> DisruptionReason {
+pub(super) fn reason(snapshot: &Snapshot, node: &Node) -> DisruptionReason {
     let wear = &node.disruption;
     if wear.unhealthy.is_some() {
         DisruptionReason::Unhealthy
@@ -194,6 +210,12 @@ fn reason(snapshot: &Snapshot, node: &Node) -> DisruptionReason {
     } else {
         DisruptionReason::Empty
     }
+}
+
+/// Whether the pool's nodes are not to be replaced by cheaper ones.
+fn unwanted(pool: &Pool) -> bool {
+    let rules = &pool.disruption.replacement;
+    rules.barred.is_some() || rules.approval == Approval::Needed { given: None }
 }
 
 /// Whether protected pods do not hold the node back.

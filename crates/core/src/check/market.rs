@@ -131,8 +131,9 @@ pub(super) struct Holdings<'a> {
 struct Holding {
     capacity: Resources,
     nodes: usize,
-    /// Nodes that are not going away.
+    /// Nodes that are not going away, and those of them that are spot.
     staying: usize,
+    spot: usize,
     launches: usize,
 }
 
@@ -158,13 +159,18 @@ impl<'a> Holdings<'a> {
                 let holding = holdings.by_pool.entry(pool).or_default();
                 holding.capacity.add(&node.capacity);
                 holding.nodes += 1;
-                holding.staying += usize::from(node.state != NodeState::Deleting && step.is_none());
+                let stays = node.state != NodeState::Deleting && step.is_none();
+                let capacity_type = node.labels.get(names::CAPACITY_TYPE);
+                let is_spot = capacity_type.is_some_and(|value| **value == *CapacityType::Spot.name());
+                holding.staying += usize::from(stays);
+                holding.spot += usize::from(stays && is_spot);
             }
         }
         for launch in &plan.launches {
             let holding = holdings.by_pool.entry(&launch.pool).or_default();
             holding.nodes += 1;
             holding.staying += 1;
+            holding.spot += usize::from(launch.capacity_type == CapacityType::Spot);
             holding.launches += 1;
             if let Some(instance_type) = market.instance_type(&launch.pool, &launch.instance_type) {
                 holding.capacity.add(&instance_type.capacity);
@@ -252,7 +258,22 @@ impl<'a> Holdings<'a> {
         let drawn = self.reservations.get(&reservation(instance_type, offering));
         let remaining = [offering.remaining, drawn.and_then(|drawn| drawn.remaining)];
         let launches = drawn.map_or(0, |drawn| drawn.launches);
-        within_limits && remaining.into_iter().flatten().all(|remaining| launches < count(remaining))
+        within_limits
+            && remaining.into_iter().flatten().all(|remaining| launches < count(remaining))
+            && self.allow_capacity_type(pool, offering.capacity_type)
+    }
+
+    /// Whether the pool's share of spot leaves room for one more of this capacity type.
+    fn allow_capacity_type(&self, pool: &Pool, capacity_type: CapacityType) -> bool {
+        let Some(share) = pool.division.spot else { return true };
+        let (staying, spot) =
+            self.by_pool.get(&*pool.name).map_or((0, 0), |holding| (holding.staying, holding.spot));
+        let nodes = staying + 1;
+        let spot_max = nodes * count(share.percent_max) / 100;
+        match capacity_type {
+            CapacityType::Spot => spot < spot_max,
+            _ => share.falls_back || staying - spot < nodes - spot_max,
+        }
     }
 
     /// How many nodes these pools have together, and how many of them are launches.

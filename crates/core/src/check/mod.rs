@@ -7,6 +7,7 @@
 
 mod cluster;
 mod disruption;
+mod division;
 mod launch;
 mod left_out;
 mod market;

@@ -62,6 +62,10 @@ pub enum Violation {
     PoolBudgetOverdrawn { pool: Text, reason: DisruptionReason, allowed: u32, nodes: usize },
     #[error("pool {pool} would have {nodes} nodes, below the {least} that it must have")]
     BelowMinimum { pool: Text, least: u32, nodes: usize },
+    #[error("pool {pool} would have {nodes} nodes in {zone}, below the {least} that it must have there")]
+    ZoneBelowMinimum { pool: Text, zone: Text, least: u32, nodes: usize },
+    #[error("{of_kind} of the {nodes} nodes of pool {pool} would be {kind}, and {percent} % are its share")]
+    ShareExceeded { pool: Text, kind: &'static str, percent: u32, of_kind: usize, nodes: usize },
     #[error("pod {pod} is not bound in the turn of the step that moves it")]
     OutOfTurn { pod: String },
     #[error("the cost before is said to be {said} but is {actual}")]
@@ -170,6 +174,8 @@ pub enum DisruptionFault {
     WrongReason { said: DisruptionReason, actual: DisruptionReason },
     #[error("it names launch number {index}, which does not exist")]
     NoSuchReplacement { index: usize },
+    #[error("it replaces nodes to save money, and their pools do not want that now")]
+    ReplacementUnwanted,
     #[error("launch {launch} replaces more than once")]
     ReplacementTwice { launch: Text },
     #[error("launch {launch} replaces its nodes, but other pods are on it")]

@@ -194,7 +194,7 @@ impl Rules {
             }
             HostOrigin::Planned { cell, .. } => {
                 let pool = packer.market.cells[cell].pool;
-                if packer.min_values_matter(pool) {
+                if packer.is_particular(pool) {
                     return None;
                 }
                 packer.pool_weight(pool)
@@ -299,7 +299,7 @@ fn sites(packer: &Packer<'_>, kept: &BTreeSet<HostId>, movable: &[Vec<(Home, u32
     rooms.truncate(HOST_SITES_MAX);
     rooms.sort_by_key(|site| site.kind);
     for (cell_index, cell) in packer.market.cells.iter().enumerate() {
-        if packer.buys_for_pods(cell.pool) && !packer.min_values_matter(cell.pool) {
+        if packer.buys_for_pods(cell.pool) && !packer.is_particular(cell.pool) {
             rooms.extend(cell.front.iter().map(|candidate| Site {
                 kind: SiteKind::New { cell: cell_index, candidate: *candidate },
                 room: cell.candidates[*candidate].free.clone(),

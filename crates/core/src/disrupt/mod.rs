@@ -11,7 +11,10 @@ mod steps;
 mod worthwhile;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::FxHashSet;
 
+use crate::division::{Divided, Portion};
+use crate::node::{Node, NodeState};
 use crate::plan::{DisruptionStep, Plan, Unplaced};
 use crate::reason::Refusal;
 use crate::safety::{self, Safety};
@@ -116,6 +119,9 @@ impl Attempt<'_> {
         while most > 0 {
             most /= 2;
             let (plan, _) = steps::assemble(snapshot, policy, &self.safety, &self.draft, &self.last, most);
+            if !keeps_shares(snapshot, &plan) {
+                continue;
+            }
             if let Some(part) = tried(plan).filter(|part| part.measure() < best.measure()) {
                 (best, is_whole) = (part, false);
             }
@@ -153,10 +159,31 @@ fn attempt<'s>(snapshot: &'s Snapshot, policy: &Policy, first: Scope<'_>) -> Att
         if !reached && out_of_reach.is_none() {
             out_of_reach = Some((0..draft.removed.len()).filter(|node| draft.removed[*node]).collect());
         }
-        if reached || drafts.is_empty() {
+        if (reached && keeps_shares(snapshot, &plan)) || drafts.is_empty() {
             return Attempt { plan, out_of_reach, safety, draft, last };
         }
     }
+}
+
+/// Whether pools have no more spot beyond their shares than before: of a plan's steps each may count on others. Beside
+/// spot, nodes that have to go count as if they stayed, for nobody could keep them.
+fn keeps_shares(snapshot: &Snapshot, plan: &Plan) -> bool {
+    let going: FxHashSet<usize> = plan.disruptions.iter().flat_map(|step| &step.nodes).copied().collect();
+    snapshot.pools.iter().filter(|pool| pool.division.spot.is_some()).all(|pool| {
+        let mut before = Divided::new(pool);
+        let is_of_pool =
+            |node: &Node| node.pool.as_ref() == Some(&pool.name) && node.state != NodeState::Deleting;
+        let nodes = snapshot.nodes.iter().enumerate().filter(|(_, node)| is_of_pool(node));
+        nodes.clone().for_each(|(_, node)| before.come(Portion::of_node(pool, node)));
+        let mut after = before.clone();
+        let is_loss =
+            |node: &Node| Portion::of_node(pool, node).is_spot() || safety::forced_reason(node).is_none();
+        let lost = nodes.filter(|(index, node)| going.contains(index) && is_loss(node));
+        lost.for_each(|(_, node)| after.go(Portion::of_node(pool, node)));
+        let bought = plan.launches.iter().filter(|launch| launch.pool == pool.name);
+        bought.for_each(|launch| after.come(Portion::of_launch(pool, launch)));
+        after.spot_excess() <= before.spot_excess()
+    })
 }
 
 /// What else the plan needs to say, from the last look.

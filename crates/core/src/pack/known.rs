@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use fixedbitset::FixedBitSet;
 
 use crate::class::{Class, Level};
+use crate::division::Division;
 use crate::host::{AttachedVolumes, HostOrigin, fits};
 use crate::market::{Amounts, Candidate};
 use crate::names::Text;
@@ -40,8 +41,13 @@ impl Packer<'_> {
         let pools = self.snapshot.pools.iter().enumerate();
         let buying = pools.map(|(pool, _)| pool).filter(|pool| self.buys_for_pods(*pool));
         let weights: BTreeSet<(i32, bool)> =
-            buying.map(|pool| (self.pool_weight(pool), self.min_values_matter(pool))).collect();
+            buying.map(|pool| (self.pool_weight(pool), self.is_particular(pool))).collect();
         weights.len()
+    }
+
+    /// Whether what the pool buys depends on more than price and size, so that it is only rearranged by the packer.
+    pub(crate) fn is_particular(&self, pool: usize) -> bool {
+        self.min_values_matter(pool) || self.snapshot.pools[pool].division != Division::default()
     }
 
     pub(crate) fn buys_for_pods(&self, pool: usize) -> bool {

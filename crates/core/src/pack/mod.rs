@@ -17,9 +17,10 @@ use fixedbitset::FixedBitSet;
 
 use crate::bound::Worth;
 use crate::class::{Class, Classes, Level};
+use crate::division::Portion;
 use crate::host::{Host, HostOrigin, fits, times_fitting};
 use crate::ledger::Ledger;
-use crate::market::{Amounts, Market};
+use crate::market::{Amounts, Candidate, Market};
 use crate::names::Text;
 use crate::pattern::Pattern;
 use crate::snapshot::{Policy, Snapshot};
@@ -196,32 +197,55 @@ impl<'a> Packer<'a> {
         }
     }
 
-    /// Nodes that must exist whatever the pods want: static replicas and minima.
+    /// Nodes that must exist whatever the pods want: static replicas and minima, of zones too.
     pub(crate) fn launch_fixed_nodes(&mut self) {
         for (pool_index, pool) in self.snapshot.pools.iter().enumerate() {
+            let has_room = |packer: &Self| {
+                pool.replicas.is_none_or(|replicas| packer.ledger.staying(pool_index).nodes() < replicas)
+            };
+            while has_room(self)
+                && let Some((cell, candidate)) = self.cheapest(pool_index, |candidate| {
+                    self.ledger.staying(pool_index).wants(candidate.portion)
+                })
+            {
+                self.buy_fixed(cell, candidate);
+            }
             let target = pool.replicas.unwrap_or(pool.nodes_min);
-            while self.ledger.nodes_staying(pool_index) < target {
-                let cheapest = self
-                    .market
-                    .cells
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, cell)| cell.pool == pool_index)
-                    .flat_map(|(cell_index, cell)| {
-                        cell.candidates
-                            .iter()
-                            .enumerate()
-                            .map(move |(index, candidate)| (candidate, cell_index, index))
-                    })
-                    .filter(|(candidate, cell, _)| {
-                        self.ledger.shortage(pool_index, candidate).is_none()
-                            && self.min_values_hold(&[], *cell, &[])
-                    })
-                    .min_by_key(|(candidate, cell, index)| (candidate.price, *cell, *index));
-                let Some((_, cell, candidate)) = cheapest else { break };
+            while self.ledger.staying(pool_index).nodes() < target {
+                let due = self.due_portions(pool_index);
+                let cheapest = self.cheapest(pool_index, |candidate| due.contains(&candidate.portion));
+                let Some((cell, candidate)) = cheapest else { break };
                 self.buy_fixed(cell, candidate);
             }
         }
+    }
+
+    /// The cheapest that the pool can buy now and that is meant, as a cell and its candidate.
+    fn cheapest(&self, pool: usize, is_meant: impl Fn(&Candidate) -> bool) -> Option<(usize, usize)> {
+        let cells = self.market.cells.iter().enumerate().filter(|(_, cell)| cell.pool == pool);
+        let candidates = cells.flat_map(|(cell_index, cell)| {
+            let candidates = cell.candidates.iter().enumerate();
+            candidates.map(move |(index, candidate)| (candidate, cell_index, index))
+        });
+        candidates
+            .filter(|(candidate, cell, _)| {
+                is_meant(candidate)
+                    && self.ledger.shortage(pool, candidate).is_none()
+                    && self.min_values_hold(&[], *cell, &[])
+            })
+            .min_by_key(|(candidate, cell, index)| (candidate.price, *cell, *index))
+            .map(|(_, cell, candidate)| (cell, candidate))
+    }
+
+    /// Where the pool's next node belongs, of all that it can buy now.
+    fn due_portions(&self, pool: usize) -> Vec<Portion> {
+        let cells = self.market.cells.iter().filter(|cell| cell.pool == pool);
+        let can_be_bought = |candidate: &&Candidate| self.ledger.shortage(pool, candidate).is_none();
+        let portions: Vec<Portion> = cells
+            .filter_map(|cell| cell.candidates.iter().find(can_be_bought))
+            .map(|candidate| candidate.portion)
+            .collect();
+        self.ledger.staying(pool).due(&portions)
     }
 
     /// A host that is there whatever the pods want.
@@ -282,8 +306,10 @@ impl<'a> Packer<'a> {
         if alike {
             self.growable.push(host);
         }
+        // Where the next one belongs is asked anew.
+        let has_turns = self.ledger.staying(self.market.cells[cell].pool).has_turns();
         let mut turn = 1;
-        while alike && self.left[class_index] >= placed {
+        while alike && !has_turns && self.left[class_index] >= placed {
             let (cell, candidate) = choices[turn % choices.len()];
             turn += 1;
             if !self.may_buy_again(class, level, cell, candidate, placed) {
@@ -308,6 +334,8 @@ impl<'a> Packer<'a> {
         let times =
             pattern.pods.iter().map(|(class, pods)| self.left[*class] / pods).min().unwrap_or(0).max(1);
         let pool = self.market.cells[cell].pool;
+        // Where the next one belongs is asked anew.
+        let times = if self.ledger.staying(pool).has_turns() { 1 } else { times };
         for _ in 0..times {
             if self.ledger.shortage(pool, &self.market.cells[cell].candidates[candidate]).is_some() {
                 return;

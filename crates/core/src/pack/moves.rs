@@ -5,6 +5,7 @@
 
 use crate::bound::float;
 use crate::class::{Class, Level, Resident};
+use crate::division::Portion;
 use crate::host::HostOrigin;
 use crate::topology::{HostId, Place};
 use crate::units::Price;
@@ -117,8 +118,8 @@ impl<'a> Packer<'a> {
             self.topology.remove_running(&resident.appearance, host, resident.terminating);
         }
         self.topology.leave(host);
-        if let Some(pool) = self.pool_of(host) {
-            self.ledger.leave(pool);
+        if let Some((pool, portion)) = self.portion_of(host) {
+            self.ledger.leave(pool, portion);
         }
         self.journal.push(Change::Left { host, was_closed });
     }
@@ -146,8 +147,8 @@ impl<'a> Packer<'a> {
                         self.topology.add_running(&resident.appearance, host, resident.terminating);
                     }
                     self.topology.come_back(host);
-                    if let Some(pool) = self.pool_of(host) {
-                        self.ledger.stay(pool);
+                    if let Some((pool, portion)) = self.portion_of(host) {
+                        self.ledger.stay(pool, portion);
                     }
                 }
             }
@@ -277,6 +278,17 @@ impl<'a> Packer<'a> {
             }
             HostOrigin::Planned { cell, .. } => Some(self.market.cells[cell].pool),
         }
+    }
+
+    fn portion_of(&self, host: HostId) -> Option<(usize, Portion)> {
+        let pool = self.pool_of(host)?;
+        let portion = match self.hosts[host].origin {
+            HostOrigin::Node(node) => {
+                Portion::of_node(&self.snapshot.pools[pool], &self.snapshot.nodes[node])
+            }
+            HostOrigin::Planned { cell, candidate } => self.market.cells[cell].candidates[candidate].portion,
+        };
+        Some((pool, portion))
     }
 
     fn unbuy(&mut self) {

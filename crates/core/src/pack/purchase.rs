@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 
 use crate::bound::float;
 use crate::class::{Class, Classes, Level};
+use crate::division::Portion;
 use crate::host::{HostOrigin, fits, times_fitting};
 use crate::market::{Amounts, Candidate, Cell};
 use crate::pattern::{Ingredient, Pattern};
@@ -214,7 +215,32 @@ impl Packer<'_> {
                 && !class.ports.iter().any(|port| cell.daemon_ports.iter().any(|taken| taken.conflicts(port)))
                 && self.min_values_hold(&[(class_index, 1)], *index, &class.requests)
         };
-        self.admitted_cells[level.demand].ones().filter(is_open).collect()
+        let cells = self.admitted_cells[level.demand].ones().filter(is_open).collect();
+        self.due_cells(class, cells)
+    }
+
+    /// Of these cells, those that the next node belongs to where their pool is divided. A portion of which nothing can be
+    /// had that holds the class keeps it from no other.
+    fn due_cells(&self, class: &Class, mut cells: Vec<usize>) -> Vec<usize> {
+        let has_turns = |cell: &usize| self.ledger.staying(self.market.cells[*cell].pool).has_turns();
+        let pools: BTreeSet<usize> =
+            cells.iter().filter(|cell| has_turns(cell)).map(|cell| self.market.cells[*cell].pool).collect();
+        for pool in pools {
+            let portion_of = |cell: &usize| -> Option<Portion> {
+                let cell = &self.market.cells[*cell];
+                let could = |index: &&usize| self.could_hold(class, cell, &cell.candidates[**index]);
+                let found = cell.front.iter().find(could).filter(|_| cell.pool == pool)?;
+                Some(cell.candidates[*found].portion)
+            };
+            let portions: Vec<Portion> = cells.iter().filter_map(portion_of).collect();
+            let due = self.ledger.staying(pool).due(&portions);
+            cells.retain(|cell| {
+                let cell = &self.market.cells[*cell];
+                let portion = cell.candidates.first().map(|candidate| candidate.portion);
+                cell.pool != pool || portion.is_some_and(|portion| due.contains(&portion))
+            });
+        }
+        cells
     }
 
     /// Whether a new host of this candidate could take a pod of the class, as far as its size decides.

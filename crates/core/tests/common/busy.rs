@@ -2,11 +2,15 @@
 
 use berth_core::apply::apply;
 use berth_core::disruption::{
-    Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, SafetyChecks, Share,
+    Approval, Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, Replacement,
+    SafetyChecks, Share,
 };
+use berth_core::division::Division;
 use berth_core::pod::PodOrigin;
 use berth_core::provision;
+use berth_core::reason::Reason;
 use berth_core::snapshot::{MinValuesPolicy, Policy, Snapshot};
+use berth_core::units::Price;
 
 use super::{Dice, cluster, selector};
 
@@ -28,6 +32,7 @@ pub(crate) fn busy_cluster(seed: u64, freedom: Freedom) -> (Snapshot, Policy) {
             pool.limits = berth_core::pool::Limits::default();
             pool.replicas = None;
             pool.nodes_min = 0;
+            pool.division = Division::default();
         }
         snapshot.shared_limits.clear();
         // A node that is bought must keep its alternatives, one that runs need not: it takes further pods.
@@ -55,6 +60,10 @@ pub(crate) fn busy_cluster(seed: u64, freedom: Freedom) -> (Snapshot, Policy) {
     wear(&mut dice, &mut snapshot);
     if freedom == Freedom::Bounded {
         bound(&mut dice, &mut snapshot);
+        let mut saying = Dice::new(seed ^ 0x5A7);
+        for pool in &mut snapshot.pools {
+            pool.disruption.replacement = replacement(&mut saying);
+        }
     }
     (snapshot.in_order(), policy)
 }
@@ -73,6 +82,15 @@ fn wear(dice: &mut Dice, snapshot: &mut Snapshot) {
         if dice.percent(10) {
             pod.disruption.deletion_cost = [-2_000_000_000, -100, 1_000_000_000][dice.below(3)];
         }
+    }
+}
+
+fn replacement(dice: &mut Dice) -> Replacement {
+    Replacement {
+        barred: dice.percent(10).then(|| Reason::ReplacementBarred.because("it says so")),
+        saving_min: Price::from_micro_usd([0, 0, 0, 50_000][dice.below(4)]),
+        impact_percent_max: dice.percent(20).then_some(5),
+        approval: Approval::NotNeeded,
     }
 }
 
@@ -97,6 +115,7 @@ fn bound(dice: &mut Dice, snapshot: &mut Snapshot) {
                 })
                 .collect(),
             checks: dice.percent(15).then_some(SafetyChecks { cpu_percent: 50, memory_percent: 50 }),
+            replacement: Replacement::default(),
         };
         if dice.percent(20) {
             pool.nodes_min = u32::try_from(dice.below(3)).unwrap_or(0);

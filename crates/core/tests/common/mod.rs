@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering, OfferingPattern};
 use berth_core::disruption::{NodeDisruption, PodDisruption, PoolDisruption};
+use berth_core::division::{Division, SpotShare, ZoneRule, ZoneSplit};
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{
@@ -74,7 +75,9 @@ impl Dice {
 pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
     let mut dice = Dice::new(seed);
     let types = types(&mut dice);
-    let pools: Vec<Pool> = (0..=dice.below(3)).map(|i| pool(&mut dice, i, &types)).collect();
+    let mut pools: Vec<Pool> = (0..=dice.below(3)).map(|i| pool(&mut dice, i, &types)).collect();
+    let mut dividing = Dice::new(seed ^ 0xD171_DE);
+    pools.iter_mut().for_each(|pool| pool.division = division(&mut dividing));
     let nodes: Vec<Node> = (0..dice.below(6)).map(|i| node(&mut dice, i, &pools)).collect();
     let storage = storage(&mut dice);
     let specs: Vec<Arc<PodSpec>> = (0..=dice.below(6)).map(|_| Arc::new(spec(&mut dice, &nodes))).collect();
@@ -246,11 +249,24 @@ fn pool(dice: &mut Dice, index: usize, types: &Arc<[Arc<InstanceType>]>) -> Pool
         weight: [0, 0, 10, 50][dice.below(4)],
         replicas: dice.percent(6).then(|| u32::try_from(dice.below(3)).unwrap()),
         nodes_min: u32::from(dice.percent(5)),
+        division: Division::default(),
         types: types.clone(),
         blocked: None,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,
     }
+}
+
+fn division(dice: &mut Dice) -> Division {
+    let spot = dice
+        .percent(15)
+        .then(|| SpotShare { percent_max: [0, 50, 80, 100][dice.below(4)], falls_back: dice.percent(60) });
+    let zones = dice.percent(15).then(|| ZoneSplit {
+        rule: [ZoneRule::ByWeight, ZoneRule::InOrder][dice.below(2)],
+        zones: ZONES.iter().map(|zone| ((*zone).into(), u32::try_from(dice.below(3)).unwrap())).collect(),
+        nodes_min: u32::from(dice.percent(20)),
+    });
+    Division { spot, zones, preferred_type: dice.percent(8).then(|| "t1".into()) }
 }
 
 fn expression(dice: &mut Dice, key: &str, values: &[&'static str]) -> Expression {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering, OfferingPattern};
 use berth_core::disruption::{DisruptionPolicy, NodeDisruption, PodBudget, PodDisruption, PoolDisruption};
+use berth_core::division::Division;
 use berth_core::names::{self, HOSTNAME, Labels, NODEPOOL, Text, ZONE};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{
@@ -359,6 +360,7 @@ pub(crate) fn pool(name: &str) -> Pool {
         weight: 0,
         replicas: None,
         nodes_min: 0,
+        division: Division::default(),
         types: Arc::from([Arc::new(small()), Arc::new(large())]),
         blocked: None,
         disruption: PoolDisruption::default(),

@@ -7,8 +7,8 @@ use berth_core::check;
 use berth_core::disrupt;
 use berth_core::disruption::DisruptionReason::{Drifted, Empty, Expired, Underutilized, Unhealthy};
 use berth_core::disruption::{
-    Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SafetyChecks,
-    SavingMin, Share, Usage,
+    Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SafetyChecks, Share,
+    Usage,
 };
 use berth_core::explain;
 use berth_core::names::CAPACITY_TYPE;
@@ -27,20 +27,20 @@ use crate::cluster::{
 
 /// What becomes of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(crate) enum Fate {
     /// It goes without anything being bought for it.
     Deleted(DisruptionReason),
     /// It goes, and so many nodes are bought for its step.
     Replaced(DisruptionReason, usize),
     Stays(Reason),
 }
-use Fate::{Deleted, Replaced, Stays};
+pub(crate) use Fate::{Deleted, Replaced, Stays};
 
 /// Nodes, and what becomes of them.
-type Fates = Vec<(&'static str, Fate)>;
+pub(crate) type Fates = Vec<(&'static str, Fate)>;
 
 /// Plans each cluster and compares what becomes of some of its nodes; every plan goes through the checker.
-fn check(cases: Vec<(&str, Cluster, Fates)>) {
+pub(crate) fn check(cases: Vec<(&str, Cluster, Fates)>) {
     let mut faults = Vec::new();
     for (case, cluster, expected) in cases {
         let (snapshot, policy) = cluster.finish();
@@ -72,12 +72,12 @@ fn fate_of(snapshot: &Snapshot, plan: &Plan, name: &str) -> Option<Fate> {
 }
 
 /// Sells small and large nodes, without budgets.
-fn free_pool() -> Pool {
+pub(crate) fn free_pool() -> Pool {
     pool("pool").disrupts(|disruption| disruption.budgets.clear())
 }
 
 /// Four CPUs at 40 cents.
-fn owned(name: &str) -> Node {
+pub(crate) fn owned(name: &str) -> Node {
     node(name, "a").of_pool("pool").costs(400_000).worn(|wear| wear.quiet_secs = Some(60))
 }
 
@@ -86,7 +86,7 @@ fn protected(name: &str) -> Node {
 }
 
 /// A pod of a workload, of one CPU.
-fn web(node: &str) -> Pod {
+pub(crate) fn web(node: &str) -> Pod {
     pod("web").running_on(node).disrupted(|pod| pod.has_controller = true)
 }
 
@@ -107,7 +107,7 @@ fn with_pod(change: impl FnOnce(Pod) -> Pod) -> Cluster {
     with(free_pool(), owned("a"), change(web("a")))
 }
 
-fn a(fate: Fate) -> Fates {
+pub(crate) fn a(fate: Fate) -> Fates {
     vec![("a", fate)]
 }
 
@@ -415,58 +415,6 @@ fn worn_out() {
             "one of a static pool is replaced, pods or not",
             bare().pool(Pool { replicas: Some(1), ..free_pool() }).node(owned("a").worn(drifted)),
             a(Replaced(Drifted, 1)),
-        ),
-    ]);
-}
-
-#[test]
-fn replacing() {
-    let one = |price: i64| bare().pool(free_pool()).node(owned("a").costs(price)).pod(web("a"));
-    let named = |name: &str, node: &str, cpu: i64| Pod { name: name.into(), ..web(node).cpu(cpu) };
-    check(vec![
-        ("by a cheaper one", one(400_000), a(Replaced(Underutilized, 1))),
-        ("by one just cheap enough", one(206_186), a(Replaced(Underutilized, 1))),
-        ("not for less than three hundredths", one(206_185), a(Stays(Reason::SavingTooSmall))),
-        (
-            "for a hundredth, if that is wanted",
-            one(202_500).disrupts(|policy| policy.saving_min = SavingMin::Percent(1)),
-            a(Replaced(Underutilized, 1)),
-        ),
-        (
-            "not for less than a given amount",
-            one(400_000).disrupts(|policy| {
-                policy.saving_min = SavingMin::Amount(Price::from_micro_usd(200_001));
-            }),
-            a(Stays(Reason::SavingTooSmall)),
-        ),
-        (
-            "not where disruption is dear",
-            one(400_000).disrupts(|policy| policy.price = Price::from_micro_usd(100_000)),
-            a(Stays(Reason::DisruptionTooDear)),
-        ),
-        (
-            "split into two cheaper ones",
-            bare()
-                .pool(free_pool())
-                .node(owned("a").has("cpu", 8000).costs(1_000_000))
-                .pod(named("one", "a", 2000))
-                .pod(named("two", "a", 2000)),
-            a(Replaced(Underutilized, 2)),
-        ),
-        (
-            "two merged into one",
-            bare()
-                .pool(free_pool())
-                .node(owned("a").costs(600_000))
-                .node(owned("b").costs(600_000))
-                .pod(named("one", "a", 3000))
-                .pod(named("two", "b", 3000)),
-            vec![("a", Replaced(Underutilized, 1)), ("b", Replaced(Underutilized, 1))],
-        ),
-        (
-            "not over the pool's limit, which counts old and new",
-            bare().pool(free_pool().nodes_max(1)).node(owned("a")).pod(web("a")),
-            a(Stays(Reason::PodsFitNowhere)),
         ),
     ]);
 }

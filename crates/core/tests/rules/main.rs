@@ -6,10 +6,12 @@ mod cluster;
 
 mod buying;
 mod disruption;
+mod division;
 mod labels;
 mod nearness;
 mod ports_volumes;
 mod preferences;
+mod replacing;
 mod resources;
 mod spread;
 mod taints;

@@ -1,5 +1,6 @@
 //! A cloud whose answers are timed and counted.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_api::ClassKind;
@@ -7,6 +8,7 @@ use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
 use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal};
 use berth_core::catalog::Catalog;
+use berth_core::names::Text;
 use tokio::time::Instant;
 
 use super::Metrics;
@@ -87,6 +89,10 @@ impl Cloud for Measured {
 
     fn catalog(&self) -> Answer<'_, Arc<Catalog>> {
         self.timed("GetInstanceTypes", self.cloud.catalog())
+    }
+
+    fn serve(&self, zones: &BTreeSet<Text>) {
+        self.cloud.serve(zones);
     }
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::disruption::{NodeDisruption, PodDisruption};
+use berth_core::division::Division;
 use berth_core::names::Labels;
 use berth_core::plan::{Bind, Unplaced};
 use berth_core::pod::PodSpec;
@@ -66,6 +67,7 @@ fn pool(name: &str) -> Pool {
         weight: 0,
         replicas: None,
         nodes_min: 0,
+        division: Division::default(),
         types: [].into(),
         blocked: None,
         disruption: berth_core::disruption::PoolDisruption::default(),

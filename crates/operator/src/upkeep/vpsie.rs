@@ -18,6 +18,9 @@ use crate::life::Failure;
 use crate::office::Office;
 use crate::planning::Round;
 
+/// A cheaper set of nodes waits for somebody to agree.
+const PROPOSED: &str = "OptimizationProposed";
+
 impl Office {
     /// What it has, and how it is.
     pub(super) async fn keep_group(
@@ -27,7 +30,8 @@ impl Office {
         object: &NodeGroup,
     ) -> Result<(), Failure> {
         let before = object.status.clone().unwrap_or_default();
-        let after = status(round, name, object, self.now());
+        let proposal = self.proposals().get(name).cloned();
+        let after = status(round, name, object, proposal.as_deref(), self.now());
         let namespace = object.metadata.namespace.as_deref().unwrap_or_default().into();
         let id = PoolId { dialect: Dialect::Vpsie, namespace, name: name.clone() };
         if !has_finalizer(object) {
@@ -85,7 +89,13 @@ fn has_finalizer(object: &NodeGroup) -> bool {
 }
 
 /// The status of a group as things are now. Times and what nobody here knows of stay.
-fn status(round: &Round, name: &str, object: &NodeGroup, now: Timestamp) -> NodeGroupStatus {
+fn status(
+    round: &Round,
+    name: &str,
+    object: &NodeGroup,
+    proposal: Option<&str>,
+    now: Timestamp,
+) -> NodeGroupStatus {
     let before = object.status.clone().unwrap_or_default();
     let claims: Vec<&Claim> = round
         .claims
@@ -141,6 +151,12 @@ fn status(round: &Round, name: &str, object: &NodeGroup, now: Timestamp) -> Node
     set("Ready", is_ready, if is_ready { "AllReady" } else { "NotAllReady" }, "");
     set("AtMinCapacity", i64::from(desired) <= min, "MinNodes", "");
     set("AtMaxCapacity", i64::from(desired) >= max, "MaxNodes", "");
+    let was_proposed =
+        object.status.iter().flat_map(|status| &status.conditions).any(|c| c.type_ == PROPOSED);
+    if proposal.is_some() || was_proposed {
+        let reason = if proposal.is_some() { "AwaitingApproval" } else { "NothingToApprove" };
+        set(PROPOSED, proposal.is_some(), reason, proposal.unwrap_or_default());
+    }
     status
 }
 

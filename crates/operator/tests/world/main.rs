@@ -5,6 +5,7 @@
 mod history;
 mod metrics;
 mod permissions;
+mod policies;
 mod scene;
 mod thrift;
 mod vpsie;

@@ -38,7 +38,11 @@ pub(crate) struct Berthed {
 
 impl Berthed {
     pub(crate) async fn new(family: Family, weather: Weather, faults: Faults) -> Self {
-        let catalog = import(OFFERS, "vpsie", &CatalogOptions::default()).expect("offers");
+        Self::selling(OFFERS, family, weather, faults).await
+    }
+
+    pub(crate) async fn selling(offers: &str, family: Family, weather: Weather, faults: Faults) -> Self {
+        let catalog = import(offers, "vpsie", &CatalogOptions::default()).expect("offers");
         let account =
             Account::new(Arc::new(catalog), weather, 1, began()).with_provider_ids("vpsie", CLUSTER);
         let settings = VpsieSettings {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::Violation;
 use crate::catalog::{CapacityType, InstanceType, Offering};
 use crate::disruption::{DisruptionCost, DisruptionReason, NodeDisruption, PodDisruption, PoolDisruption};
+use crate::division::Division;
 use crate::names::{self, Labels, Text};
 use crate::node::{Node, NodeState};
 use crate::plan::{Alternative, Bind, DisruptionStep, Host, Launch, Plan, PoolRefusal, Unplaced};
@@ -280,6 +281,7 @@ fn pool(name: &str) -> Pool {
         weight: 0,
         replicas: None,
         nodes_min: 0,
+        division: Division::default(),
         types: [instance_type("small", 2, 100_000), instance_type("large", 8, 400_000)].into(),
         blocked: None,
         disruption: PoolDisruption::default(),

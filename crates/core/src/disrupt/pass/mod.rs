@@ -5,6 +5,7 @@
 //! not pay is undone. A node that has taken pods stays, so no pod moves twice.
 
 mod phases;
+mod replacing;
 mod trial;
 
 use fixedbitset::FixedBitSet;
@@ -285,6 +286,12 @@ impl<'a> Pass<'a> {
     }
 
     fn refuse_for_room(&mut self, index: usize) {
+        // That its pool's shares keep it says more than that nothing could be bought within them.
+        let is_kept_by_share =
+            |refusal: &Refusal| matches!(refusal.reason, Reason::SpotShare | Reason::ZoneShare);
+        if self.refusals[self.candidates[index].node].as_ref().is_some_and(is_kept_by_share) {
+            return;
+        }
         let pods: usize =
             self.homes.on_host[self.candidates[index].host].iter().map(|(_, pods)| pods.len()).sum();
         self.refuse(
@@ -370,6 +377,10 @@ fn spent(reason: Reason) -> Refusal {
     reason.because(match reason {
         Reason::PodDisruptionBudget => "the plan moves as many pods as a PodDisruptionBudget allows",
         Reason::PoolMinimum => "the plan leaves the pool no more nodes than it must have",
+        Reason::SpotShare => "the plan leaves the pool as much spot beside the rest as it may have",
+        Reason::ZoneShare => {
+            "the plan leaves its zone no more nodes beside the pool's other zones than it must have"
+        }
         _ => "the plan takes as many nodes as the pool's disruption budget lets go",
     })
 }

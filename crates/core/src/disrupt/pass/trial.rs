@@ -6,12 +6,13 @@ use super::super::Sets;
 use super::super::worthwhile::Costs;
 use super::Pass;
 use crate::catalog::CapacityType;
+use crate::disruption::DisruptionReason;
 use crate::host::HostOrigin;
 use crate::market;
 use crate::names;
 use crate::pack::Mark;
 use crate::reason::{Reason, Refusal};
-use crate::safety::Leaving;
+use crate::safety::{Leaving, is_forced};
 use crate::topology::HostId;
 use crate::units::Price;
 
@@ -20,12 +21,26 @@ type Moves = Vec<(usize, HostId)>;
 /// Positions in a set of nodes, and the new hosts that pods of them are on.
 type Links = Vec<(usize, HostId)>;
 
+/// Which of the pools' shares decide about a trial.
+#[derive(Clone, Copy)]
+struct Heeded {
+    spot: bool,
+    zones: bool,
+}
+
 /// A trial that found every pod a place.
 pub(super) struct Trial {
     pub(super) mark: Mark,
     /// Which candidates, and which hosts were bought: those that share one are together.
     groups: Vec<Group>,
     moves: Moves,
+}
+
+impl Trial {
+    /// Which pods go to which hosts.
+    pub(super) fn moves(&self) -> impl Iterator<Item = &(usize, HostId)> {
+        self.moves.iter()
+    }
 }
 
 pub(super) struct Group {
@@ -40,7 +55,12 @@ impl Pass<'_> {
             return None;
         }
         let mark = self.packer.mark();
-        let staying: Vec<u32> = self.staying();
+        let reason = |index: &usize| self.candidates[*index].reason;
+        // What has to go goes, whatever that makes of the pool's shares, and what is empty whatever its zone has.
+        let is_forced = set.iter().map(reason).any(is_forced);
+        let is_empty = set.iter().map(reason).all(|reason| reason == DisruptionReason::Empty);
+        let heeded = Heeded { spot: !is_forced, zones: !is_forced && !is_empty };
+        let faults = self.faults(heeded);
         let mut classes = Vec::new();
         for index in set {
             let host = self.candidates[*index].host;
@@ -56,7 +76,8 @@ impl Pass<'_> {
             self.packer.launch_fixed_nodes();
         }
         let all_placed = self.packer.place_all_of(&classes, may_buy);
-        if !all_placed || (may_buy && self.below_minimum(&staying)) {
+        let is_worse = || self.faults(heeded).iter().zip(&faults).any(|(now, before)| now > before);
+        if !all_placed || is_worse() {
             self.packer.undo(mark);
             return None;
         }
@@ -65,16 +86,18 @@ impl Pass<'_> {
         Some(Trial { mark, groups, moves })
     }
 
-    fn staying(&self) -> Vec<u32> {
-        (0..self.prepared.snapshot.pools.len()).map(|pool| self.packer.ledger.nodes_staying(pool)).collect()
-    }
-
-    /// Whether a pool has fewer nodes than it must have, and had more before.
-    fn below_minimum(&self, before: &[u32]) -> bool {
-        self.prepared.snapshot.pools.iter().zip(before).enumerate().any(|(index, (pool, before))| {
-            let target = pool.replicas.unwrap_or(pool.nodes_min);
-            self.packer.ledger.nodes_staying(index) < target.min(*before)
-        })
+    /// By how many nodes each pool has less than it must have, or other ones than it should have.
+    fn faults(&self, heeded: Heeded) -> Vec<u32> {
+        let pools = self.prepared.snapshot.pools.iter().enumerate();
+        pools
+            .flat_map(|(index, pool)| {
+                let staying = self.packer.ledger.staying(index);
+                let target = pool.replicas.unwrap_or(pool.nodes_min);
+                let spot = if heeded.spot { staying.spot_excess() } else { 0 };
+                let zones = if heeded.zones { staying.misplaced() } else { 0 };
+                [target.saturating_sub(staying.nodes()), spot, zones].into_iter().chain(staying.lacking())
+            })
+            .collect()
     }
 
     /// Which pod of the emptied nodes took which of the packer's steps, and which nodes' pods are on which
@@ -170,7 +193,12 @@ impl Pass<'_> {
         let mut refused = None;
         for group in &trial.groups {
             let costs = self.costs(group);
-            match self.judge.judge(&costs).and_then(|net| self.spot_choice(group, &costs).map(|()| net)) {
+            let judged = self.judge.judge(&costs).and_then(|net| {
+                self.spot_choice(group, &costs)?;
+                self.may_replace(trial, group, &costs)?;
+                Ok(net)
+            });
+            match judged {
                 Ok(saved) => {
                     net = net.saturating_add(saved);
                     paying.extend(&group.candidates);

@@ -1,0 +1,151 @@
+//! When a NodeGroup's nodes are replaced by cheaper ones.
+
+use berth_core::disruption::{Approval, Replacement};
+use berth_core::names;
+use berth_core::node::{Node, NodeState};
+use berth_core::pool::Pool;
+use berth_core::reason::{Reason, Refusal};
+use berth_core::units::Price;
+use jiff::Timestamp;
+
+use crate::ledger;
+use crate::resources::vpsie::{CostOptimization, CostStrategy, NodeGroup};
+use crate::vpsie::APPROVED;
+
+/// How many of all nodes must be ready, in percent, before any is replaced to save money.
+const READY_PERCENT_MIN: usize = 75;
+
+/// A cautious group wants so many times its least saving: with the usual one that is 50 US dollars a month, which
+/// VPSie's optimizer calls much.
+const CAUTIOUS_TIMES: i64 = 5;
+
+/// What a group says of it, whatever time it is.
+#[derive(Clone, Debug)]
+pub(crate) struct CostRules {
+    optimization: Option<CostOptimization>,
+    approved: Option<String>,
+    last: Option<Timestamp>,
+}
+
+pub(crate) fn read_cost(group: &NodeGroup) -> CostRules {
+    let annotations = group.metadata.annotations.as_ref();
+    let last = ledger::of(&group.metadata).ok().and_then(|record| record.replaced_secs);
+    CostRules {
+        optimization: group.spec.cost_optimization.clone().filter(|optimization| optimization.enabled),
+        approved: annotations.and_then(|all| all.get(APPROVED)).cloned(),
+        last: last.and_then(|secs| Timestamp::from_second(secs).ok()),
+    }
+}
+
+impl CostRules {
+    /// What they come to at an instant. `is_rebalancing`: what the AutoscalerConfig says, where there is one.
+    pub(crate) fn judged(&self, now: Timestamp, is_rebalancing: Option<bool>) -> Replacement {
+        let barred = |why: String| Replacement {
+            barred: Some(Reason::ReplacementBarred.because(why)),
+            ..Replacement::default()
+        };
+        let Some(optimization) = &self.optimization else {
+            return barred("the group's costOptimization is not turned on".to_owned());
+        };
+        if is_rebalancing == Some(false) {
+            return barred("enableRebalancing of the AutoscalerConfig is false".to_owned());
+        }
+        if let Some(refusal) = self.resting(optimization, now) {
+            return Replacement { barred: Some(refusal), ..Replacement::default() };
+        }
+        let least = Price::from_micro_usd(optimization.min_monthly_savings.micro_usd());
+        let least = least.scaled(1, Price::HOURS_PER_MONTH);
+        let is_manual = optimization.strategy == CostStrategy::Manual;
+        Replacement {
+            barred: None,
+            saving_min: match optimization.strategy {
+                CostStrategy::Auto | CostStrategy::Manual => least,
+                CostStrategy::Conservative => least.times(CAUTIOUS_TIMES),
+                CostStrategy::Aggressive => Price::ZERO,
+            },
+            impact_percent_max: Some(optimization.max_performance_impact.get()),
+            approval: if is_manual || optimization.require_approval {
+                Approval::Needed { given: self.approved.as_deref().map(Into::into) }
+            } else {
+                Approval::NotNeeded
+            },
+        }
+    }
+
+    fn resting(&self, optimization: &CostOptimization, now: Timestamp) -> Option<Refusal> {
+        let next = self.last?.checked_add(optimization.optimization_interval.as_std()).ok()?;
+        (now < next).then(|| {
+            let interval = optimization.optimization_interval;
+            Reason::ReplacementBarred.because(format!(
+                "nodes were replaced at {}, and may be again at {next}, {interval} later",
+                self.last.unwrap_or(now)
+            ))
+        })
+    }
+}
+
+/// Where too many nodes are not ready, none is replaced to save money.
+pub(crate) fn bar_while_ill(pools: &mut [Pool], nodes: &[Node]) {
+    let is_ill = |node: &&Node| {
+        let is_bad = |key: &str| [names::TAINT_NOT_READY, names::TAINT_UNREACHABLE].contains(&key);
+        node.taints.iter().any(|taint| is_bad(&taint.key))
+    };
+    let running = nodes.iter().filter(|node| node.state == NodeState::Running);
+    let all = running.clone().count();
+    let ready = all - running.filter(is_ill).count();
+    if ready * 100 >= all * READY_PERCENT_MIN {
+        return;
+    }
+    let of_groups = pools.iter_mut().filter(|pool| pool.disruption.checks.is_some());
+    for pool in of_groups {
+        let message = format!("{ready} of {all} nodes are ready, and {READY_PERCENT_MIN}% must be");
+        pool.disruption.replacement.barred.get_or_insert(Reason::ReplacementBarred.because(message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::duration::GoDuration;
+    use crate::resources::scalar::Dollars;
+
+    #[test]
+    fn replacements_are_as_the_group_says() {
+        type Expected = Result<(i64, bool), &'static str>;
+        let now = Timestamp::from_second(1_000_000).unwrap();
+        let daily = CostOptimization {
+            min_monthly_savings: Dollars::from_whole(73),
+            optimization_interval: GoDuration::from_hours(24),
+            ..CostOptimization::default()
+        };
+        let with = |strategy, require_approval| {
+            Some(CostOptimization { strategy, require_approval, ..daily.clone() })
+        };
+        let ago = |hours: i64| Timestamp::from_second(1_000_000 - hours * 3600).ok();
+        let cases: [(Option<CostOptimization>, Option<Timestamp>, Option<bool>, Expected); 9] = [
+            (None, None, None, Err("not turned on")),
+            (with(CostStrategy::Auto, false), None, None, Ok((100_000, false))),
+            (with(CostStrategy::Auto, false), None, Some(true), Ok((100_000, false))),
+            (with(CostStrategy::Auto, false), None, Some(false), Err("enableRebalancing")),
+            (with(CostStrategy::Auto, false), ago(23), None, Err("may be again")),
+            (with(CostStrategy::Auto, false), ago(24), None, Ok((100_000, false))),
+            (with(CostStrategy::Conservative, false), None, None, Ok((500_000, false))),
+            (with(CostStrategy::Aggressive, true), None, None, Ok((0, true))),
+            (with(CostStrategy::Manual, false), None, None, Ok((100_000, true))),
+        ];
+        for (optimization, last, is_rebalancing, expected) in cases {
+            let rules = CostRules { optimization, approved: None, last };
+            let judged = rules.judged(now, is_rebalancing);
+            match (&judged.barred, expected) {
+                (None, Ok((saving, needs_approval))) => {
+                    assert_eq!(judged.saving_min, Price::from_micro_usd(saving), "{rules:?}");
+                    assert_eq!(judged.approval != Approval::NotNeeded, needs_approval, "{rules:?}");
+                }
+                (Some(refusal), Err(words)) => {
+                    assert!(refusal.message.contains(words), "{rules:?}: {}", refusal.message);
+                }
+                _ => panic!("{rules:?}: {judged:?}"),
+            }
+        }
+    }
+}

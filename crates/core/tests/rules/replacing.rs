@@ -1,0 +1,198 @@
+//! Which nodes are replaced by cheaper ones, and which go from pools that are divided.
+
+use berth_core::disrupt;
+use berth_core::disruption::DisruptionReason::{Empty, Expired, Underutilized};
+use berth_core::disruption::{Approval, Protection, Replacement, SavingMin, Usage};
+use berth_core::division::{Division, SpotShare, ZoneRule, ZoneSplit};
+use berth_core::names::CAPACITY_TYPE;
+use berth_core::node::Node;
+use berth_core::pod::Pod;
+use berth_core::pool::Pool;
+use berth_core::reason::Reason;
+use berth_core::units::Price;
+
+use crate::cluster::{NodeWords, PodWords, PoolWords, bare, node};
+use crate::disruption::{Deleted, Replaced, Stays, a, check, free_pool, owned, web};
+
+/// `a`, which a small node at 20 cents could replace.
+#[test]
+fn replacing_as_the_pool_says() {
+    let said = |change: fn(&mut Replacement), cpu_used: Option<u32>| {
+        let pool = free_pool().disrupts(|disruption| change(&mut disruption.replacement));
+        let usage = cpu_used.map(|cpu_percent| Usage { cpu_percent, memory_percent: 0, is_measured: true });
+        bare().pool(pool).node(owned("a").worn(|wear| wear.usage = usage)).pod(web("a"))
+    };
+    let approval = |given: Option<&str>| Approval::Needed { given: given.map(Into::into) };
+    let proposed = {
+        let (snapshot, policy) =
+            said(|rules| rules.approval = Approval::Needed { given: None }, None).finish();
+        let plan = disrupt::plan(&snapshot, &policy);
+        let words = plan.kept[0].refusal.message.clone();
+        assert!(words.starts_with("a replaced by small in a (on-demand) would save $146"), "{words}");
+        words.rsplit(' ').next().unwrap_or_default().to_owned()
+    };
+    let approved = bare()
+        .pool(free_pool().disrupts(|pool| pool.replacement.approval = approval(Some(&proposed))))
+        .node(owned("a"))
+        .pod(web("a"));
+    let other = bare()
+        .pool(free_pool().disrupts(|pool| pool.replacement.approval = approval(Some("another"))))
+        .node(owned("a"))
+        .pod(web("a"));
+    let replaced = || a(Replaced(Underutilized, 1));
+    check(vec![
+        ("nothing", said(|_| (), None), replaced()),
+        (
+            "not at all",
+            said(|rules| rules.barred = Some(Reason::ReplacementBarred.because("no")), None),
+            a(Stays(Reason::ReplacementBarred)),
+        ),
+        ("for so much", said(|rules| rules.saving_min = Price::from_micro_usd(200_000), None), replaced()),
+        (
+            "not for less",
+            said(|rules| rules.saving_min = Price::from_micro_usd(200_001), None),
+            a(Stays(Reason::SavingTooSmall)),
+        ),
+        ("with what is used", said(|rules| rules.impact_percent_max = Some(5), Some(50)), replaced()),
+        ("or nearly", said(|rules| rules.impact_percent_max = Some(5), Some(52)), replaced()),
+        (
+            "not with much less",
+            said(|rules| rules.impact_percent_max = Some(5), Some(53)),
+            a(Stays(Reason::PerformanceImpact)),
+        ),
+        (
+            "if somebody agrees",
+            said(|rules| rules.approval = Approval::Needed { given: None }, None),
+            a(Stays(Reason::AwaitingApproval)),
+        ),
+        ("to that", approved, replaced()),
+        ("and to nothing else", other, a(Stays(Reason::AwaitingApproval))),
+    ]);
+}
+
+#[test]
+fn divided_pools() {
+    let in_zone = |name: &str, zone: &str| Node { labels: node(name, zone).labels, ..owned(name) };
+    let in_pool = |name: &str, zone: &str, capacity_type: &str| {
+        in_zone(name, zone).of_pool("pool").labelled(CAPACITY_TYPE, capacity_type)
+    };
+    let split = |nodes_min| Division {
+        zones: Some(ZoneSplit {
+            rule: ZoneRule::ByWeight,
+            zones: vec![("a".into(), 1), ("b".into(), 1)],
+            nodes_min,
+        }),
+        ..Division::default()
+    };
+    let half_spot =
+        Division { spot: Some(SpotShare { percent_max: 50, falls_back: true }), ..Division::default() };
+    let pool = |division: &Division| Pool { division: division.clone(), ..free_pool() };
+    let shielded = |node: Node| node.worn(|wear| wear.protection = Protection::Always);
+    check(vec![
+        (
+            "a zone keeps its least",
+            bare().pool(pool(&split(1))).node(in_pool("a", "a", "on-demand")).node(in_pool(
+                "b",
+                "b",
+                "on-demand",
+            )),
+            vec![("a", Stays(Reason::PoolMinimum)), ("b", Stays(Reason::PoolMinimum))],
+        ),
+        (
+            "what is empty goes from any zone",
+            bare()
+                .pool(pool(&split(0)))
+                .node(in_pool("a", "a", "on-demand"))
+                .node(shielded(in_pool("b", "b", "on-demand")))
+                .node(shielded(in_pool("c", "b", "on-demand"))),
+            a(Deleted(Empty)),
+        ),
+        (
+            "pods leave the zone that has more",
+            bare()
+                .pool(pool(&split(0)))
+                .node(in_pool("a", "a", "on-demand"))
+                .node(shielded(in_pool("b", "b", "on-demand")))
+                .node(shielded(in_pool("c", "b", "on-demand")))
+                .pod(web("a").cpu(3000)),
+            a(Stays(Reason::ZoneShare)),
+        ),
+        (
+            "what is on demand stays beside its share of spot",
+            bare()
+                .pool(pool(&half_spot))
+                .node(in_pool("a", "a", "on-demand"))
+                .node(shielded(in_pool("b", "a", "spot"))),
+            a(Stays(Reason::SpotShare)),
+        ),
+        (
+            "spot goes",
+            bare().pool(pool(&half_spot)).node(in_pool("a", "a", "spot")).node(shielded(in_pool(
+                "b",
+                "a",
+                "on-demand",
+            ))),
+            a(Deleted(Empty)),
+        ),
+        (
+            "what has to go goes",
+            bare()
+                .pool(pool(&half_spot))
+                .node(in_pool("a", "a", "on-demand").worn(|wear| wear.expired = true))
+                .node(shielded(in_pool("b", "a", "spot"))),
+            a(Deleted(Expired)),
+        ),
+    ]);
+}
+
+#[test]
+fn replacing() {
+    let one = |price: i64| bare().pool(free_pool()).node(owned("a").costs(price)).pod(web("a"));
+    let named = |name: &str, node: &str, cpu: i64| Pod { name: name.into(), ..web(node).cpu(cpu) };
+    check(vec![
+        ("by a cheaper one", one(400_000), a(Replaced(Underutilized, 1))),
+        ("by one just cheap enough", one(206_186), a(Replaced(Underutilized, 1))),
+        ("not for less than three hundredths", one(206_185), a(Stays(Reason::SavingTooSmall))),
+        (
+            "for a hundredth, if that is wanted",
+            one(202_500).disrupts(|policy| policy.saving_min = SavingMin::Percent(1)),
+            a(Replaced(Underutilized, 1)),
+        ),
+        (
+            "not for less than a given amount",
+            one(400_000).disrupts(|policy| {
+                policy.saving_min = SavingMin::Amount(Price::from_micro_usd(200_001));
+            }),
+            a(Stays(Reason::SavingTooSmall)),
+        ),
+        (
+            "not where disruption is dear",
+            one(400_000).disrupts(|policy| policy.price = Price::from_micro_usd(100_000)),
+            a(Stays(Reason::DisruptionTooDear)),
+        ),
+        (
+            "split into two cheaper ones",
+            bare()
+                .pool(free_pool())
+                .node(owned("a").has("cpu", 8000).costs(1_000_000))
+                .pod(named("one", "a", 2000))
+                .pod(named("two", "a", 2000)),
+            a(Replaced(Underutilized, 2)),
+        ),
+        (
+            "two merged into one",
+            bare()
+                .pool(free_pool())
+                .node(owned("a").costs(600_000))
+                .node(owned("b").costs(600_000))
+                .pod(named("one", "a", 3000))
+                .pod(named("two", "b", 3000)),
+            vec![("a", Replaced(Underutilized, 1)), ("b", Replaced(Underutilized, 1))],
+        ),
+        (
+            "not over the pool's limit, which counts old and new",
+            bare().pool(free_pool().nodes_max(1)).node(owned("a")).pod(web("a")),
+            a(Stays(Reason::PodsFitNowhere)),
+        ),
+    ]);
+}

@@ -1,0 +1,215 @@
+//! What a NodeGroup may say beyond how many nodes it has: spot, regions, and when cheaper nodes replace dear ones.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use berth_cloud::vpsie::Family;
+use berth_world::cloud::weather::Weather;
+use berth_world::vpsie::Faults;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::awaited;
+use crate::scene::{condition, text};
+use crate::vpsie::{Berthed, GROUPS, SECRET, group, workload};
+
+/// In two datacenters, and in the first as spot too.
+const OFFERS: &str = r#"[
+    {"id": "1", "name": "big", "cpu": 8, "ram": 16384, "disk": 160, "hourly_price": 0.2, "datacenter_id": "dc-1"},
+    {"id": "2", "name": "small", "cpu": 2, "ram": 4096, "disk": 80, "hourly_price": 0.05, "datacenter_id": "dc-1"},
+    {"id": "3", "name": "small", "cpu": 2, "ram": 4096, "disk": 80, "hourly_price": 0.06, "datacenter_id": "dc-2"},
+    {"id": "4", "name": "small", "cpu": 2, "ram": 4096, "disk": 80, "hourly_price": 0.02, "datacenter_id": "dc-1",
+     "spot": true, "interruption_rate": 5}]"#;
+
+fn played(weather: &str, script: impl AsyncFnOnce(&Berthed)) {
+    awaited(async {
+        let weather: Weather = serde_json::from_str(weather).expect("weather");
+        let berthed = Berthed::selling(OFFERS, Family::Servers, weather, Faults::default()).await;
+        berthed.sign(SECRET).await;
+        berthed.scene.play_with(berthed.operator(), script(&berthed)).await;
+    });
+}
+
+/// How many Nodes there are for each value of a label.
+async fn by_label(berthed: &Berthed, key: &str) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for node in berthed.scene.nodes().await {
+        *counts.entry(text(&node["metadata"]["labels"][key]).to_owned()).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn counts(pairs: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    pairs.iter().map(|(value, count)| ((*value).to_owned(), *count)).collect()
+}
+
+/// Small nodes, with one pod of `workload` on each.
+fn small(change: impl FnOnce(&mut Value)) -> Value {
+    group("workers", |group| {
+        group["spec"]["offeringIDs"] = json!(["small"]);
+        change(group);
+    })
+}
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+
+#[test]
+fn a_share_of_a_group_is_spot() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        scene
+            .apply(small(|group| {
+                group["spec"]["spotConfig"] = json!({ "enabled": true, "maxSpotPercentage": 50 })
+            }))
+            .await;
+        scene.apply(workload(4)).await;
+        scene.until(600, "four run", async || scene.running().await == 4).await;
+        assert_eq!(by_label(berthed, CAPACITY_TYPE).await, counts(&[("on-demand", 2), ("spot", 2)]));
+    });
+}
+
+#[test]
+fn without_spot_config_nothing_is_spot() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        scene.apply(small(|_| {})).await;
+        scene.apply(workload(2)).await;
+        scene.until(600, "both run", async || scene.running().await == 2).await;
+        assert_eq!(by_label(berthed, CAPACITY_TYPE).await, counts(&[("on-demand", 2)]));
+    });
+}
+
+/// Spot is sold out: the group buys on demand, or waits and says why.
+#[test]
+fn spot_that_cannot_be_had_is_fallen_back_from_if_that_is_wanted() {
+    let sold_out = r#"{"stock": [{"of": {"capacityType": "spot"}, "count": 0}]}"#;
+    for (falls_back, running) in [(true, 3), (false, 1)] {
+        played(sold_out, async |berthed| {
+            let scene = &berthed.scene;
+            let spot = json!({ "enabled": true, "maxSpotPercentage": 80, "fallbackToOnDemand": falls_back });
+            scene.apply(small(|group| group["spec"]["spotConfig"] = spot)).await;
+            scene.apply(workload(3)).await;
+            sleep(Duration::from_mins(20)).await;
+            assert_eq!(scene.running().await, running, "{}", scene.told().await);
+            if !falls_back {
+                let said = scene.events("web").await.join("\n");
+                assert!(said.contains("spot") || said.contains("SpotShare"), "{said}");
+            }
+        });
+    }
+}
+
+#[test]
+fn regions_are_filled_as_the_group_says() {
+    let cases = [
+        (
+            json!({ "distributionStrategy": "balanced", "minNodesPerRegion": 0 }),
+            4,
+            [("dc-1", 2), ("dc-2", 2)],
+        ),
+        (
+            json!({ "distributionStrategy": "weighted", "weightedDistribution": { "dc-1": 1, "dc-2": 3 },
+                    "minNodesPerRegion": 0 }),
+            4,
+            [("dc-1", 1), ("dc-2", 3)],
+        ),
+        (
+            json!({ "distributionStrategy": "primary-backup", "primaryDatacenter": "dc-2", "minNodesPerRegion": 1 }),
+            3,
+            [("dc-1", 1), ("dc-2", 2)],
+        ),
+    ];
+    for (mut regions, pods, expected) in cases {
+        regions["enabled"] = json!(true);
+        regions["datacenterIDs"] = json!(["dc-1", "dc-2"]);
+        played("{}", async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(small(|group| group["spec"]["multiRegion"] = regions)).await;
+            scene.apply(workload(pods)).await;
+            scene.until(900, "all run", async || scene.running().await == pods as usize).await;
+            assert_eq!(by_label(berthed, ZONE).await, counts(&expected));
+            sleep(Duration::from_mins(30)).await;
+            assert_eq!(by_label(berthed, ZONE).await, counts(&expected), "and it stays so");
+        });
+    }
+}
+
+#[test]
+fn the_backup_takes_over_where_the_primary_has_nothing() {
+    let sold_out = r#"{"stock": [{"of": {"zone": "dc-2"}, "count": 0}]}"#;
+    played(sold_out, async |berthed| {
+        let scene = &berthed.scene;
+        let regions = json!({ "enabled": true, "datacenterIDs": ["dc-1", "dc-2"], "primaryDatacenter": "dc-2",
+            "distributionStrategy": "primary-backup", "minNodesPerRegion": 0 });
+        scene.apply(small(|group| group["spec"]["multiRegion"] = regions)).await;
+        scene.apply(workload(2)).await;
+        scene.until(900, "both run", async || scene.running().await == 2).await;
+        assert_eq!(by_label(berthed, ZONE).await, counts(&[("dc-1", 2)]));
+    });
+}
+
+/// A big node with one small pod left on it.
+async fn left_on_a_big_node(berthed: &Berthed, optimization: &Value) {
+    let scene = &berthed.scene;
+    let only_big = |group: &mut Value| group["spec"]["offeringIDs"] = json!(["big"]);
+    scene.apply(group("workers", only_big)).await;
+    scene.apply(workload(1)).await;
+    scene.until(600, "the pod runs", async || scene.running().await == 1).await;
+    let both = |group: &mut Value| {
+        if !optimization.is_null() {
+            group["spec"]["costOptimization"] = optimization.clone();
+        }
+    };
+    scene.apply(group("workers", both)).await;
+}
+
+async fn types(berthed: &Berthed) -> BTreeMap<String, usize> {
+    by_label(berthed, "node.kubernetes.io/instance-type").await
+}
+
+#[test]
+fn dear_nodes_are_replaced_if_the_group_wants_that() {
+    let wanted = json!({ "minMonthlySavings": 10 });
+    let cases = [
+        (Value::Null, "big"),
+        (json!({ "enabled": false }), "big"),
+        (wanted, "small"),
+        (json!({ "minMonthlySavings": 110 }), "big"),
+        (json!({ "minMonthlySavings": 110, "strategy": "aggressive" }), "small"),
+        (json!({ "minMonthlySavings": 30, "strategy": "conservative" }), "big"),
+    ];
+    for (optimization, expected) in cases {
+        played("{}", async |berthed| {
+            left_on_a_big_node(berthed, &optimization).await;
+            sleep(Duration::from_mins(60)).await;
+            assert_eq!(types(berthed).await, counts(&[(expected, 1)]), "{optimization}");
+            assert_eq!(berthed.scene.running().await, 1);
+        });
+    }
+}
+
+#[test]
+fn replacements_wait_for_approval() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        left_on_a_big_node(berthed, &json!({ "requireApproval": true })).await;
+        let proposed = async || {
+            let group = scene.get(&format!("{GROUPS}/workers")).await;
+            condition(&group, "OptimizationProposed") == Some(("True", "AwaitingApproval"))
+        };
+        scene.until(1200, "it is proposed", proposed).await;
+        sleep(Duration::from_mins(20)).await;
+        assert_eq!(types(berthed).await, counts(&[("big", 1)]), "nobody has agreed");
+        let group_now = scene.get(&format!("{GROUPS}/workers")).await;
+        let conditions = group_now["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let said = conditions.iter().find(|c| c["type"] == "OptimizationProposed").expect("it is there");
+        let id = text(&said["message"]).rsplit(' ').next().unwrap_or_default().to_owned();
+        let approved = |group: &mut Value| {
+            group["spec"]["costOptimization"] = json!({ "requireApproval": true });
+            group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/approve-optimization": id });
+        };
+        scene.apply(group("workers", approved)).await;
+        scene.until(1200, "it is replaced", async || types(berthed).await == counts(&[("small", 1)])).await;
+    });
+}

@@ -13,6 +13,7 @@ pub mod disruption;
 pub mod drift;
 pub mod explain;
 pub mod fit;
+pub mod founding;
 pub mod ideal;
 pub mod names;
 pub mod neighbours;

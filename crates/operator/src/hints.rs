@@ -1,7 +1,8 @@
 //! What pods are told: which node they are going to, or why there is none for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use berth_core::founding::Outcome;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
 use berth_core::plan::{Host, Plan, PoolRefusal};
@@ -20,6 +21,9 @@ use crate::planning::Round;
 
 /// So many pods are told something at once; the others the next time.
 const TOLD_AT_ONCE_MAX: usize = 50;
+
+/// What a group that could be made is called.
+const NEW_GROUP: &str = "a new group";
 
 impl Office {
     /// Names to pods that wait the nodes that have just come for them: so kube-scheduler keeps the room for them, and
@@ -54,12 +58,18 @@ impl Office {
     }
 
     /// Says on pods without a place why they have none.
-    pub(crate) async fn explain(&self, round: &Round, plan: &Plan) {
-        let unplaced = plan.unplaced.iter().filter_map(|unplaced| {
+    pub(crate) async fn explain(&self, round: &Round, plan: &Plan, groups: &Outcome) {
+        let helped: BTreeSet<usize> =
+            groups.wanted.iter().flat_map(|wanted| wanted.pods.iter().copied()).collect();
+        let unplaced = plan.unplaced.iter().filter(|unplaced| !helped.contains(&unplaced.pod));
+        let unplaced = unplaced.filter_map(|unplaced| {
             let pod = round.snapshot.pods.get(unplaced.pod).filter(|pod| is_real(pod))?;
-            Some(((pod.namespace.clone(), pod.name.clone()), &unplaced.refusals[..]))
+            let new = groups.refused.get(&unplaced.pod).cloned();
+            let new = new.map(|refusal| PoolRefusal { pool: Some(NEW_GROUP.into()), refusal });
+            let refusals = unplaced.refusals.iter().cloned().chain(new).collect();
+            Some(((pod.namespace.clone(), pod.name.clone()), refusals))
         });
-        let unplaced: BTreeMap<PodName, &[PoolRefusal]> = unplaced.collect();
+        let unplaced: BTreeMap<PodName, Vec<PoolRefusal>> = unplaced.collect();
         let news = self.news_for(&unplaced);
         stream::iter(news)
             .for_each_concurrent(WRITES_AT_ONCE, async |(name, refusals)| {
@@ -74,7 +84,7 @@ impl Office {
     /// Those that were not told so yet, or long ago, and so many of them as are told at once.
     fn news_for<'p>(
         &self,
-        unplaced: &BTreeMap<PodName, &'p [PoolRefusal]>,
+        unplaced: &'p BTreeMap<PodName, Vec<PoolRefusal>>,
     ) -> Vec<(PodName, &'p [PoolRefusal])> {
         let mut told = self.told();
         told.retain(|name, said| unplaced.contains_key(name) && said.at.elapsed() < SAID_AGAIN);
@@ -86,7 +96,7 @@ impl Office {
                 continue;
             }
             told.insert(name.clone(), Said { reasons, at: Instant::now() });
-            news.push((name.clone(), *refusals));
+            news.push((name.clone(), &refusals[..]));
             if news.len() == TOLD_AT_ONCE_MAX {
                 break;
             }

@@ -9,6 +9,7 @@ use berth_cloud::Cloud;
 use berth_core::claim::Failures;
 use berth_core::names::Text;
 use berth_core::units::Price;
+use serde::Deserialize;
 
 use crate::acts::Standing;
 use crate::claim::Claim;
@@ -63,12 +64,20 @@ pub(crate) struct Office {
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     cluster_id: Arc<OnceLock<String>>,
+    cluster_version: Arc<OnceLock<Option<String>>>,
     pub(crate) metrics: Metrics,
     pub(crate) standing: Arc<Standing>,
     machines: Arc<Mutex<BTreeMap<ClassKind, Machines>>>,
     held_back: Arc<Mutex<BTreeSet<PodName>>>,
     told: Arc<Mutex<BTreeMap<PodName, Said>>>,
     expected: Arc<Mutex<BTreeMap<Text, Vec<PodName>>>>,
+}
+
+/// What a cluster says of itself.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "gitVersion")]
+    git_version: String,
 }
 
 /// Namespace and name.
@@ -89,6 +98,7 @@ impl Office {
             clock,
             journal: Journal::default(),
             cluster_id: Arc::default(),
+            cluster_version: Arc::default(),
             metrics,
             standing: Arc::default(),
             machines: Arc::new(Mutex::new(machines)),
@@ -123,6 +133,20 @@ impl Office {
             let _ = self.cluster_id.set(uid);
         }
         self.cluster_id.get().map(String::as_str)
+    }
+
+    /// The version of Kubernetes that the cluster says it has; `None` until it has said so, or if it does not.
+    pub(crate) async fn cluster_version(&self) -> Option<String> {
+        if self.cluster_version.get().is_none() {
+            let version = match self.desk.get::<Version>("/version").await {
+                Ok(version) => Some(version.git_version),
+                Err(Refused { code: Some(_), .. }) => None,
+                // It did not answer, and is asked again.
+                Err(_) => return None,
+            };
+            let _ = self.cluster_version.set(version);
+        }
+        self.cluster_version.get().cloned().flatten()
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
+use berth_api::{Assembled, ClassKind, Collection, Context, GroupDefaults, Manifests};
 use berth_core::claim::Failures;
 use berth_core::names::Text;
 use berth_core::plan::Plan;
@@ -19,6 +19,7 @@ use crate::asking;
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::follow;
+use crate::found::Foundings;
 use crate::lives::Lives;
 use crate::machines::Machines;
 use crate::metrics::Metrics;
@@ -29,6 +30,7 @@ use crate::report::{Course, Report};
 use crate::sight;
 use crate::upkeep::Tenancies;
 use crate::usage::Measurements;
+use crate::vpsie::Whereabouts;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
@@ -68,6 +70,10 @@ pub struct Settings {
     pub node_cost: Price,
     /// What becomes of VPSieNodes that fail.
     pub failed_vpsie_nodes: Failures,
+    /// What new groups start from where the AutoscalerConfig does not say it.
+    pub group_defaults: GroupDefaults,
+    /// Where the Secret says that the cluster is, which counts after that.
+    pub whereabouts: Whereabouts,
     /// Where things are counted: clouds may count there too.
     pub metrics: Metrics,
 }
@@ -89,6 +95,8 @@ impl Default for Settings {
             policy: Policy::default(),
             node_cost: Price::ZERO,
             failed_vpsie_nodes: Failures::KeptSecs(30 * 60),
+            group_defaults: GroupDefaults::default(),
+            whereabouts: Whereabouts::default(),
             metrics: Metrics::default(),
         }
     }
@@ -125,6 +133,7 @@ pub struct Operator {
     pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
     pub(crate) purchased: Option<Purchases>,
+    pub(crate) foundings: Foundings,
     /// What kept VPSie's nodes when it was last asked which could go.
     pub(crate) checked: BTreeMap<Text, Reason>,
     /// When pods were last told why they have no place.
@@ -168,6 +177,7 @@ impl Operator {
             tenancies: Tenancies::default(),
             course: Course::default(),
             purchased: None,
+            foundings: Foundings::default(),
             checked: BTreeMap::new(),
             explained: None,
             foretold: None,
@@ -258,6 +268,7 @@ impl Operator {
         }
         let mut manifests = view.manifests;
         manifests.usage = self.measurements.now();
+        manifests.group_defaults = self.group_defaults().await;
         let mut assembled = self.assemble(manifests);
         for pool in &mut assembled.snapshot.pools {
             // Whoever cannot read what it has committed itself to commits itself to nothing.
@@ -275,6 +286,7 @@ impl Operator {
             blind_spots: view.blind_spots,
             problems: assembled.problems,
             unavailable: assembled.unavailable,
+            new_groups: assembled.new_groups.filter(|_| self.knows_vpsie()),
             snapshot: Arc::new(assembled.snapshot),
             changes: view.changes,
             epoch,

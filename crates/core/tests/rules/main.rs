@@ -6,6 +6,7 @@ mod cluster;
 
 mod buying;
 mod disruption;
+mod founding;
 mod labels;
 mod nearness;
 mod ports_volumes;

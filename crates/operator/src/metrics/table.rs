@@ -197,6 +197,8 @@ table! {
         "How often a group shrank";
     SCALE_DOWN_NODES = Histogram "vpsie_autoscaler_scale_down_nodes_removed" ["nodegroup" "namespace"]
         "By how many nodes a group shrank at once";
+    DYNAMIC_GROUPS = Counter "vpsie_autoscaler_dynamic_nodegroup_creations_total" ["result" "namespace"]
+        "Groups made for pods that no group fits: success, or failure";
     NODE_CPU = Gauge "vpsie_autoscaler_node_utilization_cpu_percent" ["node" "nodegroup" "namespace"]
         "What a node uses of its CPU most of the time, where that is measured";
     NODE_MEMORY = Gauge "vpsie_autoscaler_node_utilization_memory_percent" ["node" "nodegroup" "namespace"]

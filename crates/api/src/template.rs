@@ -275,3 +275,107 @@ fn dns_part(text: &str) -> String {
     let part: String = text.chars().take(CHARS_MAX).map(part).collect();
     part.trim_matches('-').to_owned()
 }
+
+#[cfg(test)]
+mod tests {
+    use berth_core::names::Labels;
+    use berth_core::pod::{self, TaintEffect};
+
+    use super::*;
+
+    fn said() -> GroupDefaults {
+        GroupDefaults {
+            datacenter: Some("DC_East".to_owned()),
+            offerings: Vec::new(),
+            cluster: Some("c-1".to_owned()),
+            project: Some("p-1".to_owned()),
+            kubernetes_version: Some("v1.34.0".to_owned()),
+            kube_size: None,
+        }
+    }
+
+    fn template(defaults: NodeGroupDefaults) -> GroupTemplate {
+        let spec = spec(defaults, &said()).unwrap();
+        let (namespace, surroundings) = ("default".to_owned(), Surroundings::default());
+        GroupTemplate { namespace, spec, offerings: Vec::new(), surroundings }
+    }
+
+    #[test]
+    fn a_group_is_called_by_what_it_is_for() {
+        let demand = |labels: &[(&str, &str)], taints: &[&str]| Demand {
+            labels: labels.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect::<Labels>(),
+            taints: taints.iter().map(|key| pod::Taint::new(key, "", TaintEffect::NoSchedule)).collect(),
+        };
+        let name = |demand: &Demand, offerings: &[&str]| {
+            let offerings = offerings.iter().map(|id| (*id).to_owned()).collect();
+            template(NodeGroupDefaults::default()).object(demand, offerings).metadata.name.unwrap()
+        };
+        let first = name(&demand(&[("team", "quay")], &[]), &["1", "2"]);
+        assert!(first.starts_with("auto-dc-east-") && first.len() == "auto-dc-east-".len() + 8, "{first}");
+        assert_eq!(first, name(&demand(&[("team", "quay")], &[]), &["2", "1"]), "prices may change");
+        for (other, offerings) in [
+            (demand(&[("team", "ship")], &[]), &["1", "2"][..]),
+            (demand(&[("team", "quay"), ("disk", "ssd")], &[]), &["1", "2"]),
+            (demand(&[("team", "quay")], &["gpu"]), &["1", "2"]),
+            (demand(&[("team", "quay")], &[]), &["1"]),
+        ] {
+            assert_ne!(first, name(&other, offerings), "{other:?} {offerings:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        type Change = fn(&mut GroupDefaults);
+        let cases: [(Change, &str); 5] = [
+            (|_| (), ""),
+            (|said| said.datacenter = None, "datacenterID (or --default-datacenter-id"),
+            (|said| said.cluster = None, "resourceIdentifier (or --resource-identifier"),
+            (|said| said.project = None, "project (or `projectId`"),
+            (|said| said.kubernetes_version = None, "kubernetesVersion (or --kubernetes-version)"),
+        ];
+        for (change, missing) in cases {
+            let mut said = said();
+            change(&mut said);
+            match spec(NodeGroupDefaults::default(), &said) {
+                Ok(_) => assert_eq!(missing, ""),
+                Err(refusal) => {
+                    assert_eq!(refusal.reason, Reason::TemplateIncomplete);
+                    assert!(!missing.is_empty() && refusal.message.contains(missing), "{refusal}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_configuration_says_comes_first() {
+        let defaults = NodeGroupDefaults {
+            datacenter_id: Some("west".to_owned()),
+            project: Some(String::new()),
+            kubernetes_version: Some("1.33.1".to_owned()),
+            kube_size_id: Some(7),
+            max_nodes: Whole::clamped(5000),
+            ..NodeGroupDefaults::default()
+        };
+        let spec = template(defaults).spec;
+        assert_eq!(
+            (&*spec.datacenter_id, &*spec.project, &*spec.kubernetes_version),
+            ("west", "p-1", "v1.33.1")
+        );
+        assert_eq!((spec.kube_size_id.map(Whole::get), spec.max_nodes.get()), (Some(7), 1000));
+        assert_eq!(spec.min_nodes.get(), 1, "as VPSie's autoscaler has it");
+    }
+
+    #[test]
+    fn what_is_not_a_groups_to_give_is_not_asked_for() {
+        for (label, expected) in [
+            ("team", Reason::TemplateIncomplete),
+            ("autoscaler.vpsie.com/nodegroup", Reason::RestrictedLabel),
+            ("kubernetes.io/role", Reason::RestrictedLabel),
+        ] {
+            let labels = Labels::from([(label.into(), "x".into())]);
+            let pool = template(NodeGroupDefaults::default()).pool(&Demand { labels, taints: Vec::new() });
+            // The first is refused because this template sells nothing.
+            assert_eq!(pool.unwrap_err().reason, expected, "{label}");
+        }
+    }
+}

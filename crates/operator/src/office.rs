@@ -96,7 +96,7 @@ impl Office {
             dialects,
             failures: settings.failed_vpsie_nodes,
             clock,
-            journal: Journal::default(),
+            journal: Journal::new(metrics.clone()),
             cluster_id: Arc::default(),
             cluster_version: Arc::default(),
             metrics,

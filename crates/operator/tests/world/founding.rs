@@ -1,13 +1,15 @@
 //! Pods that no group fits, and the groups that are made for them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::GroupDefaults;
 use berth_cloud::vpsie::Family;
-use berth_operator::Mode;
+use berth_operator::{Mode, Report};
 use berth_world::cloud::weather::Weather;
 use berth_world::vpsie::Faults;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::awaited;
@@ -42,12 +44,16 @@ pub(crate) fn stranger(name: &str, cpu: &str) -> Value {
     stranger
 }
 
-fn played(families: &[Family], script: impl AsyncFn(&Berthed)) {
+type Reports = watch::Receiver<Arc<Report>>;
+
+fn played(families: &[Family], script: impl AsyncFn(&Berthed, &Reports)) {
     for family in families {
         awaited(async {
             let berthed = Berthed::new(*family, Weather::default(), Faults::default()).await;
             berthed.sign(SECRET).await;
-            berthed.scene.play_with(berthed.operator(), script(&berthed)).await;
+            let operator = berthed.operator();
+            let reports = operator.reports();
+            berthed.scene.play_with(operator, script(&berthed, &reports)).await;
         });
     }
 }
@@ -64,7 +70,7 @@ async fn is_told(berthed: &Berthed, pods: &str, words: &str) -> bool {
 
 #[test]
 fn a_pod_that_no_group_fits_gets_one_and_runs() {
-    played(&[Family::Servers, Family::Managed], async |berthed| {
+    played(&[Family::Servers, Family::Managed], async |berthed, reports| {
         let scene = &berthed.scene;
         scene.apply(config(|_| {})).await;
         scene.apply(group("workers", |_| {})).await;
@@ -83,7 +89,6 @@ fn a_pod_that_no_group_fits_gets_one_and_runs() {
         for (field, expected) in [
             ("labels", json!({ "made": "yes", "team": "gpu" })),
             ("taints", json!([taint])),
-            ("offeringIDs", json!(["2", "1"])),
             ("minNodes", json!(0)),
             ("maxNodes", json!(5)),
             ("resourceIdentifier", json!("c-1")),
@@ -92,6 +97,9 @@ fn a_pod_that_no_group_fits_gets_one_and_runs() {
         ] {
             assert_eq!(spec[field], expected, "{field}");
         }
+        let offerings = spec["offeringIDs"].as_array().cloned().unwrap_or_default();
+        let numbers: Vec<Option<char>> = offerings.iter().map(|id| text(id).chars().next()).collect();
+        assert_eq!(numbers, [Some('2'), Some('1')], "the cheapest first: {offerings:?}");
         assert!(text(&spec["kubernetesVersion"]).starts_with("v1."), "the cluster's own: {spec}");
         let nodes = scene.nodes().await;
         let [node] = &nodes[..] else { panic!("{nodes:?}") };
@@ -101,6 +109,13 @@ fn a_pod_that_no_group_fits_gets_one_and_runs() {
             "the cheapest that fits"
         );
         assert!(node["spec"]["taints"].to_string().contains("dedicated"), "{node}");
+        let told = berthed.metrics().scrape(&reports.borrow(), "berth");
+        for line in [
+            r#"dynamic_nodegroup_creations_total{result="success",namespace="default"} 1"#,
+            r#"events_emitted_total{event_type="Normal",reason="GroupCreated",object_kind="NodeGroup"} 1"#,
+        ] {
+            assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
+        }
         scene.apply(stranger("second", "6")).await;
         scene.until(300, "another has room in the same group", async || scene.running().await == 2).await;
         assert_eq!(made(berthed).await.len(), 1);
@@ -129,7 +144,7 @@ fn where_no_group_is_to_be_made_none_is_and_pods_are_told_why() {
             "turned off",
             |config| config["spec"]["globalSettings"]["enableDynamicNodeGroupCreation"] = json!(false),
             "1",
-            "workers: NodeSelector",
+            "workers: UntoleratedTaint",
         ),
         (
             "nobody says in which project",
@@ -147,7 +162,7 @@ fn where_no_group_is_to_be_made_none_is_and_pods_are_told_why() {
         ),
     ];
     for (what, change, cpu, words) in cases {
-        played(&[Family::Managed], async |berthed| {
+        played(&[Family::Managed], async |berthed, _| {
             let scene = &berthed.scene;
             scene.apply(config(change)).await;
             scene.apply(group("workers", |_| {})).await;
@@ -170,7 +185,7 @@ fn a_group_that_may_not_grow_is_not_bypassed() {
         ("nobody's to change", |group| group["metadata"]["labels"] = json!({})),
     ];
     for (words, change) in cases {
-        played(&[Family::Managed], async |berthed| {
+        played(&[Family::Managed], async |berthed, _| {
             let scene = &berthed.scene;
             scene.apply(config(|_| {})).await;
             scene.apply(group("workers", change)).await;
@@ -185,7 +200,7 @@ fn a_group_that_may_not_grow_is_not_bypassed() {
 /// All groups together may have one node, and a pod of another group has it.
 #[test]
 fn what_could_not_buy_anyway_is_not_made() {
-    played(&[Family::Managed], async |berthed| {
+    played(&[Family::Managed], async |berthed, _| {
         let scene = &berthed.scene;
         let limited = |nodes: u32| {
             config(|config| config["spec"]["globalSettings"]["maxClusterWorkers"] = json!(nodes))
@@ -207,7 +222,7 @@ fn what_could_not_buy_anyway_is_not_made() {
 
 #[test]
 fn pods_wait_before_a_group_is_made_for_them() {
-    played(&[Family::Managed], async |berthed| {
+    played(&[Family::Managed], async |berthed, _| {
         let scene = &berthed.scene;
         let patient = |config: &mut Value| {
             config["spec"]["globalSettings"]["unschedulablePodGracePeriodSeconds"] = json!(60);

@@ -77,7 +77,7 @@ impl Berthed {
         berth_operator::vpsie_cloud(&cluster, access, transport, &clock, self.metrics())
     }
 
-    fn metrics(&self) -> &Metrics {
+    pub(crate) fn metrics(&self) -> &Metrics {
         &self.settings.metrics
     }
 
@@ -355,6 +355,8 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
                 format!("nodegroup_max_nodes{of_group} 7.0"),
                 format!("scale_up_total{of_group} 1"),
                 format!("scale_up_nodes_added_sum{of_group} {nodes}.0"),
+                format!("scale_up_decision_nodes_requested_sum{of_group} {nodes}.0"),
+                r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="executed"} 1"#.to_owned(),
                 format!("node_provisioning_duration_seconds_count{of_group} {nodes}"),
                 format!(
                     r#"vpsienode_phase{{phase="Ready",nodegroup="workers",namespace="kube-system"}} {nodes}.0"#
@@ -369,6 +371,12 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
             let told = berthed.metrics().scrape(&reports.borrow(), "berth");
             for line in ["scale_down_total", "node_termination_duration_seconds_count"] {
                 assert!(told.contains(&format!("vpsie_autoscaler_{line}{of_group}")), "{line}\n{told}");
+            }
+            for line in [
+                r#"scale_down_blocked_total{nodegroup="workers",namespace="kube-system",reason="cooldown"}"#,
+                r#"audit_events_total{event_type="claim_deleted",category="claim",severity="info"}"#,
+            ] {
+                assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
             }
             assert!(!told.contains(SECRET), "a secret is counted");
         };

@@ -165,14 +165,12 @@ impl Template for GroupTemplate {
     fn join(&self, pool: Pool, snapshot: &mut Snapshot) {
         if let Some(nodes_max) = self.surroundings.nodes_max {
             // There is one at most: that of all groups.
-            match snapshot.shared_limits.first_mut() {
-                Some(shared) => {
-                    shared.pools.push(pool.name.clone());
-                    shared.pools.sort();
-                }
-                None => {
-                    snapshot.shared_limits.push(SharedLimit { pools: vec![pool.name.clone()], nodes_max })
-                }
+            if let Some(shared) = snapshot.shared_limits.first_mut() {
+                shared.pools.push(pool.name.clone());
+                shared.pools.sort();
+            } else {
+                let pools = vec![pool.name.clone()];
+                snapshot.shared_limits.push(SharedLimit { pools, nodes_max });
             }
         }
         snapshot.pools.push(pool);

@@ -172,10 +172,7 @@ impl Search<'_> {
         pods.retain(|pod| self.homeless.contains(pod));
         let pool = match self.template.pool(&demand) {
             Ok(pool) => pool,
-            Err(refusal) => {
-                pods.iter().for_each(|pod| self.refuse(*pod, refusal.clone()));
-                return;
-            }
+            Err(refusal) => return self.refuse_all(pods, &refusal),
         };
         let (fitting, refused) = self.alone(&pool, &pods);
         for (pod, refusal) in refused {
@@ -185,8 +182,7 @@ impl Search<'_> {
             return;
         }
         if let Some(refusal) = &pool.blocked {
-            fitting.iter().for_each(|pod| self.refuse(*pod, refusal.clone()));
-            return;
+            return self.refuse_all(fitting, refusal);
         }
         let before = (self.trial.pools.clone(), self.trial.shared_limits.clone());
         // Nodes that it has whatever pods want say nothing about what it is good for.
@@ -212,19 +208,18 @@ impl Search<'_> {
     }
 
     /// Those of the pods that would have a place in the pool if there were nothing else, and why the others would not.
-    fn alone(&self, pool: &Pool, pods: &[usize]) -> (Vec<usize>, Vec<(usize, Refusal)>) {
+    fn alone(&self, pool: &Pool, pods: &[usize]) -> (BTreeSet<usize>, BTreeMap<usize, Refusal>) {
         let plan = provision::plan(&self.nothing_but(pool.clone(), pods), self.policy);
         let refused = plan.unplaced.into_iter().filter_map(|unplaced| {
             let refusal = unplaced.refusals.into_iter().next()?.refusal;
             Some((*pods.get(unplaced.pod)?, refusal))
         });
-        let refused: Vec<(usize, Refusal)> = refused.collect();
-        let is_refused = |pod: &usize| refused.iter().any(|(refused, _)| refused == pod);
-        (pods.iter().copied().filter(|pod| !is_refused(pod)).collect(), refused)
+        let refused: BTreeMap<usize, Refusal> = refused.collect();
+        (pods.iter().copied().filter(|pod| !refused.contains_key(pod)).collect(), refused)
     }
 
     /// The types on which at least one of the pods fits, the cheapest first.
-    fn fitting_types(&self, pool: &Pool, pods: &[usize]) -> Vec<Text> {
+    fn fitting_types(&self, pool: &Pool, pods: &BTreeSet<usize>) -> Vec<Text> {
         let specs: BTreeMap<&Arc<PodSpec>, usize> =
             pods.iter().map(|pod| (&self.snapshot.pods[*pod].spec, *pod)).collect();
         let examples: Vec<usize> = specs.into_values().collect::<BTreeSet<_>>().into_iter().collect();
@@ -262,6 +257,12 @@ impl Search<'_> {
         Snapshot { pods, pools: vec![pool], daemon_sets, storage, ..Snapshot::default() }
     }
 
+    fn refuse_all(&mut self, pods: impl IntoIterator<Item = usize>, refusal: &Refusal) {
+        for pod in pods {
+            self.refuse(pod, refusal.clone());
+        }
+    }
+
     fn refuse(&mut self, pod: usize, refusal: Refusal) {
         // What was said of an earlier alternative is what people asked for first.
         self.outcome.refused.entry(pod).or_insert(refusal);
@@ -269,7 +270,7 @@ impl Search<'_> {
 }
 
 /// Those of the pods that the plan puts on nodes which it buys from the pool.
-fn placed_in(plan: &Plan, pool: &Text, pods: &[usize]) -> Vec<usize> {
+fn placed_in(plan: &Plan, pool: &Text, pods: &BTreeSet<usize>) -> Vec<usize> {
     let is_of_pool = |host: Host| match host {
         Host::Launch(launch) => plan.launches.get(launch).is_some_and(|launch| launch.pool == *pool),
         Host::Node(_) => false,
@@ -286,8 +287,8 @@ fn demand_of(spec: &PodSpec, base: &Pool, alternative: usize) -> Option<Result<D
         None if alternative == 0 => &[],
         None => return None,
         Some(terms) => {
-            let terms = terms.iter().filter(|term: &&NodeTerm| term.fields.is_empty());
-            &terms.skip(alternative).next()?.expressions
+            let mut terms = terms.iter().filter(|term: &&NodeTerm| term.fields.is_empty());
+            &terms.nth(alternative)?.expressions
         }
     };
     Some(labels_for(spec.node_selector.iter().chain(term), base).map(|labels| {

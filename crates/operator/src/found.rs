@@ -141,7 +141,7 @@ impl Operator {
     /// Makes the groups that are wanted. What cannot be made is refused to its pods.
     pub(crate) async fn found(&mut self, round: &Round, mut outcome: Arc<Outcome>) -> Arc<Outcome> {
         let Some(Ok(template)) = &round.new_groups else { return outcome };
-        for wanted in outcome.clone().wanted.iter() {
+        for wanted in &outcome.clone().wanted {
             let pods = named(round, wanted);
             let group = template.group(wanted, &pods);
             let name = group.metadata.name.clone().unwrap_or_default();

@@ -46,7 +46,7 @@ pub(crate) fn stranger(name: &str, cpu: &str) -> Value {
 
 type Reports = watch::Receiver<Arc<Report>>;
 
-fn played(families: &[Family], script: impl AsyncFn(&Berthed, &Reports)) {
+fn played(families: &[Family], script: &impl AsyncFn(&Berthed, &Reports)) {
     for family in families {
         awaited(async {
             let berthed = Berthed::new(*family, Weather::default(), Faults::default()).await;
@@ -70,7 +70,7 @@ async fn is_told(berthed: &Berthed, pods: &str, words: &str) -> bool {
 
 #[test]
 fn a_pod_that_no_group_fits_gets_one_and_runs() {
-    played(&[Family::Servers, Family::Managed], async |berthed, reports| {
+    played(&[Family::Servers, Family::Managed], &async |berthed: &Berthed, reports: &Reports| {
         let scene = &berthed.scene;
         scene.apply(config(|_| {})).await;
         scene.apply(group("workers", |_| {})).await;
@@ -149,7 +149,7 @@ fn where_no_group_is_to_be_made_none_is_and_pods_are_told_why() {
         (
             "nobody says in which project",
             |config| {
-                drop(config["spec"]["nodeGroupDefaults"].as_object_mut().map(|all| all.remove("project")))
+                drop(config["spec"]["nodeGroupDefaults"].as_object_mut().map(|all| all.remove("project")));
             },
             "1",
             "a new group: TemplateIncomplete: spec.nodeGroupDefaults of the AutoscalerConfig `default` lacks project",
@@ -162,7 +162,7 @@ fn where_no_group_is_to_be_made_none_is_and_pods_are_told_why() {
         ),
     ];
     for (what, change, cpu, words) in cases {
-        played(&[Family::Managed], async |berthed, _| {
+        played(&[Family::Managed], &async |berthed: &Berthed, _: &Reports| {
             let scene = &berthed.scene;
             scene.apply(config(change)).await;
             scene.apply(group("workers", |_| {})).await;
@@ -180,12 +180,12 @@ fn a_group_that_may_not_grow_is_not_bypassed() {
     let cases: [(&str, Change); 3] = [
         ("NodeLimit", |group| group["spec"]["maxNodes"] = json!(1)),
         ("PoolPaused", |group| {
-            group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/pause": "true" })
+            group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/pause": "true" });
         }),
         ("nobody's to change", |group| group["metadata"]["labels"] = json!({})),
     ];
     for (words, change) in cases {
-        played(&[Family::Managed], async |berthed, _| {
+        played(&[Family::Managed], &async |berthed: &Berthed, _: &Reports| {
             let scene = &berthed.scene;
             scene.apply(config(|_| {})).await;
             scene.apply(group("workers", change)).await;
@@ -200,7 +200,7 @@ fn a_group_that_may_not_grow_is_not_bypassed() {
 /// All groups together may have one node, and a pod of another group has it.
 #[test]
 fn what_could_not_buy_anyway_is_not_made() {
-    played(&[Family::Managed], async |berthed, _| {
+    played(&[Family::Managed], &async |berthed: &Berthed, _: &Reports| {
         let scene = &berthed.scene;
         let limited = |nodes: u32| {
             config(|config| config["spec"]["globalSettings"]["maxClusterWorkers"] = json!(nodes))
@@ -222,7 +222,7 @@ fn what_could_not_buy_anyway_is_not_made() {
 
 #[test]
 fn pods_wait_before_a_group_is_made_for_them() {
-    played(&[Family::Managed], async |berthed, _| {
+    played(&[Family::Managed], &async |berthed: &Berthed, _: &Reports| {
         let scene = &berthed.scene;
         let patient = |config: &mut Value| {
             config["spec"]["globalSettings"]["unschedulablePodGracePeriodSeconds"] = json!(60);
@@ -260,7 +260,7 @@ fn two_that_lead_make_one_group() {
                     () = script => {}
                 }
             };
-            scene.play_with(berthed.operator_of("berth", 2), both).await;
+            Box::pin(scene.play_with(berthed.operator_of("berth", 2), both)).await;
         });
     }
 }

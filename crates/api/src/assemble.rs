@@ -11,7 +11,7 @@ use berth_core::overlay::{self, Overlay};
 use berth_core::plan::Skipped;
 use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
-use berth_core::reason::Reason;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::snapshot::{DaemonSet, SharedLimit, Snapshot};
 use berth_core::units::Price;
 use jiff::Timestamp;
@@ -25,11 +25,12 @@ use crate::nodes;
 use crate::pods::{Dangling, Finisher, PodObject};
 use crate::pools::cost;
 use crate::pools::gardener::ConstraintPoolObject;
-use crate::pools::growth::Circumstances;
+use crate::pools::growth::{Circumstances, GrowthRules};
 use crate::pools::karpenter::{ClaimObject, NodePoolObject};
 use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::Problem;
 use crate::resources::karpenter::NodeClassReference;
+use crate::template::{GroupTemplate, Surroundings};
 use crate::usage;
 use crate::workloads::{self, EXPANDED_PODS_MAX, Workload};
 
@@ -70,6 +71,9 @@ pub struct Assembled {
     pub waiting_since: BTreeMap<(Text, Text), Timestamp>,
     /// Objects were left out. What they run or protect is not seen, so nothing may be removed.
     pub is_partial: bool,
+    /// What groups are made from for pods that no pool could hold, or why none can be made; `None` where none is to be,
+    /// as in files.
+    pub new_groups: Option<Result<GroupTemplate, Refusal>>,
     /// Offerings that feedback says cannot be had now.
     pub unavailable: Vec<OfferingPattern>,
     /// In the order of their kinds.
@@ -96,8 +100,10 @@ pub fn assemble(
     assembly.drop_repeated_pods();
     let waiting_since = waiting_since(&assembly.manifests.pods);
     let foreign = assembly.foreign_groups();
-    let mut pools = assembly.pools(waiting_since.values().min().copied());
+    let first_waiting_since = waiting_since.values().min().copied();
+    let mut pools = assembly.pools(first_waiting_since);
     let shared_limits = assembly.shared_limits(&pools);
+    let new_groups = assembly.new_groups(first_waiting_since);
     assembly.blame_unclear_protection();
     let mut nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
     let is_foreign = |node: &Node| node.pool.as_ref().is_some_and(|pool| foreign.contains(pool));
@@ -138,6 +144,7 @@ pub fn assemble(
         snapshot: snapshot.in_order(),
         waiting_since,
         is_partial,
+        new_groups,
         unavailable,
         skipped: manifests.skipped.into_iter().map(|(kind, count)| Skipped { kind, count }).collect(),
         problems,
@@ -425,6 +432,32 @@ impl Assembly<'_> {
         if groups.is_empty() { Vec::new() } else { vec![SharedLimit { pools: groups, nodes_max }] }
     }
 
+    /// What groups are made from. What is in files is all there will be.
+    fn new_groups(&mut self, waiting_since: Option<Timestamp>) -> Option<Result<GroupTemplate, Refusal>> {
+        if !self.manifests.is_whole {
+            return None;
+        }
+        let config = self.manifests.new_groups.clone();
+        let settings = self.manifests.group_settings;
+        let claimed = Claimed::of(&self.manifests.claims);
+        let around = Circumstances {
+            now: self.context.now,
+            settings: &settings,
+            is_live: true,
+            growing: &claimed.growing,
+            newest: None,
+            waiting_since,
+        };
+        let surroundings = Surroundings {
+            blocked: GrowthRules::of_new(config.as_deref()).judged(&Text::default(), &around),
+            nodes_max: settings.nodes_max,
+            node_cost: self.context.node_cost,
+        };
+        let catalogs = &mut self.catalogs;
+        let catalog = || catalogs.types(ClassKind::Vpsie);
+        GroupTemplate::new(config.as_deref(), &self.manifests.group_defaults, catalog, surroundings)
+    }
+
     fn pods(&mut self) -> (Vec<Pod>, Vec<DaemonSet>, Census) {
         let policies = std::mem::take(&mut self.manifests.policies);
         let mut finisher = Finisher::new(&policies);
@@ -605,7 +638,7 @@ fn pod_origin(pod: &PodObject) -> Origin {
 }
 
 /// Each type once, with the offerings of all its mentions.
-fn merged(types: Vec<Arc<InstanceType>>) -> Vec<Arc<InstanceType>> {
+pub(crate) fn merged(types: Vec<Arc<InstanceType>>) -> Vec<Arc<InstanceType>> {
     let mut by_name: BTreeMap<Text, Arc<InstanceType>> = BTreeMap::new();
     for instance_type in types {
         match by_name.get_mut(&instance_type.name) {

@@ -161,9 +161,12 @@ pub fn pool_hash(pool: &NodePool) -> String {
     if let Some(spec) = template["spec"].as_object_mut() {
         spec.remove("requirements");
     }
-    // FNV-1a: the same on every machine and in every version, which a hasher of the library need not be.
-    let hash = template.to_string().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+    digest(&template.to_string()).to_string()
+}
+
+/// FNV-1a: the same on every machine and in every version, which a hasher of the library need not be.
+pub(crate) fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    hash.to_string()
+    })
 }

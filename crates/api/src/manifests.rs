@@ -32,6 +32,7 @@ use crate::pools::kubelet::Kubelet;
 use crate::pools::vpsie::NodeGroupObject;
 use crate::problem::{At, Finding, Path, Problem};
 use crate::source::{self, Source};
+use crate::template::{GroupDefaults, NewGroups};
 use crate::tree::Tree;
 use crate::usage::UsageSamples;
 use crate::workloads::Workload;
@@ -45,6 +46,8 @@ pub struct Manifests {
     pub(crate) confined_problems: Vec<Problem>,
     /// What nodes used, if anybody measures it.
     pub usage: UsageSamples,
+    /// What is said of new groups besides the AutoscalerConfig.
+    pub group_defaults: GroupDefaults,
     /// Nodes with pods that cannot be read, and that may forbid anything.
     pub(crate) shrouded_nodes: BTreeSet<Text>,
     /// What is not among them does not exist. In files much is left out.
@@ -75,6 +78,7 @@ pub struct Manifests {
     pub(crate) buffers: Vec<Kept<Buffer>>,
     pub(crate) node_groups: Vec<Kept<NodeGroupObject>>,
     pub(crate) group_settings: GroupSettings,
+    pub(crate) new_groups: Option<Arc<NewGroups>>,
     pub(crate) constraint_pools: Vec<Kept<ConstraintPoolObject>>,
     pub(crate) unavailable: Vec<OfferingPattern>,
 }

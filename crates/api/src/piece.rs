@@ -31,6 +31,7 @@ use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::{At, Findings};
 use crate::resources as custom;
 use crate::storage;
+use crate::template::NewGroups;
 use crate::workloads::{self, Workload, WorkloadKind};
 
 /// Namespace and name; the namespace of what has none is empty.
@@ -63,7 +64,7 @@ pub(crate) enum Piece {
     Ec2Class(Box<Kubelet>, Option<String>),
     Buffer(Option<Box<Buffer>>),
     NodeGroup(Box<NodeGroupObject>),
-    GroupSettings(GroupSettings),
+    GroupSettings(GroupSettings, Arc<NewGroups>),
     ConstraintPools(Vec<ConstraintPoolObject>),
     Unavailable(Vec<OfferingPattern>),
 }
@@ -166,7 +167,11 @@ pub(crate) fn read(
             Piece::Claim(vpsie::read_vpsie_node(&wire, name(), to).map(Arc::new))
         })?,
         Kind::AutoscalerConfig => read.piece(|wire: custom::vpsie::AutoscalerConfig, _| {
-            Piece::GroupSettings(GroupSettings::of(&wire))
+            let settings = GroupSettings::of(&wire);
+            let custom::vpsie::AutoscalerConfigSpec { node_group_defaults: defaults, global_settings } =
+                wire.spec;
+            let is_wanted = global_settings.enable_dynamic_node_group_creation;
+            Piece::GroupSettings(settings, Arc::new(NewGroups { is_wanted, defaults }))
         })?,
         Kind::ScalingConstraint => read.piece(|wire: custom::gardener::ScalingConstraint, to| {
             Piece::ConstraintPools(gardener::read_constraint(&wire, to))
@@ -210,8 +215,11 @@ impl Manifests {
             }
             Piece::NodeGroup(group) => self.node_groups.push(kept(origin, id, *group)),
             // There may be others, which say nothing.
-            Piece::GroupSettings(settings) if &*id.1 == "default" => self.group_settings = settings,
-            Piece::GroupSettings(_) => {}
+            Piece::GroupSettings(settings, new_groups) if &*id.1 == "default" => {
+                self.group_settings = settings;
+                self.new_groups = Some(new_groups);
+            }
+            Piece::GroupSettings(..) => {}
             Piece::ConstraintPools(pools) => {
                 self.constraint_pools.extend(pools.into_iter().map(|pool| kept(origin, id.clone(), pool)));
             }

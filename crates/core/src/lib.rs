@@ -14,6 +14,7 @@ pub mod division;
 pub mod drift;
 pub mod explain;
 pub mod fit;
+pub mod founding;
 pub mod ideal;
 pub mod names;
 pub mod neighbours;

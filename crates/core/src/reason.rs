@@ -54,6 +54,8 @@ reasons! {
     PoolResting,
     /// The pool is not to grow: its owner has paused it, or turned its growth off.
     PoolPaused,
+    /// No pool can be made for the pod: what new pools are made from is not complete.
+    TemplateIncomplete,
     /// The pool has a fixed number of nodes and buys none for pods.
     PoolStatic,
     /// The pool's own requirements leave nothing of the catalog.
@@ -180,6 +182,9 @@ impl Reason {
                 "wait, or shorten the group's cooldown, its window or the pods' grace period"
             }
             Self::PoolPaused => "remove the pause, or turn the group's growth on",
+            Self::TemplateIncomplete => {
+                "complete nodeGroupDefaults of the AutoscalerConfig, or say the flags that stand for it"
+            }
             Self::PoolStatic => "raise the pool's replicas, or use a pool without replicas",
             Self::NoOffering => "widen the pool's requirements",
             Self::OfferingUnavailable => {

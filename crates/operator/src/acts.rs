@@ -48,6 +48,8 @@ impl Office {
     fn record(&self, act: &str, reason: &str, (object, uid): (&str, &str)) {
         let epoch = self.standing.epoch.load(Ordering::Relaxed);
         let revision = self.standing.revision.load(Ordering::Relaxed);
+        let category = act.split(' ').next().unwrap_or_default();
+        self.metrics.count(table::VPSIE_AUDIT, [&act.replace(' ', "_"), category, "info"]);
         tracing::info!(target: "berth::acts", act, reason, object, uid, epoch, revision, "{act}");
     }
 
@@ -121,12 +123,17 @@ impl Office {
             return;
         }
         let labels = [&*pool.name, &*pool.namespace];
+        let by_nodes = f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));
+        if direction == Direction::Up {
+            self.metrics.count(table::SCALE_UP_DECISIONS, [&pool.name, &pool.namespace, "executed"]);
+            self.metrics.observed(table::SCALE_UP_REQUESTED, labels, by_nodes);
+        }
         let (times, by) = match direction {
             Direction::Up => (table::SCALE_UPS, table::SCALE_UP_NODES),
             Direction::Down => (table::SCALE_DOWNS, table::SCALE_DOWN_NODES),
         };
         self.metrics.count(times, labels);
-        self.metrics.observed(by, labels, f64::from(u32::try_from(nodes).unwrap_or(u32::MAX)));
+        self.metrics.observed(by, labels, by_nodes);
     }
 
     pub(crate) fn node_gone(&self, claim: &Claim) {

@@ -28,6 +28,21 @@ fn check_type(reason: Reason) -> Option<&'static str> {
     }
 }
 
+/// What VPSie calls that which keeps a node, if it has a word for it.
+fn blocked_by(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::ConsolidateAfter | Reason::DisruptionBudget => Some("cooldown"),
+        Reason::PoolMinimum => Some("min_nodes"),
+        Reason::LocalStorage => Some("local_storage"),
+        Reason::CapacityLeft => Some("capacity"),
+        Reason::NodeProtected | Reason::PodProtected => Some("protected_node"),
+        Reason::PodDisruptionBudget => Some("pdb"),
+        Reason::PodsFitNowhere | Reason::SystemPod => Some("safety_check"),
+        Reason::NodeUtilized | Reason::ConsolidationNever => Some("policy_constraint"),
+        _ => None,
+    }
+}
+
 impl Operator {
     /// Tells why VPSie's nodes stay, as far as that is news.
     pub(crate) async fn tell_checks(&mut self, round: &Round, plan: &Plan) {
@@ -44,16 +59,21 @@ impl Operator {
             if let (Reason::AwaitingApproval, Some(pool)) = (refusal.reason, &node.pool) {
                 proposals.entry(pool.clone()).or_insert_with(|| refusal.message.clone());
             }
-            let (Some(claim), Some(check)) = (by_node.get(&*node.name), check_type(refusal.reason)) else {
+            let Some(claim) = by_node.get(&*node.name) else { continue };
+            let is_news = self.checked.get(&claim.name) != Some(&refusal.reason);
+            found.insert(claim.name.clone(), refusal.reason);
+            if !is_news {
                 continue;
-            };
-            if self.checked.get(&claim.name) != Some(&refusal.reason) {
-                let group = claim.pool.as_deref().unwrap_or_default();
+            }
+            let group = claim.pool.as_deref().unwrap_or_default();
+            if let Some(why) = blocked_by(refusal.reason) {
+                self.office.metrics.count(table::SCALE_DOWN_BLOCKED, [group, &claim.namespace, why]);
+            }
+            if let Some(check) = check_type(refusal.reason) {
                 self.office.metrics.count(table::CHECK_FAILURES, [check, group, &claim.namespace]);
                 let message = format!("{check}: {refusal}");
                 self.office.say(claim, Severity::Normal, "ScaleDownBlocked", &message).await;
             }
-            found.insert(claim.name.clone(), refusal.reason);
         }
         self.checked = found;
         for (pool, proposal) in &proposals {

@@ -1,7 +1,8 @@
 //! What pods are told: which node they are going to, or why there is none for them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use berth_core::founding::Outcome;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
 use berth_core::plan::{Host, Plan, PoolRefusal};
@@ -13,13 +14,18 @@ use tokio::time::Instant;
 
 use crate::buy::WRITES_AT_ONCE;
 use crate::claim::Claim;
+use crate::dialect::Dialect;
 use crate::journal::{About, SAID_AGAIN, Severity};
+use crate::metrics::table;
 use crate::objects::Versioned;
 use crate::office::{Office, PodName};
 use crate::planning::Round;
 
 /// So many pods are told something at once; the others the next time.
 const TOLD_AT_ONCE_MAX: usize = 50;
+
+/// What a group that could be made is called.
+const NEW_GROUP: &str = "a new group";
 
 impl Office {
     /// Names to pods that wait the nodes that have just come for them: so kube-scheduler keeps the room for them, and
@@ -54,13 +60,20 @@ impl Office {
     }
 
     /// Says on pods without a place why they have none.
-    pub(crate) async fn explain(&self, round: &Round, plan: &Plan) {
-        let unplaced = plan.unplaced.iter().filter_map(|unplaced| {
+    pub(crate) async fn explain(&self, round: &Round, plan: &Plan, groups: &Outcome) {
+        let helped: BTreeSet<usize> =
+            groups.wanted.iter().flat_map(|wanted| wanted.pods.iter().copied()).collect();
+        let unplaced = plan.unplaced.iter().filter(|unplaced| !helped.contains(&unplaced.pod));
+        let unplaced = unplaced.filter_map(|unplaced| {
             let pod = round.snapshot.pods.get(unplaced.pod).filter(|pod| is_real(pod))?;
-            Some(((pod.namespace.clone(), pod.name.clone()), &unplaced.refusals[..]))
+            let new = groups.refused.get(&unplaced.pod).cloned();
+            let new = new.map(|refusal| PoolRefusal { pool: Some(NEW_GROUP.into()), refusal });
+            let refusals = unplaced.refusals.iter().cloned().chain(new).collect();
+            Some(((pod.namespace.clone(), pod.name.clone()), refusals))
         });
-        let unplaced: BTreeMap<PodName, &[PoolRefusal]> = unplaced.collect();
+        let unplaced: BTreeMap<PodName, Vec<PoolRefusal>> = unplaced.collect();
         let news = self.news_for(&unplaced);
+        self.counts_unplaced(round, &news);
         stream::iter(news)
             .for_each_concurrent(WRITES_AT_ONCE, async |(name, refusals)| {
                 // What was not heard is said again with the next look.
@@ -71,10 +84,29 @@ impl Office {
             .await;
     }
 
+    /// What VPSie's own autoscaler counts of pods without a place, and of the groups that do not grow for them.
+    fn counts_unplaced(&self, round: &Round, news: &[(PodName, &[PoolRefusal])]) {
+        let mut resting = BTreeSet::new();
+        for ((namespace, _), refusals) in news {
+            let constraints = refusals.iter().map(|refusal| constraint(refusal.refusal.reason));
+            for constraint in constraints.collect::<BTreeSet<_>>() {
+                self.metrics.count(table::VPSIE_UNSCHEDULABLE, [constraint, namespace]);
+            }
+            for PoolRefusal { pool, refusal } in *refusals {
+                let group = pool.as_ref().and_then(|pool| round.pools.get(pool)).map(|pool| pool.id());
+                let group = group.filter(|group| group.dialect == Dialect::Vpsie);
+                resting.extend(group.and_then(|group| Some((group, skipped(refusal.reason)?))));
+            }
+        }
+        for (group, result) in resting {
+            self.metrics.count(table::SCALE_UP_DECISIONS, [&group.name, &group.namespace, result]);
+        }
+    }
+
     /// Those that were not told so yet, or long ago, and so many of them as are told at once.
     fn news_for<'p>(
         &self,
-        unplaced: &BTreeMap<PodName, &'p [PoolRefusal]>,
+        unplaced: &'p BTreeMap<PodName, Vec<PoolRefusal>>,
     ) -> Vec<(PodName, &'p [PoolRefusal])> {
         let mut told = self.told();
         told.retain(|name, said| unplaced.contains_key(name) && said.at.elapsed() < SAID_AGAIN);
@@ -86,7 +118,7 @@ impl Office {
                 continue;
             }
             told.insert(name.clone(), Said { reasons, at: Instant::now() });
-            news.push((name.clone(), *refusals));
+            news.push((name.clone(), &refusals[..]));
             if news.len() == TOLD_AT_ONCE_MAX {
                 break;
             }
@@ -132,6 +164,29 @@ fn expected(round: &Round, plan: &Plan) -> BTreeMap<Text, Vec<PodName>> {
         }
     }
     expected
+}
+
+/// What VPSie calls that which keeps a pod waiting.
+fn constraint(reason: Reason) -> &'static str {
+    match reason {
+        Reason::InsufficientCpu => "cpu",
+        Reason::InsufficientMemory => "memory",
+        Reason::InsufficientPods => "pods",
+        Reason::UntoleratedTaint => "taint",
+        Reason::NodeAffinity | Reason::PodAffinity => "affinity",
+        Reason::PodAntiAffinity | Reason::ExistingAntiAffinity => "anti_affinity",
+        Reason::NodeSelector => "node_selector",
+        _ => "unknown",
+    }
+}
+
+/// What VPSie calls it when a group does not grow for this reason.
+fn skipped(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::PoolResting => Some("skipped_cooldown"),
+        Reason::NodeLimit => Some("skipped_max_capacity"),
+        _ => None,
+    }
 }
 
 /// What a pod was told last.

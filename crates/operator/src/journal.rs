@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::desk::Desk;
+use crate::metrics::{Metrics, table};
 
 /// The same about the same object is not said again for so long: API servers keep events for an hour.
 pub(crate) const SAID_AGAIN: Duration = Duration::from_mins(50);
@@ -68,6 +69,7 @@ pub(crate) struct About {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     pages: Arc<Mutex<Pages>>,
+    metrics: Metrics,
 }
 
 #[derive(Debug, Default)]
@@ -78,6 +80,10 @@ struct Pages {
 }
 
 impl Journal {
+    pub(crate) fn new(metrics: Metrics) -> Self {
+        Self { pages: Arc::default(), metrics }
+    }
+
     fn pages(&self) -> MutexGuard<'_, Pages> {
         self.pages.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,7 +167,11 @@ impl Journal {
             "source": { "component": "berth" }, "reportingComponent": "berth", "reportingInstance": "berth",
             "firstTimestamp": format!("{at:.0}"), "lastTimestamp": format!("{at:.0}"), "count": 1,
         });
-        desk.create_event(namespace, &event).await.is_ok()
+        let is_taken = desk.create_event(namespace, &event).await.is_ok();
+        if is_taken {
+            self.metrics.count(table::VPSIE_EVENTS, [severity.name(), reason, about.kind]);
+        }
+        is_taken
     }
 }
 

@@ -9,6 +9,7 @@ use berth_cloud::Cloud;
 use berth_core::claim::Failures;
 use berth_core::names::Text;
 use berth_core::units::Price;
+use serde::Deserialize;
 use tokio::sync::watch;
 
 use crate::acts::Standing;
@@ -64,6 +65,7 @@ pub(crate) struct Office {
     pub(crate) clock: Clock,
     pub(crate) journal: Journal,
     cluster_id: Arc<OnceLock<String>>,
+    cluster_version: Arc<OnceLock<Option<String>>>,
     pub(crate) metrics: Metrics,
     pub(crate) standing: Arc<Standing>,
     machines: Arc<Mutex<BTreeMap<ClassKind, Machines>>>,
@@ -76,6 +78,13 @@ pub(crate) struct Office {
 
 /// Where pools want machines, by the kind of their classes.
 pub(crate) type Zones = BTreeMap<ClassKind, BTreeSet<Text>>;
+
+/// What a cluster says of itself.
+#[derive(Deserialize)]
+struct Version {
+    #[serde(rename = "gitVersion")]
+    git_version: String,
+}
 
 /// Namespace and name.
 pub(crate) type PodName = (Text, Text);
@@ -93,8 +102,9 @@ impl Office {
             dialects,
             failures: settings.failed_vpsie_nodes,
             clock,
-            journal: Journal::default(),
+            journal: Journal::new(metrics.clone()),
             cluster_id: Arc::default(),
+            cluster_version: Arc::default(),
             metrics,
             standing: Arc::default(),
             machines: Arc::new(Mutex::new(machines)),
@@ -149,6 +159,20 @@ impl Office {
             let _ = self.cluster_id.set(uid);
         }
         self.cluster_id.get().map(String::as_str)
+    }
+
+    /// The version of Kubernetes that the cluster says it has; `None` until it has said so, or if it does not.
+    pub(crate) async fn cluster_version(&self) -> Option<String> {
+        if self.cluster_version.get().is_none() {
+            let version = match self.desk.get::<Version>("/version").await {
+                Ok(version) => Some(version.git_version),
+                Err(Refused { code: Some(_), .. }) => None,
+                // It did not answer, and is asked again.
+                Err(_) => return None,
+            };
+            let _ = self.cluster_version.set(version);
+        }
+        self.cluster_version.get().cloned().flatten()
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{Assembled, ClassKind, Collection, Context, Manifests};
+use berth_api::{Assembled, ClassKind, Collection, Context, GroupDefaults, Manifests};
 use berth_core::claim::Failures;
 use berth_core::names::{self, Text};
 use berth_core::plan::Plan;
@@ -22,6 +22,7 @@ use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::dialect::PoolObject;
 use crate::follow;
+use crate::found::Foundings;
 use crate::lives::Lives;
 use crate::machines::Machines;
 use crate::metrics::Metrics;
@@ -32,6 +33,7 @@ use crate::report::{Course, Report};
 use crate::sight;
 use crate::upkeep::Tenancies;
 use crate::usage::Measurements;
+use crate::vpsie::Whereabouts;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
@@ -71,6 +73,10 @@ pub struct Settings {
     pub node_cost: Price,
     /// What becomes of VPSieNodes that fail.
     pub failed_vpsie_nodes: Failures,
+    /// What new groups start from where the AutoscalerConfig does not say it.
+    pub group_defaults: GroupDefaults,
+    /// Where the Secret says that the cluster is, which counts after that.
+    pub whereabouts: Whereabouts,
     /// Where things are counted: clouds may count there too.
     pub metrics: Metrics,
 }
@@ -92,6 +98,8 @@ impl Default for Settings {
             policy: Policy::default(),
             node_cost: Price::ZERO,
             failed_vpsie_nodes: Failures::KeptSecs(30 * 60),
+            group_defaults: GroupDefaults::default(),
+            whereabouts: Whereabouts::default(),
             metrics: Metrics::default(),
         }
     }
@@ -128,6 +136,7 @@ pub struct Operator {
     pub(crate) tenancies: Tenancies,
     pub(crate) course: Course,
     pub(crate) purchased: Option<Purchases>,
+    pub(crate) foundings: Foundings,
     /// What kept VPSie's nodes when it was last asked which could go.
     pub(crate) checked: BTreeMap<Text, Reason>,
     /// When pods were last told why they have no place.
@@ -171,6 +180,7 @@ impl Operator {
             tenancies: Tenancies::default(),
             course: Course::default(),
             purchased: None,
+            foundings: Foundings::default(),
             checked: BTreeMap::new(),
             explained: None,
             foretold: None,
@@ -261,6 +271,7 @@ impl Operator {
         }
         let mut manifests = view.manifests;
         manifests.usage = self.measurements.now();
+        manifests.group_defaults = self.group_defaults().await;
         let mut assembled = self.assemble(manifests);
         for pool in &mut assembled.snapshot.pools {
             // Whoever cannot read what it has committed itself to commits itself to nothing.
@@ -279,6 +290,7 @@ impl Operator {
             blind_spots: view.blind_spots,
             problems: assembled.problems,
             unavailable: assembled.unavailable,
+            new_groups: assembled.new_groups.filter(|_| self.knows_vpsie()),
             snapshot: Arc::new(assembled.snapshot),
             changes: view.changes,
             epoch,

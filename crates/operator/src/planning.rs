@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::Problem;
+use berth_api::{GroupTemplate, Problem};
 use berth_core::catalog::OfferingPattern;
 use berth_core::commitment::Departure;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
 use berth_core::plan::Plan;
 use berth_core::pool::Pool;
-use berth_core::reason::Reason;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
 use berth_core::{check, disrupt, ideal, provision, turns};
 use tokio::time::Instant;
@@ -46,6 +46,8 @@ pub(crate) struct Round {
     pub(crate) blind_spots: Vec<BlindSpot>,
     pub(crate) problems: Vec<Problem>,
     pub(crate) unavailable: Vec<OfferingPattern>,
+    /// What groups are made from, if any are to be.
+    pub(crate) new_groups: Option<Result<GroupTemplate, Refusal>>,
     /// The number of changes that led to it.
     pub(crate) changes: u64,
     /// In whose name something may be done; `None` if nothing may.
@@ -79,6 +81,8 @@ impl Operator {
         }
         let waiting = round.has_homeless().then(|| self.purchases(round, &policy));
         *self.office.held_back() = waiting.as_deref().map(|plan| round.held_back(plan)).unwrap_or_default();
+        let mut groups =
+            waiting.as_ref().map(|plan| self.foundings.wanted(round, &policy, plan)).unwrap_or_default();
         let removals = self.removals(round, &policy);
         let buys = waiting.as_deref().filter(|plan| !plan.launches.is_empty());
         let takes = removals.as_ref().filter(|plan| plan.changes_something());
@@ -95,6 +99,11 @@ impl Operator {
             (None, Some(plan)) if self.settings.mode == Mode::Shadow => self.foretell(round, plan),
             _ => {}
         }
+        match round.epoch {
+            Some(_) if round.sees_all && moves != Moves::Back => groups = self.found(round, groups).await,
+            None if self.settings.mode == Mode::Shadow => self.foretell_groups(round, &groups),
+            _ => {}
+        }
         if let (Some(plan), Some(_)) = (&removals, round.epoch) {
             self.tell_checks(round, plan).await;
         }
@@ -103,7 +112,7 @@ impl Operator {
             // In a burst there are many looks in a second, and nobody reads as fast.
             if self.explained.is_none_or(|at| at.elapsed() >= LOOK_SOON) {
                 self.explained = Some(Instant::now());
-                self.office.explain(round, plan).await;
+                self.office.explain(round, plan, &groups).await;
             }
         }
         Planned { is_busy: moves != Moves::Nothing, waiting }

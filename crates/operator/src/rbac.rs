@@ -214,8 +214,9 @@ pub const PERMISSIONS: &[Permission] = &[
     },
     vpsie(
         "nodegroups",
-        &["get", "patch"],
-        "Its ledger is read as it is and written before anything is bought, so that maxNodes is hard.",
+        &["get", "create", "patch"],
+        "Its ledger is read as it is and written before anything is bought, so that maxNodes is hard. For pods that no \
+         group fits another is made.",
     ),
     vpsie(
         "vpsienodes",

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use berth_api::GroupDefaults;
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
 use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal};
@@ -39,8 +40,45 @@ pub struct VpsieAccess {
     /// Where machines may be bought, unless the Secret names a datacenter.
     pub datacenter: Option<Text>,
     pub kubernetes_version: Option<Text>,
+    /// Where it is noted what the Secret says of that.
+    pub whereabouts: Whereabouts,
     /// What request ids begin with.
     pub process: String,
+}
+
+/// Where the Secret says that this cluster is at VPSie, once it was read. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Whereabouts(Arc<std::sync::Mutex<GroupDefaults>>);
+
+impl Whereabouts {
+    fn note(&self, credentials: &Credentials) {
+        let text = |text: &Option<Text>| text.as_deref().map(str::to_owned);
+        *self.said() = GroupDefaults {
+            datacenter: text(&credentials.datacenter),
+            cluster: text(&credentials.cluster),
+            project: text(&credentials.project),
+            ..GroupDefaults::default()
+        };
+    }
+
+    fn said(&self) -> MutexGuard<'_, GroupDefaults> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Fills in what is not known.
+    pub(crate) fn complete(&self, defaults: &mut GroupDefaults) {
+        let said = self.said();
+        let pairs = [
+            (&mut defaults.datacenter, &said.datacenter),
+            (&mut defaults.cluster, &said.cluster),
+            (&mut defaults.project, &said.project),
+        ];
+        for (known, said) in pairs {
+            if known.is_none() {
+                known.clone_from(said);
+            }
+        }
+    }
 }
 
 /// The cloud that a Secret of this cluster opens.
@@ -135,6 +173,7 @@ impl KeyedCloud {
         };
         let data = secret.data.into_iter().map(decode).collect::<Result<BTreeMap<_, _>, _>>()?;
         let credentials = Credentials::read(&data).map_err(|error| format!("{name}: {error}"))?;
+        self.access.whereabouts.note(&credentials);
         let Some((client, _)) = &door.open else {
             let why = "has no `resourceIdentifier`; write the cluster's id at VPSie there, or say \
                        --resource-identifier";

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::resources::vpsie::{AutoscalerConfig, GlobalSettings, NodeGroup};
+use crate::template::NewGroups;
 use crate::vpsie::{MANAGED, PAUSE, is_managed};
 
 /// What holds for all groups together.
@@ -110,6 +111,19 @@ pub(crate) struct Circumstances<'a> {
 }
 
 impl GrowthRules {
+    /// Of a group that is yet to be made.
+    pub(crate) fn of_new(config: Option<&NewGroups>) -> Self {
+        let is_enabled = config.is_none_or(|config| config.defaults.scale_up_policy.enabled);
+        Self {
+            is_managed: true,
+            is_paused: false,
+            is_enabled,
+            stabilization_secs: 0,
+            shrank: None,
+            grew: None,
+        }
+    }
+
     /// Why the group does not grow now, if it does not.
     pub(crate) fn judged(&self, name: &Text, around: &Circumstances<'_>) -> Option<Refusal> {
         let Circumstances { now, settings, growing, .. } = around;

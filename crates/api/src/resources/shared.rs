@@ -60,6 +60,17 @@ impl From<&Taint> for pod::Taint {
     }
 }
 
+impl From<&pod::Taint> for Taint {
+    fn from(taint: &pod::Taint) -> Self {
+        let effect = match taint.effect {
+            pod::TaintEffect::NoSchedule => TaintEffect::NoSchedule,
+            pod::TaintEffect::PreferNoSchedule => TaintEffect::PreferNoSchedule,
+            pod::TaintEffect::NoExecute => TaintEffect::NoExecute,
+        };
+        Self { key: taint.key.to_string(), value: taint.value.to_string(), effect, time_added: None }
+    }
+}
+
 /// Which values a node's label may have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

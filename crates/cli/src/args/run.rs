@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use berth_api::duration::GoDuration;
-use berth_operator::{Metrics, Mode, Settings};
+use berth_operator::{Metrics, Mode, Settings, Whereabouts};
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::input::{Judging, WhichCluster};
@@ -140,6 +140,8 @@ impl Run {
             policy: self.judging.policy(self.worth.policy()),
             node_cost: self.judging.node_cost,
             failed_vpsie_nodes: self.vpsie.failures(),
+            group_defaults: self.vpsie.group_defaults(),
+            whereabouts: Whereabouts::default(),
             metrics: Metrics::default(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use berth_api::GroupDefaults;
 use berth_api::duration::GoDuration;
 use berth_cloud::vpsie::{Family, TlsFloor};
 use berth_core::claim::Failures;
@@ -50,7 +51,15 @@ pub(crate) struct Vpsie {
     #[arg(long, env = "DEFAULT_DATACENTER_ID", value_name = "ID")]
     pub(crate) default_datacenter_id: Option<String>,
 
-    /// The version of Kubernetes that new servers get, such as v1.34.0
+    /// What groups may buy that are made for pods which no group fits, if the AutoscalerConfig does not say it
+    #[arg(long, env = "DEFAULT_OFFERING_IDS", value_name = "ID,...", value_delimiter = ',')]
+    pub(crate) default_offering_ids: Vec<String>,
+
+    /// Their Kubernetes package at VPSie; 0 for none
+    #[arg(long, env = "KUBE_SIZE_ID", value_name = "NUMBER", default_value_t = 0)]
+    pub(crate) kube_size_id: u32,
+
+    /// The version of Kubernetes that new servers get, such as v1.34.0; new groups, if it is not given, the cluster's
     #[arg(long, env = "KUBERNETES_VERSION", value_name = "VERSION", value_parser = version)]
     pub(crate) kubernetes_version: Option<String>,
 
@@ -60,6 +69,18 @@ pub(crate) struct Vpsie {
 }
 
 impl Vpsie {
+    /// What new groups start from where the AutoscalerConfig does not say it.
+    pub(crate) fn group_defaults(&self) -> GroupDefaults {
+        GroupDefaults {
+            datacenter: self.default_datacenter_id.clone(),
+            offerings: self.default_offering_ids.clone(),
+            cluster: self.resource_identifier.clone(),
+            project: None,
+            kubernetes_version: self.kubernetes_version.clone(),
+            kube_size: Some(self.kube_size_id).filter(|size| *size > 0),
+        }
+    }
+
     pub(crate) fn failures(&self) -> Failures {
         match self.failed_vpsienode_ttl.as_std().as_secs() {
             0 => Failures::Kept,

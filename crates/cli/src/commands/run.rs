@@ -15,7 +15,7 @@ use berth_api::{ClassKind, Timestamp};
 use berth_cloud::vpsie::{TlsSettings, TlsTransport};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
 use berth_core::names::Text;
-use berth_operator::{Clock, Clouds, Cluster, Metrics, Mode, Operator, Report, VpsieAccess};
+use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report, Settings, VpsieAccess};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};
@@ -72,7 +72,7 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
     };
     let paced = cluster.paced(args.kube_client_qps, args.kube_client_burst);
     let settings = args.settings();
-    let clouds = clouds(args, &paced, &clock, &settings.metrics)?;
+    let clouds = clouds(args, &paced, &clock, &settings)?;
     let operator = Operator::new(paced, clouds, clock, settings, leading.lead());
     let reports = operator.reports();
     doors.serve(&operator, &args.leader_election_name, side)?;
@@ -112,7 +112,12 @@ async fn finished(mut reports: Reports) {
 }
 
 /// The clouds that pools can buy from. A shadow buys nothing, and needs only prices.
-fn clouds(args: &args::Run, cluster: &Cluster, clock: &Clock, metrics: &Metrics) -> Result<Clouds, Failure> {
+fn clouds(
+    args: &args::Run,
+    cluster: &Cluster,
+    clock: &Clock,
+    settings: &Settings,
+) -> Result<Clouds, Failure> {
     let catalog = |name| berth_cloud::load(name, &CatalogOptions::default()).map(Arc::new);
     let quoting =
         |name| -> Result<Arc<dyn Cloud>, Failure> { Ok(Arc::new(QuotingCloud::new(catalog(name)?))) };
@@ -122,7 +127,7 @@ fn clouds(args: &args::Run, cluster: &Cluster, clock: &Clock, metrics: &Metrics)
         }
         Mode::Act => {
             let kwok = berth_operator::kwok_cloud(cluster, catalog("kwok")?, clock);
-            let vpsie = vpsie_cloud(&args.vpsie, cluster, clock, metrics)?;
+            let vpsie = vpsie_cloud(&args.vpsie, cluster, clock, settings)?;
             let vpsie = vpsie.map(|vpsie| (ClassKind::Vpsie, vpsie));
             [(ClassKind::Kwok, kwok)].into_iter().chain(vpsie).collect()
         }
@@ -134,7 +139,7 @@ fn vpsie_cloud(
     args: &args::Vpsie,
     cluster: &Cluster,
     clock: &Clock,
-    metrics: &Metrics,
+    settings: &Settings,
 ) -> Result<Option<Arc<dyn Cloud>>, Failure> {
     let Some(secret_name) = args.secret_name.clone() else { return Ok(None) };
     let read = |path: &PathBuf| {
@@ -150,9 +155,10 @@ fn vpsie_cloud(
         cluster: args.resource_identifier.as_deref().map(Text::from),
         datacenter: args.default_datacenter_id.as_deref().map(Text::from),
         kubernetes_version: args.kubernetes_version.as_deref().map(Text::from),
+        whereabouts: settings.whereabouts.clone(),
         process: leading::identity(),
     };
-    Ok(Some(berth_operator::vpsie_cloud(cluster, access, Arc::new(transport), clock, metrics)))
+    Ok(Some(berth_operator::vpsie_cloud(cluster, access, Arc::new(transport), clock, &settings.metrics)))
 }
 
 async fn tell_savings(reports: Reports) {

@@ -7,6 +7,7 @@ mod cluster;
 mod buying;
 mod disruption;
 mod division;
+mod founding;
 mod labels;
 mod nearness;
 mod ports_volumes;

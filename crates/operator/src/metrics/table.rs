@@ -197,6 +197,23 @@ table! {
         "How often a group shrank";
     SCALE_DOWN_NODES = Histogram "vpsie_autoscaler_scale_down_nodes_removed" ["nodegroup" "namespace"]
         "By how many nodes a group shrank at once";
+    SCALE_UP_DECISIONS = Counter "vpsie_autoscaler_scale_up_decisions_total" ["nodegroup" "namespace" "result"]
+        "What became of pods' wish that a group grows: executed; or, once for each time that pods are told, \
+         skipped_cooldown where it rests and skipped_max_capacity where it is as large as it may be";
+    SCALE_UP_REQUESTED = Histogram "vpsie_autoscaler_scale_up_decision_nodes_requested" ["nodegroup" "namespace"]
+        "How many nodes were asked for at once";
+    SCALE_DOWN_BLOCKED = Counter "vpsie_autoscaler_scale_down_blocked_total" ["nodegroup" "namespace" "reason"]
+        "How often a node turned out to stay: cooldown, min_nodes, local_storage, capacity, protected_node, pdb, \
+         safety_check or policy_constraint";
+    VPSIE_UNSCHEDULABLE = Counter "vpsie_autoscaler_unschedulable_pods_total" ["constraint" "namespace"]
+        "How often pods were told why they have no place: cpu, memory, pods, taint, affinity, anti_affinity, node_selector \
+         or unknown";
+    VPSIE_EVENTS = Counter "vpsie_autoscaler_events_emitted_total" ["event_type" "reason" "object_kind"]
+        "Events written, by the kind of object that they are about";
+    VPSIE_AUDIT = Counter "vpsie_autoscaler_audit_events_total" ["event_type" "category" "severity"]
+        "What cannot be taken back and was done, by what it was done to: claim, pod, machine or orphan";
+    DYNAMIC_GROUPS = Counter "vpsie_autoscaler_dynamic_nodegroup_creations_total" ["result" "namespace"]
+        "Groups made for pods that no group fits: success, or failure";
     NODE_CPU = Gauge "vpsie_autoscaler_node_utilization_cpu_percent" ["node" "nodegroup" "namespace"]
         "What a node uses of its CPU most of the time, where that is measured";
     NODE_MEMORY = Gauge "vpsie_autoscaler_node_utilization_memory_percent" ["node" "nodegroup" "namespace"]
@@ -272,7 +289,9 @@ mod tests {
         let mut text = "# Metrics\n\n\
              What `berth run` says at `/metrics`, in the OpenMetrics format. Names that begin with `karpenter_` are\n\
              Karpenter's and mean what they mean there, so that its dashboards and alerts go on working. No label names a\n\
-             pod. Those that begin with `vpsie_autoscaler_` are those of VPSie's autoscaler. Money is in dollars, CPU in cores, memory in bytes. Written from the code by `cargo xtask generate`.\n\n\
+             pod. Those that begin with `vpsie_autoscaler_` are those that the\n\
+             code of VPSie's autoscaler exports; its documents have other names for some of them, such as\n\
+             `scale_up_operations_total` for `scale_up_total` and `pending_pods_gauge` for `pending_pods_current`. Money is in dollars, CPU in cores, memory in bytes. Written from the code by `cargo xtask generate`.\n\n\
              | metric | kind | labels | meaning |\n|---|---|---|---|\n"
             .to_owned();
         for Metric { name, kind, labels, help } in TABLE {

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use crate::awaited;
+use crate::founding;
 use crate::permissions;
 use crate::scene::{Scene, began, condition, deployment, text};
 
@@ -33,7 +34,7 @@ pub(crate) struct Berthed {
     pub(crate) scene: Scene,
     pub(crate) vpsie: Vpsie,
     family: Family,
-    metrics: Metrics,
+    pub(crate) settings: Settings,
 }
 
 impl Berthed {
@@ -58,8 +59,7 @@ impl Berthed {
         let scene = Scene::on(1, cloud.clone()).await;
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": permissions::NAMESPACE } });
         scene.apply(namespace).await;
-        let metrics = Metrics::default();
-        Self { scene, vpsie: Vpsie::new(cloud, settings, faults), family, metrics }
+        Self { scene, vpsie: Vpsie::new(cloud, settings, faults), family, settings: Settings::default() }
     }
 
     /// The cloud, as the client's Secret opens it.
@@ -71,17 +71,27 @@ impl Berthed {
             cluster: None,
             datacenter: Some("dc-1".into()),
             kubernetes_version: None,
+            whereabouts: self.settings.whereabouts.clone(),
             process: "test".to_owned(),
         };
         let vpsie = self.vpsie.clone();
         let clock = Clock::new(move || vpsie.cloud().inspect(Account::now));
         let cluster = Cluster::through(client.clone(), "the world");
         let transport = Arc::new(InProcess(self.vpsie.clone()));
-        berth_operator::vpsie_cloud(&cluster, access, transport, &clock, &self.metrics)
+        berth_operator::vpsie_cloud(&cluster, access, transport, &clock, self.metrics())
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.settings.metrics
     }
 
     pub(crate) fn operator(&self) -> Operator {
-        self.operator_through(kube::Client::new(self.scene.world.client("berth"), "default"))
+        self.operator_of("berth", 1)
+    }
+
+    /// An operator of this name, which leads in this epoch.
+    pub(crate) fn operator_of(&self, name: &str, epoch: u64) -> Operator {
+        self.operator_through((kube::Client::new(self.scene.world.client(name), "default"), name), epoch)
     }
 
     /// Says who Berth is at VPSie.
@@ -89,10 +99,9 @@ impl Berthed {
         self.scene.apply(secret(&[("clientId", "id"), ("clientSecret", client_secret)])).await;
     }
 
-    fn operator_through(&self, client: kube::Client) -> Operator {
+    fn operator_through(&self, (client, name): (kube::Client, &str), epoch: u64) -> Operator {
         let clouds = BTreeMap::from([(ClassKind::Vpsie, self.cloud(&client))]);
-        let settings = Settings { metrics: self.metrics.clone(), ..Settings::default() };
-        self.scene.operator_with((clouds, settings), (client, "berth"), 1)
+        self.scene.operator_with((clouds, self.settings.clone()), (client, name), epoch)
     }
 
     async fn group(&self, name: &str) -> Value {
@@ -209,7 +218,7 @@ fn came_and_went(rules: &[(Scope, Value)]) -> Result<(), String> {
         let berthed = Berthed::new(Family::Servers, Weather::default(), Faults::default()).await;
         berthed.sign(SECRET).await;
         permissions::grant(&berthed.scene, rules).await;
-        let operator = berthed.operator_through(permissions::client(&berthed.scene));
+        let operator = berthed.operator_through((permissions::client(&berthed.scene), "berth"), 1);
         let reports = operator.reports();
         let script = async { outcome = berthed.come_and_go(&reports).await };
         Box::pin(berthed.scene.play_with(operator, script)).await;
@@ -227,11 +236,14 @@ impl Berthed {
         happens(30, "the group says so", async || self.group("workers").await["status"]["readyNodes"] == 1)
             .await?;
         let is_measured =
-            async || self.metrics.scrape(&reports.borrow(), "berth").contains("utilization_cpu_percent{");
+            async || self.metrics().scrape(&reports.borrow(), "berth").contains("utilization_cpu_percent{");
         happens(120, "what it uses is measured", is_measured).await?;
         scene.apply(workload(0)).await;
         let is_empty = async || scene.machines() == 0 && self.nodes().await.is_empty();
-        happens(900, "the node goes", is_empty).await
+        happens(900, "the node goes", is_empty).await?;
+        scene.apply(founding::config(|_| {})).await;
+        scene.apply(founding::stranger("other", "1")).await;
+        happens(240, "a pod that no group fits runs", async || scene.running().await == 1).await
     }
 }
 
@@ -337,7 +349,7 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
             scene.apply(workload(10)).await;
             scene.until(600, "ten run", async || scene.running().await == 10).await;
             sleep(Duration::from_secs(30)).await;
-            let told = berthed.metrics.scrape(&reports.borrow(), "berth");
+            let told = berthed.metrics().scrape(&reports.borrow(), "berth");
             let of_group = r#"{nodegroup="workers",namespace="kube-system"}"#;
             let nodes = scene.machines();
             for line in [
@@ -347,6 +359,8 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
                 format!("nodegroup_max_nodes{of_group} 7.0"),
                 format!("scale_up_total{of_group} 1"),
                 format!("scale_up_nodes_added_sum{of_group} {nodes}.0"),
+                format!("scale_up_decision_nodes_requested_sum{of_group} {nodes}.0"),
+                r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="executed"} 1"#.to_owned(),
                 format!("node_provisioning_duration_seconds_count{of_group} {nodes}"),
                 format!(
                     r#"vpsienode_phase{{phase="Ready",nodegroup="workers",namespace="kube-system"}} {nodes}.0"#
@@ -358,9 +372,15 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
             }
             scene.apply(workload(0)).await;
             scene.until(3600, "all nodes go", async || scene.machines() == 0).await;
-            let told = berthed.metrics.scrape(&reports.borrow(), "berth");
+            let told = berthed.metrics().scrape(&reports.borrow(), "berth");
             for line in ["scale_down_total", "node_termination_duration_seconds_count"] {
                 assert!(told.contains(&format!("vpsie_autoscaler_{line}{of_group}")), "{line}\n{told}");
+            }
+            for line in [
+                r#"scale_down_blocked_total{nodegroup="workers",namespace="kube-system",reason="cooldown"}"#,
+                r#"audit_events_total{event_type="claim_deleted",category="claim",severity="info"}"#,
+            ] {
+                assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
             }
             assert!(!told.contains(SECRET), "a secret is counted");
         };

@@ -207,6 +207,7 @@ fn vpsie(cluster: &Cluster, cloud: &SimulatedCloud, clock: &Clock, settings: &Se
         cluster: None,
         datacenter: None,
         kubernetes_version: None,
+        whereabouts: settings.whereabouts.clone(),
         process: NAME.to_owned(),
     };
     let transport = Arc::new(InProcess(Vpsie::new(cloud.clone(), played, Faults::default())));

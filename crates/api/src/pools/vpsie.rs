@@ -1,12 +1,13 @@
 //! NodeGroup, VPSieNode, AutoscalerConfig.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_core::catalog::InstanceType;
+use berth_core::catalog::{InstanceType, Offering};
 use berth_core::disruption::{Consolidation, Protection, SafetyChecks};
 use berth_core::names::{self, Labels, Text};
 use berth_core::pool::{Limits, Pool};
-use berth_core::reason::Reason;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
 use berth_core::units::Price;
@@ -194,8 +195,33 @@ fn usable_offerings(group: &NodeGroup) -> Vec<String> {
     spec.preferred_instance_type.iter().chain(&spec.offering_ids).take(1).cloned().collect()
 }
 
+/// The catalog's types that these ids and names stand for, each type once and with only those offerings.
+pub(crate) fn types_named(
+    offerings: &[String],
+    catalog: &[Arc<InstanceType>],
+) -> Result<Vec<Arc<InstanceType>>, Refusal> {
+    let mut by_name: BTreeMap<Text, Arc<InstanceType>> = BTreeMap::new();
+    for offering in offerings {
+        let found = types_of(offering, catalog);
+        if found.is_empty() {
+            let message = format!("`{offering}` is neither an offering nor a type of the catalog");
+            return Err(Reason::UnknownOffering.because(message));
+        }
+        for instance_type in found {
+            let Some(known) = by_name.get_mut(&instance_type.name) else {
+                by_name.insert(instance_type.name.clone(), instance_type);
+                continue;
+            };
+            let is_new = |offering: &&Offering| !known.offerings.contains(offering);
+            let more: Vec<_> = instance_type.offerings.iter().filter(is_new).cloned().collect();
+            Arc::make_mut(known).offerings.extend(more);
+        }
+    }
+    Ok(by_name.into_values().collect())
+}
+
 /// The catalog's types that an offering's id or name stands for, each with only those offerings.
-pub(crate) fn types_of(offering: &str, catalog: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
+fn types_of(offering: &str, catalog: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
     let mut found = Vec::new();
     for instance_type in catalog {
         if *instance_type.name == *offering
@@ -204,8 +230,7 @@ pub(crate) fn types_of(offering: &str, catalog: &[Arc<InstanceType>]) -> Vec<Arc
             found.push(instance_type.clone());
             continue;
         }
-        let is_meant =
-            |o: &&berth_core::catalog::Offering| o.labels.get(OFFERING).is_some_and(|id| **id == *offering);
+        let is_meant = |o: &&Offering| o.labels.get(OFFERING).is_some_and(|id| **id == *offering);
         let offerings: Vec<_> = instance_type.offerings.iter().filter(is_meant).cloned().collect();
         if !offerings.is_empty() {
             found.push(Arc::new(InstanceType { offerings, ..InstanceType::clone(instance_type) }));

@@ -256,8 +256,9 @@ impl Assembly<'_> {
             let blocked = pool.blocked.clone().or(said);
             let node_cost = self.node_cost(*node_cost);
             let mut pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
-            if let Some(asked) = self.vpsie_class(&kept.object.class).and_then(VpsieClassObject::requirement)
-            {
+            // What a class asks for that is wrong is no reason to replace nodes.
+            let class = self.vpsie_class(&kept.object.class).filter(|_| types.is_ok());
+            if let Some(asked) = class.and_then(VpsieClassObject::requirement) {
                 pool.requirements.add(&asked);
             }
             self.add_pool(&mut pools, &kept, pool, types);

@@ -293,8 +293,7 @@ fn pools_on_vpsie() {
             refused(
                 "UnknownDatacenter",
                 "VPSieNodeClass `default`: spec.datacenterIDs: nothing is offered in `atlantis`",
-            )
-            .replace("requires ", "requires topology.kubernetes.io/zone [a, atlantis]"),
+            ),
         ),
         (
             "an unknown offering",

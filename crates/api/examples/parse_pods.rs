@@ -27,7 +27,7 @@ fn measure(path: &PathBuf, count: usize) -> Result<(), Box<dyn Error>> {
     write_pods(path, count)?;
     let bytes = std::fs::metadata(path)?.len();
     let start = Instant::now();
-    let manifests = read(&[Source::Path(path.clone())], &mut |_, _| {});
+    let manifests = read(&[Source::Path { path: path.clone(), but: None }], &mut |_, _| {});
     let reading = start.elapsed();
     let context = Context { now: Timestamp::now(), node_cost: Price::ZERO };
     let catalog = Arc::new(Catalog { name: "none".into(), types: Vec::new() });

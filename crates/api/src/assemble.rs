@@ -23,6 +23,7 @@ use crate::kinds::Kind;
 use crate::manifests::{Kept, Manifests, Origin, object_name};
 use crate::nodes;
 use crate::pods::{Dangling, Finisher, PodObject};
+use crate::pools::class::{self, VpsieClassObject};
 use crate::pools::cost;
 use crate::pools::gardener::ConstraintPoolObject;
 use crate::pools::growth::{Circumstances, GrowthRules};
@@ -49,6 +50,7 @@ impl ClassKind {
         match (class.group.as_str(), class.kind.as_str()) {
             ("karpenter.kwok.sh", "KWOKNodeClass") => Some(Self::Kwok),
             ("karpenter.k8s.aws", "EC2NodeClass") => Some(Self::Ec2),
+            ("berth.dev", "VPSieNodeClass") => Some(Self::Vpsie),
             _ => None,
         }
     }
@@ -76,6 +78,8 @@ pub struct Assembled {
     pub new_groups: Option<Result<GroupTemplate, Refusal>>,
     /// Offerings that feedback says cannot be had now.
     pub unavailable: Vec<OfferingPattern>,
+    /// Why VPSieNodeClasses cannot be bought from, by name. Those that can be are not among them.
+    pub unfit_classes: BTreeMap<Text, Refusal>,
     /// In the order of their kinds.
     pub skipped: Vec<Skipped>,
     /// Those of reading and those of putting together, by source and line.
@@ -97,6 +101,7 @@ pub fn assemble(
         is_partial: !manifests.problems.is_empty(),
         manifests,
     };
+    let unfit_classes = assembly.unfit_classes();
     assembly.drop_repeated_pods();
     let waiting_since = waiting_since(&assembly.manifests.pods);
     let foreign = assembly.foreign_groups();
@@ -146,6 +151,7 @@ pub fn assemble(
         is_partial,
         new_groups,
         unavailable,
+        unfit_classes,
         skipped: manifests.skipped.into_iter().map(|(kind, count)| Skipped { kind, count }).collect(),
         problems,
         remarks,
@@ -226,12 +232,17 @@ impl Catalogs<'_> {
 /// Why a pool can buy nothing: the field that is to blame, and what would be right.
 struct NoTypes {
     field: String,
-    message: String,
+    refusal: Refusal,
 }
 
 impl NoTypes {
-    fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { field: field.into(), message: message.into() }
+    fn new(field: impl Into<String>, refusal: Refusal) -> Self {
+        Self { field: field.into(), refusal }
+    }
+
+    /// There is no catalog.
+    fn unoffered(field: impl Into<String>, why: String) -> Self {
+        Self::new(field, Reason::PoolNotReady.because(why))
     }
 }
 
@@ -253,7 +264,12 @@ impl Assembly<'_> {
             let said = not_ready.clone().filter(|_| !self.manifests.is_whole);
             let blocked = pool.blocked.clone().or(said);
             let node_cost = self.node_cost(*node_cost);
-            let pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
+            let mut pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
+            // What a class asks for that is wrong is no reason to replace nodes.
+            let class = self.vpsie_class(&kept.object.class).filter(|_| types.is_ok());
+            if let Some(asked) = class.and_then(VpsieClassObject::requirement) {
+                pool.requirements.add(&asked);
+            }
             self.add_pool(&mut pools, &kept, pool, types);
         }
         let claimed = Claimed::of(&self.manifests.claims);
@@ -317,12 +333,26 @@ impl Assembly<'_> {
         }
         match types {
             Ok(types) => pool.types = types,
-            Err(NoTypes { field, message }) => {
-                pool.blocked = Some(Reason::PoolNotReady.because(format!("{field}: {message}")));
+            Err(NoTypes { field, refusal: Refusal { reason, message } }) => {
+                pool.blocked = Some(reason.because(format!("{field}: {message}")));
                 self.blame(kept, &field, message);
             }
         }
         pools.pools.push(pool);
+    }
+
+    /// The class that a pool names, if it is one of VPSie's and there.
+    fn vpsie_class(&self, class: &NodeClassReference) -> Option<&VpsieClassObject> {
+        let is_it = ClassKind::of(class) == Some(ClassKind::Vpsie);
+        self.manifests.vpsie_classes.get(class.name.as_str()).filter(|_| is_it)
+    }
+
+    fn unfit_classes(&mut self) -> BTreeMap<Text, Refusal> {
+        if self.manifests.vpsie_classes.is_empty() {
+            return BTreeMap::new();
+        }
+        let offered = self.catalogs.types(ClassKind::Vpsie);
+        class::unfit(&self.manifests.vpsie_classes, &offered, self.manifests.is_whole)
     }
 
     fn node_pool_types(&mut self, object: &NodePoolObject) -> Types {
@@ -330,33 +360,42 @@ impl Assembly<'_> {
         let class = &object.class;
         let Some(kind) = ClassKind::of(class) else {
             let NodeClassReference { group, kind, .. } = class;
-            return Err(NoTypes::new(
-                FIELD,
-                format!(
-                    "{group}/{kind} is a class without a catalog; Berth knows \
-                     karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass"
-                ),
-            ));
+            let why = format!(
+                "{group}/{kind} is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass, \
+                 karpenter.k8s.aws/EC2NodeClass and berth.dev/VPSieNodeClass"
+            );
+            return Err(NoTypes::unoffered(FIELD, why));
         };
         let of_kind = self.manifests.classes.iter().filter(|((of, _), _)| *of == kind);
         let known: BTreeMap<&str, &Option<String>> =
             of_kind.map(|((_, name), trouble)| (&**name, trouble)).collect();
-        let unusable = |message: String| Err(NoTypes::new(format!("{FIELD}.name"), message));
+        let unusable = |reason: Reason, message: String| {
+            Err(NoTypes::new(format!("{FIELD}.name"), reason.because(message)))
+        };
         match known.get(class.name.as_str()) {
             Some(None) => {}
-            Some(Some(trouble)) => return unusable(format!("{} `{}` {trouble}", class.kind, class.name)),
+            Some(Some(trouble)) => {
+                let message = format!("{} `{}` {trouble}", class.kind, class.name);
+                return unusable(Reason::NodeClassNotReady, message);
+            }
             // Without any class of the kind only the pools were given, and a class changes little.
             None if known.is_empty() && !self.manifests.is_whole => {}
             None => {
                 let names = known.keys().copied().collect::<Vec<_>>().join(", ");
                 let names = if names.is_empty() { "none" } else { &*names };
-                return unusable(format!(
-                    "there is no {} `{}`; the input has {names}",
-                    class.kind, class.name
-                ));
+                let message = format!("there is no {} `{}`; the input has {names}", class.kind, class.name);
+                return unusable(Reason::NodeClassNotFound, message);
             }
         }
-        let mut types = self.catalogs.types(kind).map_err(|error| NoTypes::new(FIELD, error))?;
+        let mut types = self.catalogs.types(kind).map_err(|error| NoTypes::unoffered(FIELD, error))?;
+        if let Some(of_class) = self.vpsie_class(class) {
+            types = match of_class.types(&types) {
+                Ok(types) => types,
+                Err((field, Refusal { reason, message })) => {
+                    return unusable(reason, format!("{} `{}`: {field}: {message}", class.kind, class.name));
+                }
+            };
+        }
         if kind == ClassKind::Ec2
             && let Some(kubelet) = self.manifests.kubelets.get(class.name.as_str())
             && !kubelet.is_default()
@@ -392,32 +431,26 @@ impl Assembly<'_> {
 
     fn node_group_types(&mut self, object: &NodeGroupObject) -> Types {
         const FIELD: &str = "spec.offeringIDs";
-        let catalog = self.catalogs.types(ClassKind::Vpsie).map_err(|error| NoTypes::new(FIELD, error))?;
-        let mut types: Vec<Arc<InstanceType>> = Vec::new();
-        for offering in &object.offerings {
-            let found = vpsie::types_of(offering, &catalog);
-            if found.is_empty() {
-                let message = format!("`{offering}` is neither an offering nor a type of the catalog");
-                return Err(NoTypes::new(FIELD, message));
-            }
-            types.extend(found);
-        }
+        let catalog =
+            self.catalogs.types(ClassKind::Vpsie).map_err(|error| NoTypes::unoffered(FIELD, error))?;
+        let types = vpsie::types_named(&object.offerings, &catalog);
+        let types = types.map_err(|refusal| NoTypes::new(FIELD, refusal))?.into_iter();
         let most = object.interruption_percent_max;
-        let types = merged(types).into_iter();
         Ok(types.map(|known| vpsie::without_frequent_interruptions(known, most)).collect())
     }
 
     fn constraint_pool_types(&mut self, object: &ConstraintPoolObject) -> Types {
         let field = format!("spec.nodePools[{}].nodeTemplates", object.index);
-        let catalog =
-            self.catalogs.types(ClassKind::Gardener).map_err(|error| NoTypes::new(field.as_str(), error))?;
+        let unoffered = |error| NoTypes::unoffered(field.as_str(), error);
+        let catalog = self.catalogs.types(ClassKind::Gardener).map_err(unoffered)?;
         let storage = &self.manifests.storage;
         let classes = storage.classes.values().map(|class| class.driver.clone());
         let volumes = storage.volumes.values().filter_map(|volume| volume.driver.clone());
         let drivers: BTreeSet<Text> = classes.chain(volumes).collect();
         let drivers: Vec<Text> = drivers.into_iter().collect();
         object.priced_types(&catalog, &drivers).map(Into::into).map_err(|unpriced| {
-            NoTypes::new(format!("{field}[{}].instanceType", unpriced.template), unpriced.to_string())
+            let field = format!("{field}[{}].instanceType", unpriced.template);
+            NoTypes::unoffered(field, unpriced.to_string())
         })
     }
 
@@ -635,26 +668,4 @@ struct Pools {
 
 fn pod_origin(pod: &PodObject) -> Origin {
     Origin { kind: Kind::Pod, source: pod.source, line: pod.line }
-}
-
-/// Each type once, with the offerings of all its mentions.
-pub(crate) fn merged(types: Vec<Arc<InstanceType>>) -> Vec<Arc<InstanceType>> {
-    let mut by_name: BTreeMap<Text, Arc<InstanceType>> = BTreeMap::new();
-    for instance_type in types {
-        match by_name.get_mut(&instance_type.name) {
-            None => {
-                by_name.insert(instance_type.name.clone(), instance_type);
-            }
-            Some(known) => {
-                let more: Vec<_> = instance_type
-                    .offerings
-                    .iter()
-                    .filter(|o| !known.offerings.contains(o))
-                    .cloned()
-                    .collect();
-                Arc::make_mut(known).offerings.extend(more);
-            }
-        }
-    }
-    by_name.into_values().collect()
 }

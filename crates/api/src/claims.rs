@@ -11,7 +11,9 @@ use berth_core::resources::{Resources, format_amount};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::{Map, Value, json};
 
+use crate::resources::berth::VPSieNodeClass;
 use crate::resources::karpenter::NodePool;
+use crate::vpsie::{MACHINE, MachineSetup};
 
 /// What a claim may be bought as, the first first. Requirements alone would allow what the plan did not.
 pub const OFFERINGS: &str = "berth.dev/offerings";
@@ -26,10 +28,11 @@ pub const HASH_VERSION: &str = "berth-v1";
 
 /// The claim for a launch of this pool.
 ///
-/// Its labels are those that its node will have whichever of the offerings it becomes.
+/// Its labels are those that its node will have whichever of the offerings it becomes. How its machine is set up is
+/// what the class says now, if it is one of VPSie's.
 pub fn new_claim(
     name: &str,
-    (object, pool): (&NodePool, &Pool),
+    (object, pool, class): (&NodePool, &Pool, Option<&VPSieNodeClass>),
     launch: &Launch,
     offerings: &[Alternative],
 ) -> Value {
@@ -40,6 +43,9 @@ pub fn new_claim(
     annotations.insert(POOL_HASH.to_owned(), json!(pool_hash(object)));
     annotations.insert(POOL_HASH_VERSION.to_owned(), json!(HASH_VERSION));
     annotations.insert(OFFERINGS.to_owned(), json!(written_offerings(offerings)));
+    if let Some(class) = class {
+        annotations.insert(MACHINE.to_owned(), json!(MachineSetup::of_class(class).written()));
+    }
     if launch.min_values_relaxed {
         annotations.insert("karpenter.sh/nodeclaim-min-values-relaxed".to_owned(), json!("true"));
     }

@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::json;
 
+use crate::resources::berth::VPSieNodeClass;
 use crate::resources::buffer::CapacityBuffer;
 use crate::resources::gardener::{ScalingAdvice, ScalingConstraint, ScalingFeedback};
 use crate::resources::karpenter::{NodeClaim, NodeOverlay, NodePool};
@@ -27,6 +28,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
         NodeOverlay::crd(),
         EC2NodeClass::crd(),
         ready_by_default(without_required_spec(KWOKNodeClass::crd())),
+        VPSieNodeClass::crd(),
         CapacityBuffer::crd(),
         NodeGroup::crd(),
         VPSieNode::crd(),

@@ -77,6 +77,7 @@ kinds! {
     NodeOverlay: "karpenter.sh", "v1alpha1", "NodeOverlay", "nodeoverlays", Cluster;
     Ec2NodeClass: "karpenter.k8s.aws", "v1", "EC2NodeClass", "ec2nodeclasses", Cluster;
     KwokNodeClass: "karpenter.kwok.sh", "v1alpha1", "KWOKNodeClass", "kwoknodeclasses", Cluster;
+    VpsieNodeClass: "berth.dev", "v1alpha1", "VPSieNodeClass", "vpsienodeclasses", Cluster;
     CapacityBuffer: "autoscaling.x-k8s.io", "v1beta1", "CapacityBuffer", "capacitybuffers", Namespaced;
     NodeGroup: "autoscaler.vpsie.com", "v1alpha1", "NodeGroup", "nodegroups", Namespaced;
     VpsieNode: "autoscaler.vpsie.com", "v1alpha1", "VPSieNode", "vpsienodes", Namespaced;
@@ -189,6 +190,7 @@ mod tests {
             ("apps/v1", "Deployment", "Known(Deployment)"),
             ("karpenter.sh/v1", "NodePool", "Known(NodePool)"),
             ("karpenter.k8s.aws/v1", "EC2NodeClass", "Known(Ec2NodeClass)"),
+            ("berth.dev/v1alpha1", "VPSieNodeClass", "Known(VpsieNodeClass)"),
             ("v1", "ConfigMap", "Foreign(\"ConfigMap\")"),
             ("v1", "pod", "`pod` is not a kind; write it as Pod"),
             ("container.example.com/v1", "NodePool", "Foreign(\"NodePool\")"),

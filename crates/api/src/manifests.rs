@@ -25,6 +25,7 @@ use crate::nodes::NodeObject;
 use crate::piece;
 use crate::pods::{self, PodObject, PodTemplate};
 use crate::policies::Policies;
+use crate::pools::class::VpsieClassObject;
 use crate::pools::gardener::ConstraintPoolObject;
 use crate::pools::growth::GroupSettings;
 use crate::pools::karpenter::{ClaimObject, NodePoolObject};
@@ -74,6 +75,7 @@ pub struct Manifests {
     pub(crate) overlays: Vec<Kept<Overlay>>,
     /// The classes that there are, and of those that cannot be used, why not.
     pub(crate) classes: BTreeMap<(ClassKind, Text), Option<String>>,
+    pub(crate) vpsie_classes: BTreeMap<Text, VpsieClassObject>,
     pub(crate) kubelets: BTreeMap<Text, Kubelet>,
     pub(crate) buffers: Vec<Kept<Buffer>>,
     pub(crate) node_groups: Vec<Kept<NodeGroupObject>>,

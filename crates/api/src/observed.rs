@@ -123,8 +123,11 @@ impl Observed {
         for ((kind, _), Unread { problems, node }) in &self.refused {
             // Nothing is taken away while something is not seen that could forbid it. What is known of a pod that
             // cannot be read is where it runs, and a pool that cannot be read has no nodes to take away.
-            let is_confined =
-                node.is_some() || matches!(kind, Kind::NodePool | Kind::NodeGroup | Kind::KwokNodeClass);
+            let is_confined = node.is_some()
+                || matches!(
+                    kind,
+                    Kind::NodePool | Kind::NodeGroup | Kind::KwokNodeClass | Kind::VpsieNodeClass
+                );
             let list = if is_confined { &mut manifests.confined_problems } else { &mut manifests.problems };
             list.extend(problems.iter().cloned());
             manifests.shrouded_nodes.extend(node.clone());

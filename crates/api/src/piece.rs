@@ -23,6 +23,7 @@ use crate::manifests::{DEFAULT_NAMESPACE, Kept, Manifests, Origin, Refused};
 use crate::nodes::{self, NodeObject};
 use crate::pods::{self, PodObject, PodTemplate};
 use crate::policies::{self, PriorityClass, RuntimeClass};
+use crate::pools::class::{self, VpsieClassObject};
 use crate::pools::gardener::{self, ConstraintPoolObject};
 use crate::pools::growth::GroupSettings;
 use crate::pools::karpenter::{self, ClaimObject, NodePoolObject};
@@ -62,6 +63,7 @@ pub(crate) enum Piece {
     /// Why it cannot be used, if so.
     KwokClass(Option<String>),
     Ec2Class(Box<Kubelet>, Option<String>),
+    VpsieClass(Box<VpsieClassObject>),
     Buffer(Option<Box<Buffer>>),
     NodeGroup(Box<NodeGroupObject>),
     GroupSettings(GroupSettings, Arc<NewGroups>),
@@ -157,6 +159,9 @@ pub(crate) fn read(
             let conditions = wire.status.as_ref().map_or(&[][..], |status| &status.conditions);
             Piece::KwokClass(karpenter::trouble_of(&wire.metadata, conditions))
         })?,
+        Kind::VpsieNodeClass => read.piece(|wire: custom::berth::VPSieNodeClass, to| {
+            Piece::VpsieClass(Box::new(class::read_vpsie_class(&wire, to)))
+        })?,
         Kind::CapacityBuffer => read.piece(|wire: custom::buffer::CapacityBuffer, to| {
             Piece::Buffer(buffers::read_buffer(&wire, id.clone(), to).map(Box::new))
         })?,
@@ -209,6 +214,10 @@ impl Manifests {
             Piece::Ec2Class(kubelet, trouble) => {
                 self.classes.insert((ClassKind::Ec2, id.1.clone()), trouble);
                 self.kubelets.insert(id.1, *kubelet);
+            }
+            Piece::VpsieClass(class) => {
+                self.classes.insert((ClassKind::Vpsie, id.1.clone()), class.trouble(self.is_whole));
+                self.vpsie_classes.insert(id.1, *class);
             }
             Piece::Buffer(buffer) => {
                 self.buffers.extend(buffer.map(|buffer| kept(origin, id, *buffer)));

@@ -9,8 +9,11 @@ use crate::problem::Problem;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A file, or a directory with all manifests below it.
-    Path(PathBuf),
+    /// A file, or a directory with all manifests below it; but for one file, which is something else.
+    Path {
+        path: PathBuf,
+        but: Option<PathBuf>,
+    },
     Stdin,
     Text {
         name: String,
@@ -55,10 +58,13 @@ pub(crate) fn for_each_text(
             let read = io::stdin().lock().take(BYTES_MAX + 1).read_to_end(&mut bytes).map(|_| bytes);
             take(&Arc::from("stdin"), read, visit, problems);
         }
-        Source::Path(path) => {
+        Source::Path { path, but } => {
             let mut files = Vec::new();
             let name = display_name(path);
-            match collect_files(path, 0, &mut files) {
+            let but = but.as_ref().and_then(|file| fs::canonicalize(file).ok());
+            let collected = collect_files(path, 0, &mut files);
+            files.retain(|file| file == path || but.is_none() || fs::canonicalize(file).ok() != but);
+            match collected {
                 Err(error) => problems.push(Problem {
                     source: name,
                     line: None,
@@ -182,15 +188,22 @@ mod tests {
             fs::write(root.join(file), "kind: x").unwrap();
         }
         fs::write(nested.join("bad.yaml"), b"a: 1\nb: \xff\n").unwrap();
-        let (names, problems) = visited(&Source::Path(root.clone()));
+        let at = |path: PathBuf| Source::Path { path, but: None };
+        let (names, problems) = visited(&at(root.clone()));
         let short: Vec<_> = names.iter().map(|n| n.replace(&format!("{}/", root.display()), "")).collect();
         assert_eq!(short, ["a.json", "b.yaml", "nested/c.yml"]);
         assert_eq!(problems.len(), 1);
         assert!(problems[0].ends_with("nested/bad.yaml:2: is not UTF-8 text here; save the file as UTF-8"));
 
-        let (_, problems) = visited(&Source::Path(root.join("empty")));
+        let list = Some(root.join("nested/../a.json"));
+        let (names, _) = visited(&Source::Path { path: root.clone(), but: list.clone() });
+        assert_eq!(names.len(), 2, "{names:?}");
+        let (names, _) = visited(&Source::Path { path: root.join("a.json"), but: list });
+        assert_eq!(names.len(), 1, "who names a file means it");
+
+        let (_, problems) = visited(&at(root.join("empty")));
         assert!(problems[0].contains("has no manifests"), "{problems:?}");
-        let (_, problems) = visited(&Source::Path(root.join("absent.yaml")));
+        let (_, problems) = visited(&at(root.join("absent.yaml")));
         assert!(problems[0].contains("cannot be read"), "{problems:?}");
         fs::remove_dir_all(root).unwrap();
     }

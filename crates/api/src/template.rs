@@ -14,12 +14,11 @@ use berth_core::units::Price;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::json;
 
-use crate::assemble::merged;
 use crate::claims::digest;
 use crate::intern::Interner;
 use crate::manifests::Refused;
 use crate::piece;
-use crate::pools::vpsie::{NodeGroupObject, read_node_group, types_of};
+use crate::pools::vpsie::{NodeGroupObject, merged, read_node_group, types_of};
 use crate::resources::scalar::Whole;
 use crate::resources::shared::Taint;
 use crate::resources::vpsie::{NodeGroup, NodeGroupDefaults, NodeGroupSpec};

@@ -1,5 +1,7 @@
 //! VPSie's labels and annotations, and VPSieNodes as Berth makes them.
 
+use berth_core::catalog::InstanceType;
+use berth_core::names::Labels;
 use berth_core::plan::{Alternative, Launch};
 use berth_core::pod::{Taint, TaintEffect};
 use berth_core::pool::Pool;
@@ -7,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::claims::{OFFERINGS, lasting_labels, written_offerings};
+use crate::claims::{OFFERINGS, digest, lasting_labels, written_offerings};
+use crate::resources::berth::VPSieNodeClass;
 use crate::resources::vpsie::{NodeGroup, VPSieNodeSpec};
 
 /// Only groups and nodes with it are touched.
@@ -43,20 +46,55 @@ pub const FINALIZER: &str = "vpsienode.autoscaler.vpsie.com/finalizer";
 
 /// The taints that the node gets: its object has no field for them.
 const TAINTS: &str = "berth.dev/taints";
-/// What its group says of its machines, and its object has no field for.
-const MACHINE: &str = "berth.dev/machine";
+/// What its group or class says of its machine, and its object has no field for.
+pub(crate) const MACHINE: &str = "berth.dev/machine";
 
-/// What people find a machine by at VPSie.
+/// How a machine is set up. It is written on the claim that the machine is for, so that neither a launch that is
+/// repeated nor a machine's end depends on what the class says by then, or on whether there still is one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Remarks {
+#[serde(default, rename_all = "camelCase")]
+pub struct MachineSetup {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
+    #[serde(rename = "osImageID", skip_serializing_if = "Option::is_none")]
+    pub image: Option<String>,
+    #[serde(rename = "sshKeyIDs", skip_serializing_if = "Vec::is_empty")]
+    pub ssh_keys: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub notes: String,
 }
 
-pub fn remarks_of(metadata: &ObjectMeta) -> Remarks {
-    let written = metadata.annotations.as_ref().and_then(|all| all.get(MACHINE));
-    written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
+impl MachineSetup {
+    pub fn of_class(class: &VPSieNodeClass) -> Self {
+        let spec = class.spec.clone();
+        Self {
+            project: spec.project,
+            image: spec.os_image_id,
+            ssh_keys: spec.ssh_key_ids,
+            kubernetes_version: spec.kubernetes_version,
+            tags: spec.tags,
+            notes: spec.notes,
+        }
+    }
+
+    /// `None` if the claim does not say.
+    pub fn of_claim(metadata: &ObjectMeta) -> Option<Self> {
+        let written = metadata.annotations.as_ref()?.get(MACHINE)?;
+        serde_json::from_str(written).ok()
+    }
+
+    pub(crate) fn written(&self) -> String {
+        json!(self).to_string()
+    }
+
+    /// The same for all that are the same.
+    pub fn digest(&self) -> String {
+        digest(&self.written()).to_string()
+    }
 }
 
 /// Whether an object is Berth's to change.
@@ -81,9 +119,10 @@ pub fn new_node(
     if !pool.taints.is_empty() {
         annotations[TAINTS] = json!(written_taints(&pool.taints));
     }
-    let remarks = Remarks { tags: spec.tags.clone(), notes: spec.notes.clone() };
-    if remarks != Remarks::default() {
-        annotations[MACHINE] = json!(json!(remarks).to_string());
+    let setup =
+        MachineSetup { tags: spec.tags.clone(), notes: spec.notes.clone(), ..MachineSetup::default() };
+    if setup != MachineSetup::default() {
+        annotations[MACHINE] = json!(setup.written());
     }
     let mut node = json!({
         "vpsieInstanceID": 0, "instanceType": size, "nodeGroupName": group.metadata.name, "datacenterID": zone,
@@ -119,6 +158,12 @@ pub fn provider_id(node: &VPSieNodeSpec) -> Option<String> {
     let named = node.vpsie_node_identifier.clone().filter(|id| !id.is_empty());
     let id = named.or_else(|| (node.vpsie_instance_id > 0).then(|| node.vpsie_instance_id.to_string()))?;
     Some(format!("vpsie://{}/{}/{id}", node.datacenter_id, node.resource_identifier))
+}
+
+/// Whether something is sold of a type under this id.
+pub fn has_offering(instance_type: &InstanceType, id: &str) -> bool {
+    let is_it = |labels: &Labels| labels.get(OFFERING).is_some_and(|known| **known == *id);
+    is_it(&instance_type.labels) || instance_type.offerings.iter().any(|offering| is_it(&offering.labels))
 }
 
 fn written_taints(taints: &[Taint]) -> String {

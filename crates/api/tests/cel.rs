@@ -351,3 +351,21 @@ fn node_group_rules() {
         ],
     );
 }
+
+#[test]
+fn vpsie_node_class_rules() {
+    let class = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "VPSieNodeClass", "metadata": {"name": "x"}, "spec": {},
+    });
+    check(
+        "VPSieNodeClass",
+        &class,
+        &[
+            (json!({"spec": {"tags": ["quay", "team=harbour"]}}), None),
+            (
+                json!({"spec": {"tags": ["quay", "berth.dev/claim-uid=x"]}}),
+                Some("tags of berth.dev are set by Berth itself"),
+            ),
+        ],
+    );
+}

@@ -84,7 +84,7 @@ fn yaml_is_all_definitions_in_order_and_reads_back() {
 fn names_scopes_and_subresources() {
     type Row =
         (&'static str, &'static str, &'static str, &'static str, &'static [&'static str], &'static str);
-    let rows: [Row; 12] = [
+    let rows: [Row; 13] = [
         ("NodePool", "nodepools.karpenter.sh", "v1", "Cluster", &[], "status scale"),
         ("NodeClaim", "nodeclaims.karpenter.sh", "v1", "Cluster", &[], "status"),
         ("NodeOverlay", "nodeoverlays.karpenter.sh", "v1alpha1", "Cluster", &["overlays"], "status"),
@@ -95,6 +95,14 @@ fn names_scopes_and_subresources() {
             "v1alpha1",
             "Cluster",
             &["kwoknc", "kwokncs"],
+            "status",
+        ),
+        (
+            "VPSieNodeClass",
+            "vpsienodeclasses.berth.dev",
+            "v1alpha1",
+            "Cluster",
+            &["vpsienc", "vpsiencs"],
             "status",
         ),
         (
@@ -137,7 +145,7 @@ fn names_scopes_and_subresources() {
         assert_eq!(
             crd.spec.names.categories.clone().unwrap_or_default(),
             match crd.spec.group.as_str() {
-                group if group.contains("karpenter") => vec!["karpenter"],
+                group if group.contains("karpenter") || group == "berth.dev" => vec!["karpenter"],
                 "autoscaling.x-k8s.io" => vec!["autoscaling"],
                 _ => vec![],
             },
@@ -157,6 +165,7 @@ fn printer_columns() {
         ("NodeOverlay", "Ready Age Weight+"),
         ("EC2NodeClass", "Ready Age Role+"),
         ("KWOKNodeClass", ""),
+        ("VPSieNodeClass", "Ready Age Reason+"),
         (
             "CapacityBuffer",
             "Strategy PodTemplate Replicas ConditionsType ConditionsStatus ConditionsReason Age",
@@ -280,6 +289,11 @@ fn schemas_validate_and_default_as_the_originals() {
         ),
         ("KWOKNodeClass", "", "required", json!(null)),
         ("KWOKNodeClass", "spec.nodeRegistrationDelay", "pattern", json!("^([0-9]+(s|m|h))+$")),
+        ("VPSieNodeClass", "spec", "required", json!(null)),
+        ("VPSieNodeClass", "spec.datacenterIDs", "x-kubernetes-list-type", json!("set")),
+        ("VPSieNodeClass", "spec.offeringIDs[]", "pattern", json!("^[a-zA-Z0-9._-]+$")),
+        ("VPSieNodeClass", "spec.tags[]", "maxLength", json!(128)),
+        ("VPSieNodeClass", "status.conditions", "x-kubernetes-list-map-keys", json!(["type"])),
         ("CapacityBuffer", "spec.provisioningStrategy", "default", json!("buffer.x-k8s.io/active-capacity")),
         ("CapacityBuffer", "spec.podTemplateRef.name", "minLength", json!(1)),
         (

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test's harness may fail the test")]
 
+use berth_api::resources::berth::VPSieNodeClass;
 use berth_api::resources::buffer::CapacityBuffer;
 use berth_api::resources::gardener::{ScalingAdvice, ScalingConstraint, ScalingFeedback};
 use berth_api::resources::karpenter::{NodeClaim, NodeOverlay, NodePool};
@@ -90,6 +91,13 @@ fn kinds() -> Vec<Example> {
             api_version: "karpenter.kwok.sh/v1alpha1",
             kind: "KWOKNodeClass",
             reread: reread::<KWOKNodeClass>,
+            smallest: json!({}),
+            defaulted: json!({}),
+        },
+        Example {
+            api_version: "berth.dev/v1alpha1",
+            kind: "VPSieNodeClass",
+            reread: reread::<VPSieNodeClass>,
             smallest: json!({}),
             defaulted: json!({}),
         },
@@ -285,6 +293,7 @@ fn what_people_write_is_read() {
             json!({"memory": "100Mi"}),
         ),
         ("KWOKNodeClass", "/spec/nodeRegistrationDelay", json!("30s"), json!("30s")),
+        ("VPSieNodeClass", "/spec/datacenterIDs", json!(["dc-1"]), json!(["dc-1"])),
         ("NodeGroup", "/spec/scaleUpPolicy/enabled", json!(false), json!(false)),
         ("NodeGroup", "/spec/costOptimization/minMonthlySavings", json!(12.5), json!(12.5)),
         ("VPSieNode", "/status/phase", json!(""), json!("Pending")),

@@ -207,6 +207,25 @@ fn the_example_of_a_scattered_cluster() {
     }
 }
 
+/// Its offers lie among its manifests. Run with `BERTH_UPDATE=1` to write the plan anew.
+#[test]
+fn the_example_of_pools_on_vpsie() {
+    let example = "../../examples/vpsie";
+    let output = berth(&format!("advise -f {example} --catalog {example}/offers.json")).output();
+    let output = output.expect("berth starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), &*err), (Some(0), ""));
+    let golden = "tests/golden/example-vpsie.txt";
+    if std::env::var_os("BERTH_UPDATE").is_some() {
+        std::fs::write(golden, &*out).expect("it can be written");
+    }
+    assert_eq!(out, std::fs::read_to_string(golden).unwrap_or_default());
+    // Without the offers nobody knows what can be bought.
+    let output = berth(&format!("advise -f {example}/pools.yaml -f {example}/pods.yaml")).output();
+    let err = String::from_utf8_lossy(&output.expect("berth starts").stderr).into_owned();
+    assert!(err.contains("NodePool/web: spec.template.spec.nodeClassRef: no catalog is built in"), "{err}");
+}
+
 #[test]
 fn plans_and_their_exit_codes() {
     let fits = [POOL, &pod("web", "1")].concat();

@@ -10,6 +10,8 @@ use crate::requirement::{Requirements, ValueSet};
 pub enum Drift {
     /// The pool's template has changed in something that nodes are made with.
     NodePool,
+    /// The class that its pool names says otherwise by now how machines are made.
+    NodeClass,
     /// The pool no longer asks for a label that the node has.
     Requirements { key: Text },
     /// The cloud has the type no more.
@@ -20,6 +22,7 @@ impl Drift {
     pub fn name(&self) -> &'static str {
         match self {
             Self::NodePool => "NodePoolDrifted",
+            Self::NodeClass => "NodeClassDrift",
             Self::Requirements { .. } => "RequirementsDrifted",
             Self::InstanceType => "InstanceTypeNotFound",
         }
@@ -30,17 +33,19 @@ impl fmt::Display for Drift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NodePool => f.write_str("the pool's template has changed"),
+            Self::NodeClass => f.write_str("the pool's class has changed"),
             Self::Requirements { key } => write!(f, "the pool's requirements no longer allow its {key}"),
             Self::InstanceType => f.write_str("its type is offered no more"),
         }
     }
 }
 
-/// What was written down of a pool's template: its digest, and how that was made.
+/// What was written down of a pool's template: its digest, and how that was made; and of how its class makes machines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub hash: Option<Text>,
     pub version: Option<Text>,
+    pub class: Option<Text>,
 }
 
 /// A type that is missing for a moment is no reason to replace a node.
@@ -60,6 +65,9 @@ pub fn drift(
     let is_comparable = then.hash.is_some() && then.version.is_some() && then.version == now.version;
     if is_comparable && then.hash != now.hash {
         return Some(Drift::NodePool);
+    }
+    if then.class.is_some() && now.class.is_some() && then.class != now.class {
+        return Some(Drift::NodeClass);
     }
     if let Some(key) = refused(requirements, labels) {
         return Some(Drift::Requirements { key: key.clone() });
@@ -85,9 +93,13 @@ mod tests {
 
     #[test]
     fn what_has_drifted() {
-        let stamp =
-            |hash: &str, version: &str| Stamp { hash: Some(hash.into()), version: Some(version.into()) };
+        let stamp = |hash: &str, version: &str| Stamp {
+            hash: Some(hash.into()),
+            version: Some(version.into()),
+            class: Some("c".into()),
+        };
         let one = || stamp("1", "v1");
+        let of_class = |class: Option<&str>| Stamp { class: class.map(Text::from), ..one() };
         let expression = |key: &str, values: &[&str]| {
             Expression::new(key, Operator::In, values.iter().map(|v| Text::from(*v)).collect()).unwrap()
         };
@@ -109,6 +121,8 @@ mod tests {
             ("another template", stamp("2", "v1"), fits(), 0, Some(Drift::NodePool)),
             ("another way of hashing", stamp("2", "v0"), fits(), 0, None),
             ("no hash", Stamp::default(), fits(), 0, None),
+            ("another class", of_class(Some("d")), fits(), 0, Some(Drift::NodeClass)),
+            ("no class then", of_class(None), fits(), 0, None),
             (
                 "a zone that is no longer asked for",
                 one(),

@@ -48,8 +48,16 @@ reasons! {
     VolumeInUse,
     /// There is no pool at all.
     NoPool,
-    /// The pool cannot buy: its class or its catalog is missing or not ready.
+    /// The pool cannot buy: its catalog is missing, what it has committed itself to cannot be read, or it is being deleted.
     PoolNotReady,
+    /// The class that the pool's nodes are made from does not exist.
+    NodeClassNotFound,
+    /// The class that the pool's nodes are made from cannot be used: it says so itself, or is being deleted.
+    NodeClassNotReady,
+    /// The pool's class names a datacenter in which nothing is offered.
+    UnknownDatacenter,
+    /// The pool or its class names an offering that the catalog does not have.
+    UnknownOffering,
     /// The pool may not grow just now: it has grown or shrunk a moment ago, others grow, or pods have not waited for long.
     PoolResting,
     /// The pool is not to grow: its owner has paused it, or turned its growth off.
@@ -177,7 +185,11 @@ impl Reason {
                 "end the pod that holds the claim, or use a claim that several pods may share"
             }
             Self::NoPool => "give a NodePool, a NodeGroup or a ScalingConstraint",
-            Self::PoolNotReady => "fix the pool's class or catalog",
+            Self::PoolNotReady => "fix what the pool's conditions name",
+            Self::NodeClassNotFound => "create the class that the pool names, or fix the name",
+            Self::NodeClassNotReady => "fix what the class's conditions name",
+            Self::UnknownDatacenter => "name a datacenter of the catalog, or let Berth know of it",
+            Self::UnknownOffering => "name an offering or a type of the catalog",
             Self::PoolResting => {
                 "wait, or shorten the group's cooldown, its window or the pods' grace period"
             }

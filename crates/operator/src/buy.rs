@@ -152,6 +152,12 @@ impl Office {
     ) -> Result<(), NotCommitted> {
         let Some(pool) = round.snapshot.pools.iter().find(|pool| pool.name == *name) else { return Ok(()) };
         let Some(object) = round.pools.get(name) else { return Ok(()) };
+        // A claim says how its machine is set up. Without its class nobody knows.
+        let class = object.vpsie_class().map(|name| round.classes.get(name));
+        if class == Some(None) {
+            return Ok(());
+        }
+        let class = class.flatten().map(|class| &**class);
         let id = object.id();
         let account = self.account(&id).await?;
         let unseen = account.living.keys().find(|claim| !is_known(claim));
@@ -170,7 +176,7 @@ impl Office {
         }
         self.stay_within(round, &id, &names, epoch).await?;
         let objects = launches.iter().zip(&offerings).zip(&names).map(|(((_, launch), offerings), claim)| {
-            account.object.new_claim(claim, pool, launch, offerings)
+            account.object.new_claim(claim, (pool, class), launch, offerings)
         });
         let place = id.dialect.claims(&id.namespace);
         let mut answers = stream::iter(objects)

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use crate::cluster::{Cluster, Refused};
 use crate::objects::{Heading, List, Versioned};
+use crate::served::Served;
 
 /// An API that takes longer is not waited for: what it did will be seen.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -71,6 +72,15 @@ impl Desk {
             }
             next = format!("{first}&continue={token}");
         }
+    }
+
+    /// Whether somebody has installed a kind that Berth reads, as far as that can be told.
+    pub(crate) async fn serves(&self, plural: &str) -> Result<bool, Refused> {
+        let Some(kind) = berth_api::collections().find(|known| known.plural == plural) else {
+            return Ok(true);
+        };
+        let served = Served::by(&self.cluster).await?;
+        Ok(served.versions_of(&kind).is_none_or(|versions| !versions.is_empty()))
     }
 
     pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<String, Refused> {

@@ -4,12 +4,14 @@
 mod karpenter;
 mod vpsie;
 
+use berth_api::resources::berth::VPSieNodeClass;
 use berth_api::resources::karpenter::NodePool;
 use berth_api::resources::scalar::Amounts;
 use berth_api::resources::shared::Condition;
 use berth_api::resources::vpsie::NodeGroup;
+use berth_api::vpsie::MachineSetup;
 use berth_api::{ClassKind, Timestamp, claims, ledger, vpsie as vpsie_names};
-use berth_cloud::machine::Machine;
+use berth_cloud::machine::{Machine, Setup};
 use berth_core::commitment::Commitments;
 use berth_core::names::{Labels, Text};
 use berth_core::plan::{Alternative, Launch};
@@ -70,6 +72,11 @@ pub(crate) struct News {
     /// Pods came to its node, or left it.
     pub(crate) pod_event: Option<Timestamp>,
 }
+
+/// Where VPSieNodeClasses are.
+pub(crate) const VPSIE_CLASSES: &str = "/apis/berth.dev/v1alpha1/vpsienodeclasses";
+/// The plural of them.
+pub(crate) const VPSIE_CLASSES_PLURAL: &str = "vpsienodeclasses";
 
 impl Dialect {
     pub(crate) const ALL: [Self; 2] = [Self::Karpenter, Self::Vpsie];
@@ -224,6 +231,16 @@ impl PoolObject {
         }
     }
 
+    /// The VPSieNodeClass that its machines are made from, if they are.
+    pub(crate) fn vpsie_class(&self) -> Option<&str> {
+        match self {
+            Self::NodePool(pool) if self.class() == Some(ClassKind::Vpsie) => {
+                Some(&pool.spec.template.spec.node_class_ref.name)
+            }
+            Self::NodePool(_) | Self::NodeGroup(_) => None,
+        }
+    }
+
     pub(crate) fn is_deleting(&self) -> bool {
         self.metadata().deletion_timestamp.is_some()
     }
@@ -237,12 +254,12 @@ impl PoolObject {
     pub(crate) fn new_claim(
         &self,
         name: &str,
-        pool: &Pool,
+        (pool, class): (&Pool, Option<&VPSieNodeClass>),
         launch: &Launch,
         offerings: &[Alternative],
     ) -> Value {
         match self {
-            Self::NodePool(object) => claims::new_claim(name, (object, pool), launch, offerings),
+            Self::NodePool(object) => claims::new_claim(name, (object, pool, class), launch, offerings),
             Self::NodeGroup(object) => vpsie_names::new_node(name, (object, pool), launch, offerings),
         }
     }
@@ -253,6 +270,21 @@ impl PoolObject {
             Self::NodePool(pool) => karpenter::trouble(pool),
             Self::NodeGroup(group) => vpsie::trouble(group),
         }
+    }
+}
+
+/// How a claim's machine is set up, as its cloud takes it.
+fn setup_of(written: MachineSetup) -> Setup {
+    let MachineSetup { project, image, ssh_keys, kubernetes_version, tags, notes } = written;
+    let given = |text: String| Some(Text::from(text)).filter(|text| !text.is_empty());
+    let texts = |all: Vec<String>| all.into_iter().map(Text::from).collect();
+    Setup {
+        project: project.and_then(given),
+        image: image.and_then(given),
+        ssh_keys: texts(ssh_keys),
+        kubernetes_version: kubernetes_version.and_then(given),
+        marks: texts(tags),
+        notes: given(notes),
     }
 }
 

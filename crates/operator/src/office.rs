@@ -195,7 +195,13 @@ impl Office {
     pub(crate) async fn entries(&self) -> Result<Vec<Entry>, Refused> {
         let mut all = Vec::new();
         for dialect in &self.dialects {
-            all.extend(dialect.entries(&self.desk, None).await?);
+            let entries = dialect.entries(&self.desk, None).await;
+            // A kind that nobody installed has no objects. One that is only not found may have some.
+            let is_absent = entries.as_ref().is_err_and(Refused::is_absence);
+            if is_absent && !self.desk.serves(dialect.claims_plural()).await? {
+                continue;
+            }
+            all.extend(entries?);
         }
         Ok(all)
     }

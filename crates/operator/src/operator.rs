@@ -37,7 +37,7 @@ use crate::vpsie::Whereabouts;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
-pub(crate) const WATCHED: [&str; 20] = [
+pub(crate) const WATCHED: [&str; 21] = [
     "pods",
     "nodes",
     "namespaces",
@@ -55,6 +55,7 @@ pub(crate) const WATCHED: [&str; 20] = [
     "nodeoverlays",
     "ec2nodeclasses",
     "kwoknodeclasses",
+    "vpsienodeclasses",
     "nodegroups",
     "vpsienodes",
     "autoscalerconfigs",
@@ -285,6 +286,8 @@ impl Operator {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),
             claims: view.claims,
             pools: view.pools,
+            classes: view.classes,
+            unfit_classes: assembled.unfit_classes,
             nodes,
             sees_all: view.blind_spots.is_empty() && !assembled.is_partial && untrusted.is_empty(),
             blind_spots: view.blind_spots,

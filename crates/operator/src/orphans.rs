@@ -78,3 +78,6 @@ impl Office {
         self.decided(DecisionKind::Failure, ("Orphaned", message), vec![id.to_string()], None);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::resources::berth::VPSieNodeClass;
 use berth_api::{GroupTemplate, Problem};
 use berth_core::catalog::OfferingPattern;
 use berth_core::commitment::Departure;
@@ -33,10 +34,14 @@ const DISRUPT_EVERY: Duration = Duration::from_secs(10);
 const DISRUPT_AGAIN: Duration = Duration::from_mins(1);
 
 /// What one look saw.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Round {
     pub(crate) claims: BTreeMap<Text, Arc<Claim>>,
     pub(crate) pools: BTreeMap<Text, Arc<PoolObject>>,
+    /// VPSieNodeClasses.
+    pub(crate) classes: BTreeMap<Text, Arc<VPSieNodeClass>>,
+    /// Why some of them cannot be bought from.
+    pub(crate) unfit_classes: BTreeMap<Text, Refusal>,
     pub(crate) nodes: NodesByMachine,
     /// What all ledgers say is leaving, with its pool.
     pub(crate) leaving: BTreeMap<Text, (PoolId, Departure)>,

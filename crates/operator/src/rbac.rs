@@ -10,7 +10,7 @@ pub enum Part {
     See,
     /// To carry plans out.
     Act,
-    /// To carry out plans for NodeGroups.
+    /// To carry out plans on VPSie.
     Vpsie,
     /// To stand in for a cloud where nodes are only simulated.
     Simulate,
@@ -113,6 +113,7 @@ pub const PERMISSIONS: &[Permission] = &[
     see("karpenter.sh", "nodeoverlays", "Prices and resources that the owner knows better."),
     see("karpenter.k8s.aws", "ec2nodeclasses", "How nodes of a pool are bought on AWS."),
     see("karpenter.kwok.sh", "kwoknodeclasses", "How nodes of a pool are simulated."),
+    see("berth.dev", "vpsienodeclasses", "How nodes of a pool are bought from VPSie."),
     see("autoscaler.vpsie.com", "nodegroups", "Where nodes of VPSie may come from, and how many."),
     see("autoscaler.vpsie.com", "vpsienodes", "Nodes of VPSie that are on their way, there, or leaving."),
     see("autoscaler.vpsie.com", "autoscalerconfigs", "What holds for all groups of VPSie together."),
@@ -238,6 +239,15 @@ pub const PERMISSIONS: &[Permission] = &[
         &["patch"],
         "In which phase of its life a node is, for people and the next leader.",
     ),
+    Permission {
+        part: Part::Vpsie,
+        scope: Scope::Cluster,
+        group: "berth.dev",
+        resource: "vpsienodeclasses/status",
+        names: &[],
+        verbs: &["patch"],
+        why: "Whether a class can be bought from, and why not.",
+    },
     Permission {
         part: Part::Vpsie,
         scope: Scope::OwnNamespace,

@@ -1,5 +1,6 @@
 //! What claims and pools say of themselves, kept true.
 
+mod class;
 mod karpenter;
 mod vpsie;
 
@@ -9,6 +10,9 @@ use std::time::Duration;
 
 use berth_api::claims::{HASH_VERSION, pool_hash};
 use berth_api::resources::shared::ConditionStatus;
+use berth_api::vpsie::MachineSetup;
+use berth_api::{ClassKind, vpsie as vpsie_names};
+use berth_core::catalog::InstanceType;
 use berth_core::drift::{Stamp, drift};
 use berth_core::names::Text;
 use berth_core::node::NodeState;
@@ -96,6 +100,15 @@ impl Operator {
                 };
             })
             .await;
+        if !office.clouds.contains_key(&ClassKind::Vpsie) {
+            return;
+        }
+        let staying = round.classes.iter().filter(|(_, class)| class.metadata.deletion_timestamp.is_none());
+        stream::iter(staying)
+            .for_each_concurrent(WRITES_AT_ONCE, async |(name, class)| {
+                let _ = office.keep_class(round, name, class).await;
+            })
+            .await;
     }
 }
 
@@ -114,10 +127,17 @@ impl Office {
         let now = self.now();
         let mut conditions = Conditions::of(&claim.conditions, now);
         let age_secs = claim.created.map_or(0, |created| secs_between(created, now));
-        let now_stamp = stamp_of(object);
+        let now_stamp = stamp_of(object, round);
         // A pool without any types knows nothing, which is something else.
+        let offered = |known: &InstanceType, name: &str| {
+            *known.name == *name
+                && node
+                    .labels
+                    .get(vpsie_names::OFFERING)
+                    .is_none_or(|id| vpsie_names::has_offering(known, id))
+        };
         let offers =
-            |name: &str| pool.types.is_empty() || pool.types.iter().any(|known| *known.name == *name);
+            |name: &str| pool.types.is_empty() || pool.types.iter().any(|known| offered(known, name));
         match drift(&claim.stamp, &now_stamp, &node.labels, age_secs, (&pool.requirements, &offers)) {
             Some(why) => conditions.set("Drifted", ConditionStatus::True, why.name(), &why.to_string()),
             None => conditions.remove("Drifted"),
@@ -155,11 +175,14 @@ fn holdings(round: &Round, pool: &str) -> (i64, Resources) {
 }
 
 /// What claims of a pool are stamped with now. A group's nodes are what they are.
-fn stamp_of(pool: &PoolObject) -> Stamp {
+fn stamp_of(pool: &PoolObject, round: &Round) -> Stamp {
+    let class = pool.vpsie_class().and_then(|name| round.classes.get(name));
     match pool {
-        PoolObject::NodePool(pool) => {
-            Stamp { hash: Some(pool_hash(pool).into()), version: Some(HASH_VERSION.into()) }
-        }
+        PoolObject::NodePool(pool) => Stamp {
+            hash: Some(pool_hash(pool).into()),
+            version: Some(HASH_VERSION.into()),
+            class: class.map(|class| MachineSetup::of_class(class).digest().into()),
+        },
         PoolObject::NodeGroup(_) => Stamp::default(),
     }
 }

@@ -5,13 +5,14 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use berth_api::resources::berth::VPSieNodeClass;
 use berth_api::{ClassKind, Collection, Manifests, Observed};
 use berth_core::names::{self, Text};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::claim::Claim;
-use crate::dialect::{Dialect, PoolId, PoolObject};
+use crate::dialect::{Dialect, PoolId, PoolObject, VPSIE_CLASSES_PLURAL};
 use crate::objects::NodeObject;
 use crate::planted::PlantedBug;
 
@@ -41,6 +42,7 @@ struct State {
     observed: Observed,
     claims: BTreeMap<ClaimKey, Arc<Claim>>,
     pools: BTreeMap<PoolId, Arc<PoolObject>>,
+    classes: BTreeMap<Text, Arc<VPSieNodeClass>>,
     nodes: BTreeMap<Text, Arc<NodeObject>>,
     hearing: BTreeMap<&'static str, Hearing>,
 }
@@ -67,6 +69,8 @@ pub(crate) struct View {
     pub(crate) claims: BTreeMap<Text, Arc<Claim>>,
     /// By name as well.
     pub(crate) pools: BTreeMap<Text, Arc<PoolObject>>,
+    /// VPSieNodeClasses.
+    pub(crate) classes: BTreeMap<Text, Arc<VPSieNodeClass>>,
     pub(crate) nodes: BTreeMap<Text, Arc<NodeObject>>,
     pub(crate) blind_spots: Vec<BlindSpot>,
     /// When something was last heard of each kind.
@@ -123,6 +127,7 @@ impl Watched {
             manifests: state.observed.manifests(),
             claims: by_name(state.our_claims().map(|((.., name), claim)| (name, claim))),
             pools: by_name(state.our_pools().map(|(id, pool)| (&id.name, pool))),
+            classes: state.classes.clone(),
             nodes: state.nodes.clone(),
             blind_spots: state.hearing.iter().filter_map(|(plural, hearing)| hearing.blind(plural)).collect(),
             heard: state.hearing.iter().map(|(plural, hearing)| (*plural, hearing.heard)).collect(),
@@ -167,6 +172,7 @@ impl Watched {
             Some(Kept::Pools(dialect)) => {
                 state.pools.retain(|id, _| id.dialect != dialect || is_listed(&id.namespace, &id.name));
             }
+            Some(Kept::Classes) => state.classes.retain(|name, _| is_listed(&Text::default(), name)),
             Some(Kept::Nodes) => state.nodes.retain(|name, _| is_listed(&Text::default(), name)),
             None => {}
         }
@@ -245,6 +251,11 @@ impl State {
             Some(Kept::Pools(dialect)) => {
                 self.pools.extend(dialect.pool(text).map(|pool| (pool.id(), Arc::new(pool))));
             }
+            Some(Kept::Classes) => {
+                let class: Option<VPSieNodeClass> = serde_json::from_str(text).ok();
+                let named = |class: &VPSieNodeClass| class.metadata.name.as_deref().map(Text::from);
+                self.classes.extend(class.and_then(|class| Some((named(&class)?, Arc::new(class)))));
+            }
             Some(Kept::Nodes) => {
                 let node = serde_json::from_str(text).ok().map(lightened);
                 self.nodes.extend(node.map(|node| (node.metadata.name.as_str().into(), Arc::new(node))));
@@ -264,6 +275,7 @@ impl State {
                 let (namespace, name) = (namespace.into(), name.into());
                 self.pools.remove(&PoolId { dialect, namespace, name });
             }
+            Some(Kept::Classes) => drop(self.classes.remove(name)),
             Some(Kept::Nodes) => drop(self.nodes.remove(name)),
             None => {}
         }
@@ -274,6 +286,8 @@ impl State {
 enum Kept {
     Claims(Dialect),
     Pools(Dialect),
+    /// VPSieNodeClasses.
+    Classes,
     Nodes,
 }
 
@@ -284,8 +298,12 @@ impl Kept {
             plural if plural == dialect.pools_plural() => Some(Self::Pools(dialect)),
             _ => None,
         };
-        let node = (collection.plural == "nodes").then_some(Self::Nodes);
-        Dialect::ALL.into_iter().find_map(of_dialect).or(node)
+        let other = match collection.plural {
+            VPSIE_CLASSES_PLURAL => Some(Self::Classes),
+            "nodes" => Some(Self::Nodes),
+            _ => None,
+        };
+        Dialect::ALL.into_iter().find_map(of_dialect).or(other)
     }
 }
 

@@ -91,7 +91,7 @@ pub(crate) fn read_node_pool(object: &NodePool, name: Text, to: &mut Converter<'
 }
 
 /// Why an object says of itself that it is not ready.
-fn not_ready(conditions: &[Condition]) -> Option<String> {
+pub(super) fn not_ready(conditions: &[Condition]) -> Option<String> {
     let ready = conditions.iter().find(|condition| condition.type_ == "Ready")?;
     let why = || ready.message.as_ref().map_or_else(String::new, |message| format!(": {message}"));
     (ready.status == ConditionStatus::False).then(|| format!("is not ready{}", why()))

@@ -1,5 +1,6 @@
 //! Pools of every dialect, as far as they stand alone: what they may buy is added when all is read.
 
+pub(crate) mod class;
 pub(crate) mod cost;
 pub(crate) mod disruption;
 mod division;

@@ -1,12 +1,13 @@
 //! NodeGroup, VPSieNode, AutoscalerConfig.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering};
 use berth_core::disruption::{Consolidation, Protection, SafetyChecks, Share};
 use berth_core::names::{self, Labels, Text};
 use berth_core::pool::{Limits, Pool};
-use berth_core::reason::Reason;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
 use berth_core::units::Price;
@@ -240,8 +241,40 @@ pub(crate) fn without_frequent_interruptions(
     Arc::new(rest)
 }
 
+/// The catalog's types that these ids and names stand for, each type once and with only those offerings.
+pub(crate) fn types_named(
+    offerings: &[String],
+    catalog: &[Arc<InstanceType>],
+) -> Result<Vec<Arc<InstanceType>>, Refusal> {
+    let mut types = Vec::new();
+    for offering in offerings {
+        let found = types_of(offering, catalog);
+        if found.is_empty() {
+            let message = format!("`{offering}` is neither an offering nor a type of the catalog");
+            return Err(Reason::UnknownOffering.because(message));
+        }
+        types.extend(found);
+    }
+    Ok(merged(types))
+}
+
+/// Each type once, with the offerings of all its mentions.
+pub(crate) fn merged(types: Vec<Arc<InstanceType>>) -> Vec<Arc<InstanceType>> {
+    let mut by_name: BTreeMap<Text, Arc<InstanceType>> = BTreeMap::new();
+    for instance_type in types {
+        let Some(known) = by_name.get_mut(&instance_type.name) else {
+            by_name.insert(instance_type.name.clone(), instance_type);
+            continue;
+        };
+        let is_new = |offering: &&Offering| !known.offerings.contains(offering);
+        let more: Vec<_> = instance_type.offerings.iter().filter(is_new).cloned().collect();
+        Arc::make_mut(known).offerings.extend(more);
+    }
+    by_name.into_values().collect()
+}
+
 /// The catalog's types that an offering's id or name stands for, each with only those offerings.
-pub(crate) fn types_of(offering: &str, catalog: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
+fn types_of(offering: &str, catalog: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
     let mut found = Vec::new();
     for instance_type in catalog {
         if *instance_type.name == *offering

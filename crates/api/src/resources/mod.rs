@@ -10,6 +10,7 @@
     reason = "the schema derive copies each struct into a function's body, where its `pub` reaches nobody"
 )]
 
+pub mod berth;
 pub mod buffer;
 pub mod gardener;
 pub mod karpenter;

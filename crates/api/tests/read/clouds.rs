@@ -173,7 +173,7 @@ fn pools_of_all_dialects() {
         (
             "a NodeGroup with an unknown offering",
             group("web", "huge", ""),
-            "pool web weight 0 min 1 [] nodes<=5 requires topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=web types  blocked PoolNotReady: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog
+            "pool web weight 0 min 1 [] nodes<=5 requires topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=web types  blocked UnknownOffering: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog
              problem in.yaml:4: NodeGroup/web: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog",
         ),
         (
@@ -198,14 +198,14 @@ fn pools_of_all_dialects() {
         (
             "a class that is not there beside one that is",
             node_pool("default", "requirements: []", "") + &kwok_class("other"),
-            "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types  blocked PoolNotReady: spec.template.spec.nodeClassRef.name: there is no KWOKNodeClass `default`; the input has other
+            "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types  blocked NodeClassNotFound: spec.template.spec.nodeClassRef.name: there is no KWOKNodeClass `default`; the input has other
              problem in.yaml:6: NodePool/default: spec.template.spec.nodeClassRef.name: there is no KWOKNodeClass `default`; the input has other",
         ),
         (
             "a class without a catalog",
             node_pool("default", "requirements: []", "").replace("KWOKNodeClass", "GCENodeClass"),
-            "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types  blocked PoolNotReady: spec.template.spec.nodeClassRef: karpenter.kwok.sh/GCENodeClass is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass
-             problem in.yaml:6: NodePool/default: spec.template.spec.nodeClassRef: karpenter.kwok.sh/GCENodeClass is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass and karpenter.k8s.aws/EC2NodeClass",
+            "pool default weight 0 min 0 [] requires  labels karpenter.sh/nodepool=default types  blocked PoolNotReady: spec.template.spec.nodeClassRef: karpenter.kwok.sh/GCENodeClass is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass, karpenter.k8s.aws/EC2NodeClass and berth.dev/VPSieNodeClass
+             problem in.yaml:6: NodePool/default: spec.template.spec.nodeClassRef: karpenter.kwok.sh/GCENodeClass is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass, karpenter.k8s.aws/EC2NodeClass and berth.dev/VPSieNodeClass",
         ),
     ];
     for (name, manifests, expected) in &cases {
@@ -242,4 +242,86 @@ fn classes_and_overlays_change_what_a_pool_can_buy() {
         let small = &assembled.snapshot.pools[0].types[1];
         assert_eq!(format!("{} at {}", small.allocatable(), small.offerings[0].price), expected, "{more}");
     }
+}
+
+/// A NodePool on VPSie, and the class that it names.
+#[test]
+fn pools_on_vpsie() {
+    let pool = node_pool("web", "requirements: []", "")
+        .replace("karpenter.kwok.sh", "berth.dev")
+        .replace("KWOKNodeClass", "VPSieNodeClass");
+    let class = |name: &str, spec: &str, more: &str| {
+        format!(
+            "apiVersion: berth.dev/v1alpha1\nkind: VPSieNodeClass\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n{more}\n---\n"
+        )
+    };
+    let plain = "pool web weight 0 min 0 [] requires  labels karpenter.sh/nodepool=web";
+    let refused = |reason: &str, words: &str| {
+        let words = format!("spec.template.spec.nodeClassRef.name: {words}");
+        format!("{plain} types  blocked {reason}: {words}\nproblem in.yaml:6: NodePool/web: {words}")
+    };
+    let ready = |status: &str| {
+        format!("status: {{conditions: [{{type: Ready, status: '{status}', message: out of order}}]}}")
+    };
+    let cases = [
+        ("all that is offered", class("default", "", ""), format!("{plain} types large*4 small*4")),
+        ("the pool alone", String::new(), format!("{plain} types large*4 small*4")),
+        (
+            "types by name and by offering, in one datacenter",
+            class("default", "datacenterIDs: [a], offeringIDs: [small, id-b]", ""),
+            format!("{plain} types large*2 small*4").replace("requires ", "requires topology.kubernetes.io/zone [a]"),
+        ),
+        ("ready", class("default", "", &ready("True")), format!("{plain} types large*4 small*4")),
+        (
+            "not ready",
+            class("default", "", &ready("False")),
+            refused("NodeClassNotReady", "VPSieNodeClass `default` is not ready: out of order"),
+        ),
+        (
+            "on its way out",
+            class("default", "", "").replace("name: default", "name: default, deletionTimestamp: '2026-01-01T00:00:00Z'"),
+            refused("NodeClassNotReady", "VPSieNodeClass `default` is being deleted"),
+        ),
+        (
+            "another",
+            class("other", "", ""),
+            refused("NodeClassNotFound", "there is no VPSieNodeClass `default`; the input has other"),
+        ),
+        (
+            "an unknown datacenter",
+            class("default", "datacenterIDs: [a, atlantis]", ""),
+            refused(
+                "UnknownDatacenter",
+                "VPSieNodeClass `default`: spec.datacenterIDs: nothing is offered in `atlantis`",
+            ),
+        ),
+        (
+            "an unknown offering",
+            class("default", "offeringIDs: [small, huge]", ""),
+            refused(
+                "UnknownOffering",
+                "VPSieNodeClass `default`: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog",
+            ),
+        ),
+        (
+            "tags and a version that cannot be",
+            class("default", "tags: [quay, berth.dev/claim-uid=x], kubernetesVersion: 1.34.0", ""),
+            format!(
+                "{plain} types large*4 small*4
+                 problem in.yaml:12: VPSieNodeClass/default: spec.kubernetesVersion: `1.34.0` has no v before it; write it like v1.34.0
+                 problem in.yaml:12: VPSieNodeClass/default: spec.tags[1]: `berth.dev/claim-uid=x` cannot be given: tags of berth.dev are set by Berth itself"
+            ),
+        ),
+    ];
+    for (name, class, expected) in &cases {
+        check(&[(name, &(pool.clone() + class), expected)]);
+    }
+    let unfit = |class: &str| {
+        let assembled = assembled(class);
+        assert_eq!(assembled.problems, [], "a class that no pool names is nobody's problem");
+        assembled.unfit_classes.values().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(unfit(&class("default", "", "")), "");
+    let wrong = unfit(&class("default", "offeringIDs: [huge]", ""));
+    assert!(wrong.contains("UnknownOffering") && wrong.contains("`huge`"), "{wrong}");
 }

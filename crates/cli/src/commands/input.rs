@@ -1,6 +1,6 @@
 //! From files and clusters to what the planner sees, for every command that plans.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use berth_api::{Assembled, ClassKind, Problem, Source};
@@ -48,7 +48,7 @@ impl Judged {
 /// a plan for half of the input is only made for who asked for it.
 pub(crate) fn read(input: &Input, worth: DisruptionPolicy) -> Result<Option<Judged>, Failure> {
     let mut catalogs = catalogs(&input.catalog)?;
-    let files = input.paths.iter().map(|path| source(path));
+    let files = input.paths.iter().map(|path| source(path, input.catalog.catalog.as_deref()));
     let choice = input.cluster.choice();
     let reach = |_: &_| choice.as_ref().map(Listing::begin).transpose();
     let listing = progress::during("Reaching the cluster", reach)?;
@@ -73,8 +73,12 @@ pub(crate) fn read(input: &Input, worth: DisruptionPolicy) -> Result<Option<Judg
     Ok(Some(Judged { snapshot, policy, skipped, incomplete, is_partial, remarks }))
 }
 
-pub(super) fn source(path: &Path) -> Source {
-    if path == Path::new("-") { Source::Stdin } else { Source::Path(path.to_owned()) }
+/// The file that is the catalog may lie among the manifests.
+pub(super) fn source(path: &Path, catalog: Option<&str>) -> Source {
+    if path == Path::new("-") {
+        return Source::Stdin;
+    }
+    Source::Path { path: path.to_owned(), but: catalog.map(PathBuf::from) }
 }
 
 /// The catalog that was named, for every class; or else the one that is built in for the class.

@@ -70,7 +70,7 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
 async fn fill(world: &World, args: &args::World) -> Result<bool, Failure> {
     let own = berth_api::Source::Text { name: "berth crds".to_owned(), text: berth_api::crds::yaml()? };
     let sources: Vec<berth_api::Source> =
-        [own].into_iter().chain(args.paths.iter().map(|path| source(path))).collect();
+        [own].into_iter().chain(args.paths.iter().map(|path| source(path, Some(&args.catalog)))).collect();
     let (mut objects, mut problems) = berth_api::objects(&sources);
     // What others need comes first, else as it stands.
     objects.sort_by_key(rank);

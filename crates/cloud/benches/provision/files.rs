@@ -39,7 +39,7 @@ pub(super) fn read(dir: &Path) -> Result<Snapshot, String> {
     let catalog = berth_cloud::load(&dir.join(CATALOG_FILE).to_string_lossy(), &CatalogOptions::default())
         .map(Arc::new)
         .map_err(|error| error.to_string())?;
-    let sources = [PODS_FILE, CLUSTER_FILE].map(|name| Source::Path(dir.join(name)));
+    let sources = [PODS_FILE, CLUSTER_FILE].map(|name| Source::Path { path: dir.join(name), but: None });
     let manifests = berth_api::read(&sources, &mut |_, _| {});
     let context = Context { now: Timestamp::UNIX_EPOCH, node_cost: Price::ZERO };
     let assembled = berth_api::assemble(manifests, &context, &mut |_| Ok(Arc::clone(&catalog)));

@@ -1,17 +1,20 @@
 //! NodePool and NodeClaim.
 
+use std::sync::Arc;
+
 use berth_api::ClassKind;
 use berth_api::claims::{POOL_HASH, POOL_HASH_VERSION, note_of, offerings_of};
 use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_api::resources::scalar::Amounts;
 use berth_api::resources::shared::{Condition, ConditionStatus};
+use berth_api::vpsie::MachineSetup;
 use berth_core::drift::Stamp;
 use berth_core::names::{self, Labels, Text};
 use berth_core::pod::Taint;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of};
+use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of, setup_of};
 use crate::claim::Claim;
 use crate::cluster::Refused;
 use crate::conditions::whole;
@@ -30,6 +33,7 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         .flatten()
         .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
         .collect();
+    let setup = MachineSetup::of_claim(&metadata);
     Claim {
         dialect: Dialect::Karpenter,
         namespace: Text::default(),
@@ -45,9 +49,13 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         taints: spec.taints.iter().map(Taint::from).collect(),
         startup_taints: spec.startup_taints.iter().map(Taint::from).collect(),
         offerings: offerings_of(&metadata),
-        setup: None,
         note: note_of(&metadata),
-        stamp: Stamp { hash: annotation(POOL_HASH), version: annotation(POOL_HASH_VERSION) },
+        stamp: Stamp {
+            hash: annotation(POOL_HASH),
+            version: annotation(POOL_HASH_VERSION),
+            class: setup.as_ref().map(|setup| setup.digest().into()),
+        },
+        setup: setup.map(|setup| Arc::new(setup_of(setup))),
         promised: spec.resources.requests.keys().map(|name| name.as_str().into()).collect(),
         grace_secs: spec.termination_grace_period.map(|grace| grace.as_std().as_secs()),
         provider_id: status.provider_id.as_str().into(),

@@ -8,7 +8,7 @@ use berth_api::resources::shared::{Condition, ConditionStatus};
 use berth_api::resources::vpsie::{
     MachineResources, NodeGroup, Phase, VPSieNode, VPSieNodeSpec, VpsieCondition,
 };
-use berth_api::vpsie::Remarks;
+use berth_api::vpsie::MachineSetup;
 use berth_api::{ClassKind, Timestamp, vpsie};
 use berth_cloud::machine::{Machine, MachineState, Setup};
 use berth_core::catalog::CapacityType;
@@ -19,7 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of};
+use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of, setup_of};
 use crate::claim::{Claim, ENDED, FAILED};
 use crate::cluster::Refused;
 use crate::conditions::whole;
@@ -77,16 +77,13 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
 
 /// What the group has said of its machines.
 fn setup(metadata: &ObjectMeta, spec: &VPSieNodeSpec) -> Setup {
-    let Remarks { tags, notes } = vpsie::remarks_of(metadata);
-    let given = |text: &str| Some(Text::from(text)).filter(|text| !text.is_empty());
-    Setup {
-        project: given(&spec.project),
-        image: spec.os_image_id.as_deref().and_then(given),
-        ssh_keys: spec.ssh_key_ids.iter().map(|key| key.as_str().into()).collect(),
-        kubernetes_version: given(&spec.kubernetes_version),
-        marks: tags.iter().map(|tag| tag.as_str().into()).collect(),
-        notes: given(&notes),
-    }
+    setup_of(MachineSetup {
+        project: Some(spec.project.clone()),
+        image: spec.os_image_id.clone(),
+        ssh_keys: spec.ssh_key_ids.clone(),
+        kubernetes_version: Some(spec.kubernetes_version.clone()),
+        ..MachineSetup::of_claim(metadata).unwrap_or_default()
+    })
 }
 
 fn capacity(machine: &MachineResources) -> Resources {

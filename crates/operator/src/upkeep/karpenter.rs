@@ -81,8 +81,8 @@ impl Office {
         }
         match blocked {
             Some(refusal) => {
-                let (status, reason) = (ConditionStatus::False, "NodeClassNotReady");
-                conditions.set("NodeClassReady", status, reason, &refusal.message);
+                let reason = refusal.reason.name();
+                conditions.set("NodeClassReady", ConditionStatus::False, reason, &refusal.message);
             }
             None if pool.is_some() => conditions.hold("NodeClassReady"),
             None => conditions.set("NodeClassReady", ConditionStatus::Unknown, "NotValidated", ""),

@@ -5,6 +5,7 @@
 mod founding;
 mod history;
 mod metrics;
+mod nodeclass;
 mod permissions;
 mod policies;
 mod scene;
@@ -90,7 +91,7 @@ fn a_pool_without_its_class_says_so_and_goes_on_once_it_is_there() {
         scene.apply(deployment("web", 1, "1")).await;
         scene
             .until(60, "the pool says why", async || {
-                condition(&scene.pool("default").await, "Ready") == Some(("False", "NodeClassNotReady"))
+                condition(&scene.pool("default").await, "Ready") == Some(("False", "NodeClassNotFound"))
             })
             .await;
         scene

@@ -137,6 +137,12 @@ impl Scene {
         let _: Value = self.client.request(request).await.expect("it is there");
     }
 
+    pub(crate) async fn patch(&self, path: &str, change: &Value) {
+        let request = http::Request::patch(path).header("content-type", "application/merge-patch+json");
+        let request = request.body(change.to_string().into_bytes()).expect("a request");
+        let _: Value = self.client.request(request).await.expect("it is there");
+    }
+
     pub(crate) async fn pool(&self, name: &str) -> Value {
         self.get(&format!("/apis/karpenter.sh/v1/nodepools/{name}")).await
     }

@@ -20,10 +20,11 @@ use tokio::time::sleep;
 
 use crate::awaited;
 use crate::founding;
+use crate::nodeclass;
 use crate::permissions;
 use crate::scene::{Scene, began, condition, deployment, text};
 
-const CLUSTER: &str = "c-1";
+pub(crate) const CLUSTER: &str = "c-1";
 pub(crate) const SECRET: &str = "canary+5ecret&x=y";
 const OFFERS: &str = r#"[
     {"id": "1", "name": "big", "cpu": 8, "ram": 16384, "disk": 160, "hourly_price": 0.2, "datacenter_id": "dc-1"},
@@ -104,7 +105,7 @@ impl Berthed {
         self.scene.operator_with((clouds, self.settings.clone()), (client, name), epoch)
     }
 
-    async fn group(&self, name: &str) -> Value {
+    pub(crate) async fn group(&self, name: &str) -> Value {
         self.scene.get(&format!("{GROUPS}/{name}")).await
     }
 
@@ -113,7 +114,7 @@ impl Berthed {
     }
 
     /// The phases of all VPSieNodes.
-    async fn phases(&self) -> Vec<String> {
+    pub(crate) async fn phases(&self) -> Vec<String> {
         self.nodes().await.iter().map(|node| text(&node["status"]["phase"]).to_owned()).collect()
     }
 }
@@ -159,7 +160,7 @@ pub(crate) fn workload(replicas: u32) -> Value {
     workload
 }
 
-fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {
+pub(crate) fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {
     awaited(async {
         let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
         berthed.sign(SECRET).await;
@@ -230,6 +231,9 @@ impl Berthed {
     async fn come_and_go(&self, reports: &watch::Receiver<Arc<Report>>) -> Result<(), String> {
         let scene = &self.scene;
         scene.apply(group("workers", |_| {})).await;
+        scene.apply(nodeclass::class(|_| {})).await;
+        let is_ready = async || condition(&nodeclass::seen(scene).await, "Ready") == Some(("True", "Ready"));
+        happens(60, "a class is ready", is_ready).await?;
         scene.apply(workload(1)).await;
         happens(240, "the pod runs", async || scene.running().await == 1).await?;
         happens(30, "the node is ready", async || self.phases().await == ["Ready"]).await?;

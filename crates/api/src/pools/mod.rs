@@ -2,6 +2,7 @@
 
 pub(crate) mod disruption;
 pub(crate) mod gardener;
+mod group_rules;
 pub(crate) mod growth;
 pub(crate) mod karpenter;
 pub(crate) mod kubelet;

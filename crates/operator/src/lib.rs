@@ -43,6 +43,7 @@ mod upkeep;
 mod usage;
 mod vpsie;
 mod watched;
+mod webhook;
 
 pub use beforehand::{Unfit, beforehand};
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
@@ -59,3 +60,4 @@ pub use probes::{PROGRESS_MAX, health_router, metrics_router};
 pub use report::{CostPoint, Course, Report};
 pub use vpsie::{VpsieAccess, vpsie_cloud};
 pub use watched::BlindSpot;
+pub use webhook::{PairFiles, Readiness, Webhook};

@@ -54,7 +54,7 @@ fn each_once(ids: &[String], what: &str, at: &At<'_>, to: &mut Converter<'_>) {
     let mut known = BTreeSet::new();
     for (i, id) in ids.iter().enumerate() {
         if id.is_empty() {
-            to.findings.add(&at.index(i), format!("is empty; name one"));
+            to.findings.add(&at.index(i), "is empty; name one");
         } else if !known.insert(id) {
             to.findings.add(&at.index(i), format!("`{id}` is named twice; name each {what} once"));
         }

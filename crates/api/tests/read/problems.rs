@@ -210,7 +210,8 @@ fn node_groups_keep_to_their_rules() {
             ("kubernetesVersion", "v1.34.1"),
         ]);
         fields.extend(change.iter().copied());
-        let fields: String = fields.iter().map(|(name, value)| format!("  {name}: {value}\n")).collect();
+        let fields =
+            fields.iter().map(|(name, value)| format!("  {name}: {value}\n")).collect::<Vec<_>>().concat();
         format!(
             "apiVersion: autoscaler.vpsie.com/v1alpha1\nkind: NodeGroup\nmetadata: {{name: web, namespace: shop}}\nspec:\n{fields}"
         )

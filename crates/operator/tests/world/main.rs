@@ -8,6 +8,7 @@ mod permissions;
 mod scene;
 mod thrift;
 mod vpsie;
+mod webhook;
 
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 //! [`read`] takes files and streams and gives [`Manifests`]: every object by itself, checked.
 //! [`assemble`] puts them together with the catalogs into a snapshot, which is what the planner sees.
 
+pub mod admission;
 pub mod claims;
 pub mod crds;
 pub mod duration;

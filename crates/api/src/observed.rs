@@ -107,6 +107,11 @@ impl Observed {
         self.interner.forget_unused();
     }
 
+    /// What is wrong with objects that cannot be read.
+    pub(crate) fn problems(self) -> impl Iterator<Item = Problem> {
+        self.refused.into_values().flat_map(|unread| unread.problems)
+    }
+
     pub fn count(&self, collection: &Collection) -> usize {
         self.pieces.get(&collection.kind).map_or(0, BTreeMap::len)
     }

@@ -1,5 +1,7 @@
 //! VPSie's labels and annotations, and VPSieNodes as Berth makes them.
 
+use std::collections::BTreeMap;
+
 use berth_core::catalog::InstanceType;
 use berth_core::names::Labels;
 use berth_core::plan::{Alternative, Launch};
@@ -31,7 +33,9 @@ pub(crate) const PAUSE: &str = "autoscaler.vpsie.com/pause";
 pub(crate) const APPROVED: &str = "autoscaler.vpsie.com/approve-optimization";
 /// On a group: how many of its nodes are replaced at once: `rolling`, `surge` or `blue-green`.
 pub(crate) const REBALANCE_STRATEGY: &str = "autoscaler.vpsie.com/rebalance-strategy";
-/// On a machine's object: `true` keeps it.
+/// On a Node: `true` keeps it.
+pub(crate) const PROTECTED: &str = "autoscaler.vpsie.com/protected";
+/// On a machine's object or a Node: `true` keeps it.
 pub(crate) const DO_NOT_DELETE: &str = "autoscaler.vpsie.com/do-not-delete";
 /// On a group: counts in place of its `minNodes`.
 pub(crate) const MIN_OVERRIDE: &str = "autoscaler.vpsie.com/min-nodes-override";
@@ -100,6 +104,37 @@ impl MachineSetup {
 /// Whether an object is Berth's to change.
 pub fn is_managed(metadata: &ObjectMeta) -> bool {
     metadata.labels.as_ref().and_then(|all| all.get(MANAGED)).is_some_and(|value| value == "true")
+}
+
+/// Which of its annotations keeps a Node, if one does.
+pub fn protection_of(annotations: &BTreeMap<String, String>) -> Option<&'static str> {
+    let keeps = |key: &&str| annotations.get(*key).is_some_and(|value| value == "true");
+    [PROTECTED, DO_NOT_DELETE].into_iter().find(keeps)
+}
+
+/// What is wrong with a version of Kubernetes, as VPSie wants it written.
+pub fn version_problem(text: &str) -> Option<String> {
+    let is_number = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_digit())
+            && (part == "0" || !part.starts_with('0'))
+    };
+    let is_word = |part: &str| {
+        let is_of_it = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        part.split('.').all(|word| !word.is_empty() && word.bytes().all(is_of_it))
+    };
+    let is_version = |rest: &str| {
+        let (rest, build) = rest.split_once('+').map_or((rest, None), |(rest, build)| (rest, Some(build)));
+        let (numbers, early) =
+            rest.split_once('-').map_or((rest, None), |(numbers, early)| (numbers, Some(early)));
+        let numbers: Vec<&str> = numbers.split('.').collect();
+        numbers.len() == 3
+            && numbers.into_iter().all(is_number)
+            && [early, build].into_iter().flatten().all(is_word)
+    };
+    let is_good = text.strip_prefix('v').is_some_and(is_version);
+    (!is_good)
+        .then(|| format!("`{text}` is no version; write it with its `v` and three numbers, such as v1.34.0"))
 }
 
 /// The VPSieNode for a launch of this group.
@@ -180,4 +215,21 @@ fn read_taint(text: &str) -> Option<Taint> {
     let (rest, effect) = text.rsplit_once(':')?;
     let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
     Some(Taint::new(key, value, TaintEffect::parse(effect)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_have_a_v_and_three_numbers() {
+        for good in ["v1.34.0", "v0.0.0", "v1.34.0-rc.1", "v1.34.0+k3s1", "v1.34.10-alpha.0-x+build.5"] {
+            assert_eq!(version_problem(good), None, "{good}");
+        }
+        for bad in
+            ["", "v", "1.34.0", "v1.34", "v1.34.0.1", "v1.034.0", "v1.34.x", "v1.34.0-", "v1.34.0+", "v1..0"]
+        {
+            assert!(version_problem(bad).is_some(), "{bad}");
+        }
+    }
 }

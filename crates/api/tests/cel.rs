@@ -369,3 +369,49 @@ fn vpsie_node_class_rules() {
         ],
     );
 }
+
+#[test]
+fn vpsie_node_rules() {
+    let node = json!({
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "VPSieNode", "metadata": {"name": "x"},
+        "spec": {
+            "vpsieInstanceID": 0, "instanceType": "small", "nodeGroupName": "web", "datacenterID": "a",
+            "resourceIdentifier": "c", "project": "p", "kubernetesVersion": "v1.34.0",
+        },
+    });
+    check("VPSieNode", &node, &[]);
+    let spec = |spec: Value| json!({ "spec": spec });
+    let same = json!({});
+    check_updates(
+        "VPSieNode",
+        &node,
+        &[
+            (same.clone(), spec(json!({"nodeGroupName": "db"})), Some("nodeGroupName cannot be changed")),
+            (
+                same,
+                spec(json!({"vpsieInstanceID": 7, "vpsieNodeIdentifier": "7", "datacenterID": "b"})),
+                None,
+            ),
+            (
+                spec(json!({"vpsieInstanceID": 7})),
+                spec(json!({"vpsieInstanceID": 8})),
+                Some("vpsieInstanceID cannot be changed once there is a machine"),
+            ),
+            (
+                spec(json!({"vpsieNodeIdentifier": "n-1"})),
+                spec(json!({"vpsieNodeIdentifier": null})),
+                Some("vpsieNodeIdentifier cannot be changed once there is a machine"),
+            ),
+            (
+                spec(json!({"vpsieNodeIdentifier": "n-1"})),
+                spec(json!({"vpsieNodeIdentifier": "n-1", "datacenterID": "b"})),
+                Some("datacenterID cannot be changed once there is a machine"),
+            ),
+            (
+                spec(json!({"vpsieInstanceID": 7})),
+                spec(json!({"vpsieInstanceID": 7, "datacenterID": "b"})),
+                Some("datacenterID cannot be changed once there is a machine"),
+            ),
+        ],
+    );
+}

@@ -1,9 +1,12 @@
 //! What can be said on the command line. Each flag is defined here, once; its help is its documentation.
 
 mod file;
+mod idle;
 mod input;
+mod listen;
 mod run;
 mod vpsie;
+mod webhook;
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -17,9 +20,12 @@ use berth_world::faults::Fault;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use file::{Unusable, parse};
+pub(crate) use idle::Idle;
 pub(crate) use input::{CatalogChoice, Input, Offers};
+pub(crate) use listen::Listen;
 pub(crate) use run::{LogFormat, LogLevel, Run};
 pub(crate) use vpsie::Vpsie;
+pub(crate) use webhook::Webhook;
 
 /// Finds every pod of a Kubernetes cluster a place, at the lowest price.
 #[derive(Debug, Parser)]
@@ -496,6 +502,15 @@ mod tests {
             "berth catalog list",
             "berth catalog list --catalog kwok --filter cpu>=8,arch=arm64 -o json",
             "berth catalog import prices.json -o catalog.json",
+            "berth run",
+            // As VPSie's own autoscaler is called.
+            "berth run --kubeconfig k --metrics-addr :8080 --health-addr :8081 --leader-election=true \
+             --leader-election-id vpsie-autoscaler-leader --leader-election-namespace kube-system --sync-period 10m \
+             --vpsie-secret-name vpsie-secret --vpsie-secret-namespace kube-system --default-datacenter-id dc-1 \
+             --resource-identifier c-1 --kubernetes-version v1.34.0 --log-level info --log-format json --development=false \
+             --failed-vpsienode-ttl 30m --enable-webhook --webhook-addr :9443 --webhook-cert-dir /var/run/webhook-certs \
+             --webhook-cert-file tls.crt --webhook-key-file tls.key --sentry-dsn https://k@sentry.example.com/1 \
+             --sentry-environment prod --sentry-traces-sample-rate 0.1 --sentry-error-sample-rate 1.0",
             "berth demo",
             "berth demo --port 0 --listen 0.0.0.0 --api-port 6443 --kubeconfig k --seed 7",
             "berth world",
@@ -538,6 +553,10 @@ mod tests {
             ("berth explain pod web-0 -f a", ErrorKind::ValueValidation),
             ("berth explain pod a/b/c -f a", ErrorKind::ValueValidation),
             ("berth catalog list --filter cpu", ErrorKind::ValueValidation),
+            ("berth run --metrics-addr http://a", ErrorKind::ValueValidation),
+            ("berth run --metrics-port 1 --metrics-addr :2", ErrorKind::ArgumentConflict),
+            ("berth run --webhook-addr here", ErrorKind::ValueValidation),
+            ("berth run --kubernetes-version 1.34.0", ErrorKind::ValueValidation),
             ("berth demo --listen localhost", ErrorKind::ValueValidation),
             ("berth demo --port http", ErrorKind::ValueValidation),
             ("berth world --port 65536", ErrorKind::ValueValidation),
@@ -556,6 +575,40 @@ mod tests {
         for name in berth_cloud::builtin_names() {
             assert!(help.contains(name), "{name} is not in {help}");
         }
+    }
+
+    #[test]
+    fn flags_of_vpsies_autoscaler_mean_what_they_meant() {
+        for (line, elects, log, remarks) in [
+            ("", true, (LogLevel::Info, LogFormat::Console), vec![]),
+            ("--leader-election=false", false, (LogLevel::Info, LogFormat::Console), vec![]),
+            ("--disable-leader-election", false, (LogLevel::Info, LogFormat::Console), vec![]),
+            ("--log-format json", true, (LogLevel::Info, LogFormat::Json), vec![]),
+            ("--log-format json --development", true, (LogLevel::Debug, LogFormat::Console), vec![]),
+            (
+                "--sync-period 10m --sentry-dsn https://secret@sentry.example.com/1 --feature-gates NodeRepair=false",
+                true,
+                (LogLevel::Info, LogFormat::Console),
+                vec![
+                    "NodeRepair=false has no effect: nodes that stay unhealthy are always replaced",
+                    "--sync-period has no effect: everything is looked at every 10 s, and listed anew where a watch has \
+                     missed something",
+                    "--sentry-dsn has no effect: errors are logged, and reported to nobody",
+                ],
+            ),
+        ] {
+            let Ok(Command::Run(run)) = parse(&format!("berth run {line}")) else { panic!("{line} is run") };
+            assert_eq!((run.elects_leader(), run.log()), (elects, log), "{line}");
+            assert_eq!(run.remarks(), remarks, "{line}");
+        }
+        let line = "berth run --metrics-addr :9000 --health-addr 127.0.0.1:9001 --leader-election-id other";
+        let Ok(Command::Run(run)) = parse(line) else { panic!("{line} is run") };
+        assert_eq!(run.metrics_port.to_string(), "port 9000");
+        assert_eq!(run.health_probe_port.to_string(), "127.0.0.1:9001");
+        assert_eq!(run.leader_election_name, "other");
+        assert!(!run.webhook.enabled);
+        assert_eq!(run.webhook.listen.to_string(), "port 9443");
+        assert_eq!(run.webhook.files().key, PathBuf::from("/var/run/webhook-certs/tls.key"));
     }
 
     #[test]

@@ -196,6 +196,10 @@ fn a_cluster_that_does_not_suit_is_refused() {
         (format!("--metrics-port {port} --health-probe-port 0"), "--metrics-port"),
         (format!("--metrics-port 0 --health-probe-port {port}"), "--health-probe-port"),
         (format!("--metrics-port 0 --health-probe-port 0 --page-port {port}"), "--page-port"),
+        (
+            format!("--metrics-addr 0 --health-addr 0 --enable-webhook --webhook-addr :{port}"),
+            "--webhook-addr",
+        ),
     ] {
         let output = berth(&format!("run --kubeconfig {kubeconfig} {line}")).output().expect("berth starts");
         refused(
@@ -301,6 +305,39 @@ fn a_shadow_tells_what_it_would_do_and_writes_nothing() {
     let plan: serde_json::Value = serde_json::from_slice(&advised.stdout).expect("a plan");
     assert_eq!(plan["summary"]["podsPending"], 1);
     assert_eq!(plan["summary"]["nodesNew"], 1);
+}
+
+/// A webhook without a certificate keeps nobody from getting nodes; it says what is missing, and goes on once it is there.
+#[test]
+fn a_webhook_waits_for_its_certificate() {
+    let (_world, kubeconfig) = world(POOL);
+    let [metrics, health, webhook] = free_ports();
+    let directory = std::env::temp_dir().join(format!("berth-run-webhook-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let line = format!(
+        "run --kubeconfig {kubeconfig} --metrics-addr 127.0.0.1:{metrics} --health-addr :{health} --sync-period 10m \
+         --enable-webhook --webhook-addr 127.0.0.1:{webhook} --webhook-cert-dir {}",
+        directory.display()
+    );
+    let child = berth(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let running = Running(child);
+    let leads = r#"leader_election_master_status{name="berth"} 1.0"#;
+    until("it leads", || get(metrics, "/metrics").is_ok_and(|(_, text)| text.contains(leads)));
+    let missing = format!("the webhook does not answer: cannot read {}/tls.crt: ", directory.display());
+    until("it says what is missing", || {
+        get(health, "/readyz").is_ok_and(|(status, said)| status == 503 && said.starts_with(&missing))
+    });
+    assert!(matches!(get(health, "/healthz"), Ok((200, _))));
+    let authority = berth_credentials::Authority::new("webhook").expect("an authority");
+    let pair = authority.server("webhook", &["127.0.0.1"]).expect("a certificate");
+    std::fs::write(directory.join("tls.key"), &pair.key).expect("it is written");
+    std::fs::write(directory.join("tls.crt"), &pair.certificate).expect("it is written");
+    until("it is ready", || matches!(get(health, "/readyz"), Ok((200, _))));
+    assert!(TcpStream::connect(("127.0.0.1", webhook)).is_ok());
+    let (code, _, err) = running.end("-TERM").expect("it ends");
+    std::fs::remove_dir_all(&directory).expect("it can be removed");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("--sync-period has no effect: "), "{err}");
 }
 
 #[test]

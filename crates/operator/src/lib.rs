@@ -44,6 +44,7 @@ mod upkeep;
 mod usage;
 mod vpsie;
 mod watched;
+mod webhook;
 
 pub use beforehand::{Unfit, beforehand};
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
@@ -60,3 +61,4 @@ pub use probes::{PROGRESS_MAX, health_router, metrics_router};
 pub use report::{CostPoint, Course, Report};
 pub use vpsie::{VpsieAccess, Whereabouts, vpsie_cloud};
 pub use watched::BlindSpot;
+pub use webhook::{PairFiles, Readiness, Webhook};

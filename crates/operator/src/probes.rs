@@ -13,14 +13,15 @@ use tokio::time::Instant;
 
 use crate::metrics::{CONTENT_TYPE, Metrics};
 use crate::report::Report;
+use crate::webhook::Readiness;
 
 /// An operator that has not ended a look at the cluster for so long does not make progress any more. A look waits for
 /// clouds and for the API, each with a limit of a minute or less, and plans for seconds.
 pub const PROGRESS_MAX: Duration = Duration::from_mins(5);
 
-/// `/healthz` and `/readyz`.
-pub fn health_router(reports: watch::Receiver<Arc<Report>>) -> Router {
-    let health = Health { reports, began: Instant::now() };
+/// `/healthz` and `/readyz`; where there is a webhook, it has to be ready too.
+pub fn health_router(reports: watch::Receiver<Arc<Report>>, webhook: Option<Readiness>) -> Router {
+    let health = Health { reports, webhook, began: Instant::now() };
     Router::new()
         .route("/healthz", get(async |State(health): State<Health>| answer(health.alive())))
         .route("/readyz", get(async |State(health): State<Health>| answer(health.ready())))
@@ -40,6 +41,7 @@ pub fn metrics_router(metrics: Metrics, reports: watch::Receiver<Arc<Report>>, l
 #[derive(Clone, Debug)]
 struct Health {
     reports: watch::Receiver<Arc<Report>>,
+    webhook: Option<Readiness>,
     began: Instant,
 }
 
@@ -54,16 +56,20 @@ impl Health {
     /// Whether everything has been seen once. What is not seen later keeps it from taking nodes away, but another
     /// replica would not see it either.
     fn ready(&self) -> Result<String, String> {
+        let unheard = self.webhook.as_ref().and_then(|webhook| webhook.borrow().clone());
+        let mut troubles: Vec<String> = unheard.into_iter().collect();
         let report = self.reports.borrow();
-        if report.has_seen_all {
-            return Ok("all that is watched has been seen".to_owned());
+        if !report.has_seen_all {
+            troubles.extend(report.blind_spots.iter().map(ToString::to_string));
+            if report.blind_spots.is_empty() {
+                troubles.push("the cluster has not been looked at yet".to_owned());
+            }
         }
-        let spots: Vec<String> = report.blind_spots.iter().map(ToString::to_string).collect();
-        Err(if spots.is_empty() {
-            "the cluster has not been looked at yet".to_owned()
+        if troubles.is_empty() {
+            Ok("all that is watched has been seen".to_owned())
         } else {
-            spots.join("\n")
-        })
+            Err(troubles.join("\n"))
+        }
     }
 }
 
@@ -83,7 +89,12 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn health_follows_reports() {
         let reports = watch::Sender::new(Arc::new(Report::default()));
-        let health = Health { reports: reports.subscribe(), began: Instant::now() };
+        let webhook = watch::Sender::new(None);
+        let health = Health {
+            reports: reports.subscribe(),
+            webhook: Some(webhook.subscribe()),
+            began: Instant::now(),
+        };
         assert!(health.alive().is_ok(), "it has had no time yet");
         assert_eq!(health.ready(), Err("the cluster has not been looked at yet".to_owned()));
         tokio::time::advance(PROGRESS_MAX + Duration::from_secs(1)).await;
@@ -97,6 +108,10 @@ mod tests {
 
         // Once is enough.
         reports.send_replace(Arc::new(Report { has_seen_all: true, ..half }));
+        assert!(health.ready().is_ok());
+        webhook.send_replace(Some("the webhook does not answer: no file".to_owned()));
+        assert_eq!(health.ready(), Err("the webhook does not answer: no file".to_owned()));
+        webhook.send_replace(None);
         assert!(health.ready().is_ok());
         // A loop that is blocked.
         tokio::time::advance(PROGRESS_MAX + Duration::from_secs(1)).await;

@@ -5,6 +5,7 @@ pub(crate) mod cost;
 pub(crate) mod disruption;
 mod division;
 pub(crate) mod gardener;
+mod group_rules;
 pub(crate) mod growth;
 pub(crate) mod karpenter;
 pub(crate) mod kubelet;

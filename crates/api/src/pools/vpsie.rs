@@ -19,7 +19,7 @@ use super::disruption::DisruptionRules;
 use super::division;
 use super::growth::{GrowthRules, is_paused, read_growth};
 use super::karpenter::ClaimObject;
-use super::{empty_pool, read_labels, read_node_cost, read_taints};
+use super::{empty_pool, group_rules, read_labels, read_node_cost, read_taints};
 use crate::builtin::{Metadata, Str};
 use crate::convert::Converter;
 use crate::disruption::read_machine_life;
@@ -55,9 +55,7 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
     if nodes_min > nodes_max {
         to.findings.add(&at.key("minNodes"), format!("{nodes_min} is more than maxNodes ({nodes_max})"));
     }
-    if spec.offering_ids.is_empty() {
-        to.findings.add(&at.key("offeringIDs"), "is empty; name at least one offering");
-    }
+    group_rules::check(object, to);
     let mut labels = read_labels(&spec.labels, &at.key("labels"), to);
     let mut requirements: Requirements =
         labels.iter().map(|(key, value)| Expression::equals(key.clone(), value.clone())).collect();

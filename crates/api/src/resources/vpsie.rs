@@ -375,6 +375,12 @@ pub struct VpsieCondition {
     printcolumn(name = "NodeGroup", type_ = "string", json_path = ".spec.nodeGroupName"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
+#[x_kube(
+    validation = Rule::new("self.nodeGroupName == oldSelf.nodeGroupName").message("nodeGroupName cannot be changed"),
+    validation = Rule::new("oldSelf.vpsieInstanceID <= 0 || self.vpsieInstanceID == oldSelf.vpsieInstanceID").message("vpsieInstanceID cannot be changed once there is a machine"),
+    validation = Rule::new("!has(oldSelf.vpsieNodeIdentifier) || oldSelf.vpsieNodeIdentifier == '' || (has(self.vpsieNodeIdentifier) && self.vpsieNodeIdentifier == oldSelf.vpsieNodeIdentifier)").message("vpsieNodeIdentifier cannot be changed once there is a machine"),
+    validation = Rule::new("self.datacenterID == oldSelf.datacenterID || (oldSelf.vpsieInstanceID <= 0 && (!has(oldSelf.vpsieNodeIdentifier) || oldSelf.vpsieNodeIdentifier == ''))").message("datacenterID cannot be changed once there is a machine"),
+)]
 #[serde(rename_all = "camelCase")]
 pub struct VPSieNodeSpec {
     /// The machine's id at VPSie; 0 until it has one.

@@ -195,3 +195,106 @@ fn bombs_and_giants_are_refused_with_advice() {
         assert!(problems[0].message.starts_with(part), "{}", problems[0]);
     }
 }
+
+/// The rules of VPSie's webhook, which hold for files as well.
+#[test]
+fn node_groups_keep_to_their_rules() {
+    let group = |change: &[(&str, &str)]| {
+        let mut fields = BTreeMap::from([
+            ("minNodes", "1"),
+            ("maxNodes", "5"),
+            ("datacenterID", "a"),
+            ("offeringIDs", "[large]"),
+            ("resourceIdentifier", "r"),
+            ("project", "p"),
+            ("kubernetesVersion", "v1.34.1"),
+        ]);
+        fields.extend(change.iter().copied());
+        let fields =
+            fields.iter().map(|(name, value)| format!("  {name}: {value}\n")).collect::<Vec<_>>().concat();
+        format!(
+            "apiVersion: autoscaler.vpsie.com/v1alpha1\nkind: NodeGroup\nmetadata: {{name: web, namespace: shop}}\nspec:\n{fields}"
+        )
+    };
+    let regions = |more: &str| format!("{{enabled: true, datacenterIDs: [b], {more}}}");
+    for (field, value, expected) in [
+        ("minNodes", "6", "spec.minNodes: 6 is more than maxNodes (5)"),
+        ("maxNodes", "1001", "spec.maxNodes: 1001 is out of range; write a whole number from 1 to 1000"),
+        ("datacenterID", "''", "spec.datacenterID: is empty; name a datacenter"),
+        ("offeringIDs", "[]", "spec.offeringIDs: is empty; name at least one offering"),
+        ("offeringIDs", "[large, '']", "spec.offeringIDs[1]: is empty; name one"),
+        (
+            "offeringIDs",
+            "[large, small, large]",
+            "spec.offeringIDs[2]: `large` is named twice; name each offering once",
+        ),
+        (
+            "kubernetesVersion",
+            "1.34.1",
+            "spec.kubernetesVersion: `1.34.1` is no version; write it with its `v` and three numbers, such as v1.34.0",
+        ),
+        (
+            "labels",
+            "{kubernetes.io/arch: amd64}",
+            "spec.labels[kubernetes.io/arch]: belongs to Kubernetes; remove it",
+        ),
+        (
+            "taints",
+            "[{key: k8s.io/x, effect: NoSchedule}]",
+            "spec.taints[0].key: belongs to Kubernetes; remove it",
+        ),
+        (
+            "taints",
+            "[{key: gpu, effect: NoSchedule}, {key: gpu, value: a, effect: NoSchedule}]",
+            "spec.taints[1].key: a node has `gpu` with this effect only once; remove one of them",
+        ),
+        (
+            "scaleUpPolicy",
+            "{stabilizationWindowSeconds: 1801}",
+            "spec.scaleUpPolicy.stabilizationWindowSeconds: 1801 is out of range; write a whole number from 0 to 1800",
+        ),
+        (
+            "scaleDownPolicy",
+            "{cooldownSeconds: 3601}",
+            "spec.scaleDownPolicy.cooldownSeconds: 3601 is out of range; write a whole number from 0 to 3600",
+        ),
+        (
+            "multiRegion",
+            &regions("weightedDistribution: {a: 1, c: 2}"),
+            "spec.multiRegion.weightedDistribution.c: `c` is none of the group's datacenters (a, b); add it to datacenterIDs, or remove its weight",
+        ),
+        (
+            "multiRegion",
+            &regions("weightedDistribution: {a: 0, b: 0}"),
+            "spec.multiRegion.weightedDistribution: has no weight above 0; give one to at least one datacenter",
+        ),
+        (
+            "multiRegion",
+            &regions("primaryDatacenter: c"),
+            "spec.multiRegion.primaryDatacenter: `c` is none of the group's datacenters (a, b); add it to datacenterIDs, or name one of them",
+        ),
+        (
+            "multiRegion",
+            "{enabled: true, datacenterIDs: [b, b]}",
+            "spec.multiRegion.datacenterIDs[1]: `b` is named twice; name each datacenter once",
+        ),
+    ] {
+        let found = problems_in(&group(&[(field, value)]));
+        let [problem] = &found[..] else { panic!("{field} {value}: {found:?}") };
+        assert_eq!(problem.object.as_deref(), Some("NodeGroup/shop/web"));
+        assert_eq!(problem.words(), expected, "{field} {value}");
+    }
+    for (field, value) in [
+        ("labels", "{node.kubernetes.io/x: z}"),
+        ("taints", "[{key: gpu, effect: NoSchedule}, {key: gpu, effect: NoExecute}]"),
+        ("multiRegion", &*regions("weightedDistribution: {a: 0, b: 1}, primaryDatacenter: a")),
+        ("multiRegion", "{enabled: false, weightedDistribution: {z: 1}}"),
+    ] {
+        assert_eq!(problems_in(&group(&[(field, value)])), [], "{field} {value}");
+    }
+}
+
+fn problems_in(text: &str) -> Vec<berth_api::Problem> {
+    let source = Source::Text { name: "in.yaml".to_owned(), text: text.to_owned() };
+    berth_api::read([source], &mut |_, _| {}).problems
+}

@@ -32,13 +32,18 @@ pub(crate) fn parse(line: impl IntoIterator<Item = OsString>) -> Result<CommandL
     let settings = read(path)?;
     // What a file says is only another default: flags and the environment come first.
     let command = CommandLine::command().mut_subcommand("run", |run| {
-        run.mut_args(|arg| match arg.get_long().and_then(|name| settings.get(name)) {
+        run.mut_args(|arg| match names(&arg).into_iter().find_map(|name| settings.get(name)) {
             Some(values) => arg.default_values(values.clone()),
             None => arg,
         })
     });
     let matches = command.try_get_matches_from(&line).map_err(Unusable::Line)?;
     CommandLine::from_arg_matches(&matches).map_err(Unusable::Line)
+}
+
+/// What a flag is called. Some have two names, of which a file may have either.
+fn names(arg: &clap::Arg) -> Vec<&str> {
+    arg.get_long_and_visible_aliases().unwrap_or_default()
 }
 
 /// The values of each key, all of them good.
@@ -50,14 +55,22 @@ fn read(path: &Path) -> Result<BTreeMap<String, Vec<String>>, Unusable> {
         let line = error.location().map_or(1, |location| location.line());
         wrong(line, error.to_string().lines().next().unwrap_or_default().to_owned())
     })?;
+    let command = CommandLine::command();
+    let same_as = |key: &str| -> Vec<String> {
+        let run = command.find_subcommand("run").into_iter();
+        let flag = run.flat_map(clap::Command::get_arguments).map(names).find(|names| names.contains(&key));
+        flag.into_iter().flatten().map(str::to_owned).collect()
+    };
     let mut known: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for Setting { key, line, values } in settings.0 {
         if let Some(message) = problem(&key, &values) {
             return Err(wrong(line, format!("{key}: {message}")));
         }
-        if known.insert(key.clone(), values).is_some() {
-            return Err(wrong(line, format!("{key}: it is set twice")));
+        if let Some(other) = same_as(&key).into_iter().find(|name| known.contains_key(name)) {
+            let as_what = if other == key { String::new() } else { format!(", the first time as {other}") };
+            return Err(wrong(line, format!("{key}: it is set twice{as_what}")));
         }
+        known.insert(key, values);
     }
     Ok(known)
 }
@@ -196,15 +209,22 @@ mod tests {
                     node-cost: 0.05\nmin-saving: 7%\nunavailable: ['*:a:spot', '*:b:*']\nfeature-gates: NodeOverlay=true\n\
                     preference-policy: Ignore\n";
         let run = parsed(text, "--metrics-port 9100").expect("it is good");
-        assert_eq!((run.metrics_port, run.health_probe_port), (9100, 9001), "flags come before files");
+        let ports = |run: &super::super::Run| (run.metrics_port.port, run.health_probe_port.port);
+        assert_eq!(ports(&run), (9100, 9001), "flags come before files");
         assert!(run.shadow);
         assert_eq!(run.judging.unavailable.len(), 2);
         assert_eq!(run.batch_max_duration.whole_secs(), 30);
         assert_eq!(run.judging.node_cost.to_string(), "0.050000");
         let run = parsed("", "--shadow=false").expect("an empty file says nothing");
-        assert_eq!((run.metrics_port, run.shadow), (8080, false));
+        assert_eq!((run.metrics_port.port, run.shadow), (8080, false));
         let run = parsed("shadow: true", "--shadow=false").expect("it is good");
         assert!(!run.shadow);
+        let text = "metrics-addr: ':9000'\nenable-webhook: true\nwebhook-addr: 127.0.0.1:9443\nleader-election-id: other\n";
+        let run = parsed(text, "").expect("the other names are good too");
+        assert_eq!((ports(&run), run.webhook.enabled), ((9000, 8081), true));
+        assert_eq!((run.leader_election_name.as_str(), run.webhook.listen.port), ("other", 9443));
+        let run = parsed(text, "--metrics-port 9100").expect("it is good");
+        assert_eq!(ports(&run), (9100, 8081), "whatever it is called in the file");
     }
 
     #[test]
@@ -224,6 +244,10 @@ mod tests {
             ),
             ("batch-max-duration: 10\n", "FILE:1: batch-max-duration: invalid value '10' for"),
             ("shadow: true\nshadow: false\n", "FILE:2: "),
+            (
+                "metrics-port: 1\nmetrics-addr: ':2'\n",
+                "FILE:2: metrics-addr: it is set twice, the first time as metrics-port",
+            ),
             ("config: other.yaml\n", "FILE:1: config: this cannot be set in a file"),
             ("a: [", "FILE:"),
             ("- metrics-port\n", "FILE:1: "),

@@ -8,7 +8,8 @@ use berth_operator::{Metrics, Mode, Settings, Whereabouts};
 use clap::{ArgAction, Args, ValueEnum};
 
 use super::input::{Judging, WhichCluster};
-use super::{Vpsie, Worth};
+use super::listen::Listen;
+use super::{Idle, Vpsie, Webhook, Worth};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -36,6 +37,10 @@ Exit codes: 0 it was ended; 2 bad input or usage, or a cluster that Berth cannot
     mut_arg("disruption_price", |arg| arg.env("BERTH_DISRUPTION_PRICE")),
     mut_arg("spot_types_min", |arg| arg.env("BERTH_SPOT_TYPES_MIN")),
 )]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag by itself, and any may stand with any other"
+)]
 pub(crate) struct Run {
     /// Only read: say what would be done, and what that would have saved, at the end and every hour
     #[arg(long, env = "BERTH_SHADOW", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
@@ -49,17 +54,29 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) which: WhichCluster,
 
-    /// The port of /metrics; 0 for none
-    #[arg(long, env = "METRICS_PORT", value_name = "PORT", default_value_t = 8080)]
-    pub(crate) metrics_port: u16,
+    /// The port of /metrics, or HOST:PORT; 0 for none
+    #[arg(
+        long,
+        visible_alias = "metrics-addr",
+        env = "METRICS_PORT",
+        value_name = "PORT",
+        default_value = "8080"
+    )]
+    pub(crate) metrics_port: Listen,
 
-    /// The port of /healthz and /readyz; 0 for none
-    #[arg(long, env = "HEALTH_PROBE_PORT", value_name = "PORT", default_value_t = 8081)]
-    pub(crate) health_probe_port: u16,
+    /// The port of /healthz and /readyz, or HOST:PORT; 0 for none
+    #[arg(
+        long,
+        visible_alias = "health-addr",
+        env = "HEALTH_PROBE_PORT",
+        value_name = "PORT",
+        default_value = "8081"
+    )]
+    pub(crate) health_probe_port: Listen,
 
-    /// The port of the page; 0 for none
-    #[arg(long, env = "BERTH_PAGE_PORT", value_name = "PORT", default_value_t = 0)]
-    pub(crate) page_port: u16,
+    /// The port of the page, or HOST:PORT; 0 for none
+    #[arg(long, env = "BERTH_PAGE_PORT", value_name = "PORT", default_value = "0")]
+    pub(crate) page_port: Listen,
 
     /// What is worth a line of the log
     #[arg(long, env = "LOG_LEVEL", value_enum, value_name = "LEVEL", default_value_t, ignore_case = true)]
@@ -75,6 +92,11 @@ pub(crate) struct Run {
         ignore_case = true
     )]
     pub(crate) log_format: LogFormat,
+
+    /// Log for people, at debug, whatever --log-level and --log-format say
+    #[arg(long, env = "BERTH_DEVELOPMENT", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = false, default_missing_value = "true")]
+    pub(crate) development: bool,
 
     /// How many requests a second the API is asked at most, in the long run
     #[arg(long, env = "KUBE_CLIENT_QPS", value_name = "NUMBER", default_value_t = 200.0, value_parser = rate)]
@@ -99,8 +121,10 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) worth: Worth,
 
-    #[command(flatten)]
-    pub(crate) vpsie: Vpsie,
+    /// Decide by a lease who of several replicas leads; `false` is the same as --disable-leader-election
+    #[arg(long, env = "LEADER_ELECTION", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
+          require_equals = true, default_value_t = true, default_missing_value = "true")]
+    pub(crate) leader_election: bool,
 
     /// Lead without asking others; for a single replica that is never replaced by another while it runs
     #[arg(long, env = "DISABLE_LEADER_ELECTION", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
@@ -108,7 +132,13 @@ pub(crate) struct Run {
     pub(crate) disable_leader_election: bool,
 
     /// The lease by which replicas know who leads
-    #[arg(long, env = "LEADER_ELECTION_NAME", value_name = "NAME", default_value = "berth")]
+    #[arg(
+        long,
+        visible_alias = "leader-election-id",
+        env = "LEADER_ELECTION_NAME",
+        value_name = "NAME",
+        default_value = "berth"
+    )]
     pub(crate) leader_election_name: String,
 
     /// Its namespace; the one that this runs in if not given, or kube-system outside of clusters
@@ -125,9 +155,37 @@ pub(crate) struct Run {
         hide_default_value = true
     )]
     pub(crate) feature_gates: FeatureGates,
+
+    #[command(flatten)]
+    pub(crate) vpsie: Vpsie,
+
+    #[command(flatten)]
+    pub(crate) webhook: Webhook,
+
+    #[command(flatten)]
+    pub(crate) idle: Idle,
 }
 
 impl Run {
+    /// What was asked for and is not so.
+    pub(crate) fn remarks(&self) -> Vec<String> {
+        self.feature_gates.remarks().iter().cloned().chain(self.idle.remarks()).collect()
+    }
+
+    /// Whether a lease decides who leads.
+    pub(crate) fn elects_leader(&self) -> bool {
+        self.leader_election && !self.disable_leader_election
+    }
+
+    /// What is logged, and how.
+    pub(crate) fn log(&self) -> (LogLevel, LogFormat) {
+        if self.development {
+            (LogLevel::Debug, LogFormat::Console)
+        } else {
+            (self.log_level, self.log_format)
+        }
+    }
+
     pub(crate) fn mode(&self) -> Mode {
         if self.shadow { Mode::Shadow } else { Mode::Act }
     }

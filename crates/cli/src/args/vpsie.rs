@@ -125,11 +125,6 @@ impl From<TlsMin> for TlsFloor {
     }
 }
 
-fn version(text: &str) -> Result<String, &'static str> {
-    let numbers = text.strip_prefix('v').map(|rest| rest.split('.').collect::<Vec<_>>());
-    let is_number = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    match numbers {
-        Some(parts) if parts.len() == 3 && parts.iter().all(is_number) => Ok(text.to_owned()),
-        _ => Err("write it with its `v` and three numbers, such as v1.34.0"),
-    }
+fn version(text: &str) -> Result<String, String> {
+    berth_api::vpsie::version_problem(text).map_or_else(|| Ok(text.to_owned()), Err)
 }

@@ -16,6 +16,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::args::Listen;
+
 /// What a command that ran has to say to whoever called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
@@ -48,10 +50,10 @@ pub(crate) enum Failure {
         "another program listens on {address}; choose another port with --port, or leave it out for a free one"
     )]
     PortInUse { address: SocketAddr },
-    #[error("another program listens on port {port}; choose another with {flag}, or 0 for none")]
-    DoorInUse { port: u16, flag: &'static str },
-    #[error("cannot listen on port {port}, which {flag} names: {error}")]
-    Door { port: u16, flag: &'static str, error: io::Error },
+    #[error("another program listens on {listen}; choose another with {flag}, or 0 for none")]
+    DoorInUse { listen: Listen, flag: &'static str },
+    #[error("cannot listen on {listen}, which {flag} names: {error}")]
+    Door { listen: Listen, flag: &'static str, error: io::Error },
     #[error("--vpsie-ca-file: cannot read {}: {error}", path.display())]
     VpsieAuthorities { path: PathBuf, error: io::Error },
     #[error("--vpsie-ca-file: {0}")]

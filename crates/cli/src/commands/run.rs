@@ -5,7 +5,7 @@ mod log;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use berth_api::{ClassKind, Timestamp};
 use berth_cloud::vpsie::{TlsSettings, TlsTransport};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
 use berth_core::names::Text;
-use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report, Settings, VpsieAccess};
+use berth_operator::{Clock, Clouds, Cluster, Metrics, Mode, Operator, Report, Settings, VpsieAccess, Webhook};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};
@@ -35,7 +35,8 @@ const TELL_SAVINGS: Duration = Duration::from_hours(1);
 type Reports = watch::Receiver<Arc<Report>>;
 
 pub(crate) fn run(args: &args::Run) -> Result<Answer, Failure> {
-    log::begin(args.log_level, args.log_format);
+    let (level, format) = args.log();
+    log::begin(level, format);
     // What is seen and what is made of it is all on one thread, and so in one heap: what one round gives back the next
     // one takes. What answers others and renews the lease does not wait for a plan, and is on another.
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Failure::Runtime)?;
@@ -53,7 +54,7 @@ pub(crate) fn run(args: &args::Run) -> Result<Answer, Failure> {
 
 async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>) -> Result<Answer, Failure> {
     let mut stopped = pin!(stopped);
-    for remark in args.feature_gates.remarks() {
+    for remark in args.remarks() {
         tracing::warn!("{remark}");
     }
     // Before the cluster is asked anything: what cannot work is said at once.
@@ -75,7 +76,7 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
     let clouds = clouds(args, &paced, &clock, &settings)?;
     let operator = Operator::new(paced, clouds, clock, settings, leading.lead());
     let reports = operator.reports();
-    doors.serve(&operator, &args.leader_election_name, side)?;
+    doors.serve(&operator, args, side)?;
     tracing::info!(
         cluster = cluster.server(),
         shadow = args.shadow,
@@ -192,29 +193,39 @@ struct Doors {
     metrics: Option<TcpListener>,
     health: Option<TcpListener>,
     page: Option<TcpListener>,
+    webhook: Option<TcpListener>,
 }
 
 impl Doors {
     fn open(args: &args::Run) -> Result<Self, Failure> {
+        let webhook = if args.webhook.enabled { door(&args.webhook.listen, "--webhook-addr")? } else { None };
         Ok(Self {
-            metrics: door(args.metrics_port, "--metrics-port")?,
-            health: door(args.health_probe_port, "--health-probe-port")?,
-            page: door(args.page_port, "--page-port")?,
+            metrics: door(&args.metrics_port, "--metrics-port")?,
+            health: door(&args.health_probe_port, "--health-probe-port")?,
+            page: door(&args.page_port, "--page-port")?,
+            webhook,
         })
     }
 
-    fn serve(self, operator: &Operator, lease: &str, side: &Handle) -> Result<(), Failure> {
+    /// All of it ends with the process.
+    fn serve(self, operator: &Operator, args: &args::Run, side: &Handle) -> Result<(), Failure> {
         let _on_the_side = side.enter();
+        let mut readiness = None;
+        if let Some(listener) = self.webhook {
+            let listener = ready_listener(listener)?;
+            let webhook = Webhook::new(args.webhook.files(), &operator.metrics());
+            readiness = Some(webhook.readiness());
+            side.spawn(webhook.serve(listener));
+        }
+        let lease = &args.leader_election_name;
         let routers = [
             (self.metrics, berth_operator::metrics_router(operator.metrics(), operator.reports(), lease)),
-            (self.health, berth_operator::health_router(operator.reports())),
+            (self.health, berth_operator::health_router(operator.reports(), readiness)),
             (self.page, berth_operator::page::router(operator.reports(), None)),
         ];
         for (listener, router) in routers {
             if let Some(listener) = listener {
-                listener.set_nonblocking(true).map_err(Failure::Runtime)?;
-                let listener = tokio::net::TcpListener::from_std(listener).map_err(Failure::Runtime)?;
-                // It ends with the process.
+                let listener = ready_listener(listener)?;
                 side.spawn(async move { axum::serve(listener, router).await });
             }
         }
@@ -222,21 +233,29 @@ impl Doors {
     }
 }
 
-/// On all addresses of the machine; none for port 0.
-fn door(port: u16, flag: &'static str) -> Result<Option<TcpListener>, Failure> {
+fn ready_listener(listener: TcpListener) -> Result<tokio::net::TcpListener, Failure> {
+    listener.set_nonblocking(true).map_err(Failure::Runtime)?;
+    tokio::net::TcpListener::from_std(listener).map_err(Failure::Runtime)
+}
+
+/// On one address of the machine or on all of them; none for port 0.
+fn door(listen: &args::Listen, flag: &'static str) -> Result<Option<TcpListener>, Failure> {
+    let port = listen.port;
     if port == 0 {
         return Ok(None);
     }
-    let both = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
-    let listener = match TcpListener::bind(both) {
-        // A machine without IPv6.
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)))
-        }
-        bound => bound,
+    let bound = match &listen.host {
+        Some(host) => TcpListener::bind((host.as_str(), port)),
+        None => match TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)) {
+            // A machine without IPv6.
+            Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
+            }
+            bound => bound,
+        },
     };
-    listener.map(Some).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => Failure::DoorInUse { port, flag },
-        _ => Failure::Door { port, flag, error },
+    bound.map(Some).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => Failure::DoorInUse { listen: listen.clone(), flag },
+        _ => Failure::Door { listen: listen.clone(), flag, error },
     })
 }

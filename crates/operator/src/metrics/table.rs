@@ -260,6 +260,9 @@ table! {
         "When the token runs out, in seconds since 1970; it is renewed before";
     CREDENTIAL_VALID = Gauge "vpsie_autoscaler_credential_valid" []
         "1 if VPSie took the credentials when they were last tried";
+    WEBHOOK_VALIDATION = Histogram "vpsie_autoscaler_webhook_validation_duration_seconds"
+        ["resource" "operation" "result"]
+        "How long the webhook took to judge an object: allowed, denied, or error for what it could not read";
 
     PROCESS_CPU = Counter "process_cpu_seconds_total" []
         "CPU time of this process, in seconds";
@@ -301,7 +304,8 @@ mod tests {
         text += "\n\
              Of Karpenter's, these are not here: the series of single pods (`karpenter_pods_*_seconds`), whose number has no\n\
              bound; limits of pods (`*_limits`), which nothing is decided by; `consolidation_timeouts_total`, since no plan\n\
-             is given up for lack of time; and those of its controllers, queues and clients.\n";
+             is given up for lack of time; and those of its controllers, queues and clients. Of VPSie's,\n\
+             `webhook_namespace_validation_rejections_total` is not: objects of any namespace are taken.\n";
         let path = "../../docs/metrics.md";
         if env::var_os("BERTH_UPDATE").is_some() {
             fs::write(path, &text).unwrap();

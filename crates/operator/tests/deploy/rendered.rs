@@ -17,14 +17,19 @@ use crate::{objects, root};
 
 const NAMESPACE: &str = "berth-system";
 
-/// The same choice in the chart's values, and as a component of the base.
-const CHOICES: [(&str, &str); 5] = [
+/// The same choice in the chart's values, and as components of the base.
+const CHOICES: [(&str, &str); 7] = [
     ("", ""),
     ("shadow=true", "shadow"),
     ("simulated=true", "simulated"),
     ("vpsie=true", "vpsie"),
     ("serviceMonitor.enabled=true", "monitoring"),
+    ("webhook.enabled=true", "webhook"),
+    ("webhook.enabled=true,webhook.certManager=true", "webhook,webhook-cert-manager"),
 ];
+
+/// Kinds of others, and of what the world has not.
+const NOT_IN_THE_WORLD: [&str; 4] = ["ServiceMonitor", "NetworkPolicy", "Issuer", "Certificate"];
 
 #[test]
 fn the_chart_makes_what_the_base_makes() {
@@ -61,10 +66,77 @@ fn values_are_checked() {
         "--log-format=json",
     ];
     assert_eq!(set["args"], json!(args));
-    for bad in ["replica=3", "replicas=0", "image.digest=sha256:1", "ports.metrics=0", "settings.shadow=true"]
-    {
+    for bad in [
+        "replica=3",
+        "replicas=0",
+        "image.digest=sha256:1",
+        "ports.metrics=0",
+        "settings.shadow=true",
+        "settings.enable-webhook=true",
+        "webhook.caBundle=-----BEGIN",
+    ] {
         assert!(rendered(&helm, bad).is_err(), "{bad} should be refused");
     }
+}
+
+/// 12a2943: VPSie's chart let the API server through to the service's port, 443. A policy sees the pod's, so nobody got
+/// through.
+#[test]
+fn the_policy_lets_the_api_server_through_to_the_pods_port_12a2943() {
+    let mut installed = Vec::new();
+    if let Some(kubectl) = kubectl() {
+        installed.push((9443, base(&kubectl, "webhook")));
+    }
+    if let Some(helm) = helm() {
+        installed.push((9443, chart(&helm, "webhook.enabled=true")));
+        installed.push((10250, chart(&helm, "webhook.enabled=true,ports.webhook=10250")));
+    }
+    for (port, objects) in installed {
+        let found = |kind: &str, name: &str| {
+            let is_it = |object: &&Value| object["kind"] == kind && object["metadata"]["name"] == name;
+            objects.iter().find(is_it).unwrap_or_else(|| panic!("there is no {kind}/{name}"))
+        };
+        let pod = &found("Deployment", "berth")["spec"]["template"]["spec"];
+        let container = &pod["containers"][0];
+        let args: Vec<&str> = list(&container["args"]).filter_map(Value::as_str).collect();
+        assert!(args.contains(&"--enable-webhook"), "{args:?}");
+        assert!(args.contains(&&*format!("--webhook-addr=:{port}")), "{args:?}");
+        let open = list(&container["ports"]).find(|open| open["name"] == "webhook");
+        assert_eq!(open.expect("a port")["containerPort"], port);
+        let service = &found("Service", "berth-webhook")["spec"]["ports"][0];
+        assert_eq!((&service["port"], &service["targetPort"]), (&json!(443), &json!("webhook")));
+        // From everywhere: an API server is no pod.
+        let policy = &found("NetworkPolicy", "berth")["spec"]["ingress"];
+        let lets_through =
+            |rule: &Value| rule["from"].is_null() && list(&rule["ports"]).any(|of| of["port"] == port);
+        assert!(list(policy).any(lets_through), "{policy}");
+        assert!(!list(policy).any(|rule| list(&rule["ports"]).any(|of| of["port"] == 443)), "{policy}");
+    }
+}
+
+/// VPSie's own webhook kept everybody from deleting any node of the cluster, and from everything while it was down.
+#[test]
+fn the_webhook_is_asked_about_berths_objects_only() {
+    let Some(kubectl) = kubectl() else { return };
+    let objects = base(&kubectl, "webhook");
+    let configuration = objects.iter().find(|object| object["kind"] == "ValidatingWebhookConfiguration");
+    let hooks: Vec<&Value> = list(&configuration.expect("a configuration")["webhooks"]).collect();
+    assert_eq!(hooks.len(), 3);
+    for hook in hooks {
+        assert_eq!(hook["failurePolicy"], "Ignore", "{hook}");
+        assert_eq!(hook["sideEffects"], "None", "{hook}");
+        let about: Vec<&Value> = list(&hook["rules"]).flat_map(|rule| list(&rule["apiGroups"])).collect();
+        let is_nodes = about == [&json!("")];
+        assert!(is_nodes || about == [&json!("autoscaler.vpsie.com")], "{hook}");
+        if is_nodes {
+            let labels = json!({ "autoscaler.vpsie.com/managed": "true" });
+            assert_eq!(hook["objectSelector"]["matchLabels"], labels, "{hook}");
+        }
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 #[test]
@@ -87,8 +159,7 @@ fn the_world_takes_every_object() {
         for (_, component) in CHOICES {
             let world = World::new(1, "2026-03-01T09:00:00Z".parse().expect("a time"));
             for object in base(&kubectl, component) {
-                // The Prometheus operator is not there, and the world has no network.
-                if object["kind"] == "ServiceMonitor" || object["kind"] == "NetworkPolicy" {
+                if NOT_IN_THE_WORLD.iter().any(|kind| object["kind"] == *kind) {
                     continue;
                 }
                 let taken = world.apply("test", &object).await;
@@ -202,11 +273,11 @@ fn base(kubectl: &Path, component: &str) -> Vec<Value> {
     let directory = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("base-{copy_of}"));
     let _ = fs::remove_dir_all(&directory);
     copy(&root().join("deploy"), &directory.join("deploy"));
-    let components = if component.is_empty() {
-        Vec::new()
-    } else {
-        vec![format!("deploy/kustomize/components/{component}")]
-    };
+    let components: Vec<String> = component
+        .split(',')
+        .filter(|name| !name.is_empty())
+        .map(|name| format!("deploy/kustomize/components/{name}"))
+        .collect();
     let kustomization = json!({ "resources": ["deploy/kustomize/base"], "components": components });
     fs::write(directory.join("kustomization.yaml"), kustomization.to_string()).expect("it can be written");
     let text = said(kubectl, &[OsStr::new("kustomize"), directory.as_os_str()]);

@@ -11,6 +11,7 @@ mod policies;
 mod scene;
 mod thrift;
 mod vpsie;
+mod webhook;
 
 use std::time::Duration;
 

@@ -23,3 +23,14 @@ app.kubernetes.io/name: berth
   name: berth
   namespace: {{ .Release.Namespace }}
 {{- end }}
+
+{{- /* The service last, so that a path can follow. */ -}}
+{{- define "berth.webhook" -}}
+{{- with .Values.webhook.caBundle -}}
+caBundle: {{ . }}
+{{ end -}}
+service:
+  name: berth-webhook
+  namespace: {{ .Release.Namespace }}
+  port: 443
+{{- end }}

@@ -39,7 +39,7 @@ impl Leading {
         if args.mode() == Mode::Shadow {
             return Ok(Self::Alone(watch::Sender::new(None)));
         }
-        if args.disable_leader_election {
+        if !args.elects_leader() {
             let epoch = berth_operator::newest_epoch(cluster).await.map_err(Failure::Ledgers)? + 1;
             return Ok(Self::Alone(watch::Sender::new(Some(epoch))));
         }

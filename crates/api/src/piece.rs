@@ -210,7 +210,9 @@ impl Manifests {
             }
             Piece::NodeGroup(group) => self.node_groups.push(kept(origin, id, *group)),
             // There may be others, which say nothing.
-            Piece::GroupSettings(settings) if &*id.1 == "default" => self.group_settings = settings,
+            Piece::GroupSettings(settings) if &*id.1 == custom::vpsie::CONFIG_NAME => {
+                self.group_settings = settings
+            }
             Piece::GroupSettings(_) => {}
             Piece::ConstraintPools(pools) => {
                 self.constraint_pools.extend(pools.into_iter().map(|pool| kept(origin, id.clone(), pool)));

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::asking;
 use crate::cluster::Cluster;
 use crate::desk::Desk;
+use crate::discovery;
 use crate::follow;
 use crate::lives::Lives;
 use crate::machines::Machines;
@@ -26,7 +27,6 @@ use crate::office::{Clock, Clouds, Office};
 use crate::orphans::Orphans;
 use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
-use crate::sight;
 use crate::upkeep::Tenancies;
 use crate::usage::Measurements;
 use crate::watched::{BlindSpot, Watched};
@@ -251,7 +251,10 @@ impl Operator {
         let epoch = lead.filter(|_| may_act);
         self.office.stand_on(epoch, view.changes);
         self.seeing.look(view.blind_spots.is_empty());
-        let nodes = sight::by_machine(view.nodes.values());
+        let nodes = {
+            let machines = self.office.machines();
+            discovery::by_machine(&view.nodes, &view.claims, machines.get(&ClassKind::Vpsie))
+        };
         let mut is_busy = false;
         if let Some(epoch) = epoch {
             is_busy |= self.live(&view, &nodes, epoch).await;
@@ -271,6 +274,7 @@ impl Operator {
             claims: view.claims,
             pools: view.pools,
             nodes,
+            configs: view.configs,
             sees_all: view.blind_spots.is_empty() && !assembled.is_partial && untrusted.is_empty(),
             blind_spots: view.blind_spots,
             problems: assembled.problems,

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use berth_api::resources::vpsie::{AutoscalerConfig, CONFIG_NAME, GlobalSettings};
+use berth_api::vpsie::{DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT};
 use berth_api::{ClassKind, Collection, Manifests, Observed};
 use berth_core::names::{self, Text};
 use tokio::sync::watch;
@@ -12,7 +14,8 @@ use tokio::time::Instant;
 
 use crate::claim::Claim;
 use crate::dialect::{Dialect, PoolId, PoolObject};
-use crate::objects::NodeObject;
+use crate::life::CORDONED;
+use crate::objects::{NodeObject, OwnerReference};
 use crate::planted::PlantedBug;
 
 /// What nothing was heard of for so long may have changed since.
@@ -42,6 +45,7 @@ struct State {
     claims: BTreeMap<ClaimKey, Arc<Claim>>,
     pools: BTreeMap<PoolId, Arc<PoolObject>>,
     nodes: BTreeMap<Text, Arc<NodeObject>>,
+    configs: BTreeMap<Text, Arc<AutoscalerConfig>>,
     hearing: BTreeMap<&'static str, Hearing>,
 }
 
@@ -68,6 +72,7 @@ pub(crate) struct View {
     /// By name as well.
     pub(crate) pools: BTreeMap<Text, Arc<PoolObject>>,
     pub(crate) nodes: BTreeMap<Text, Arc<NodeObject>>,
+    pub(crate) configs: BTreeMap<Text, Arc<AutoscalerConfig>>,
     pub(crate) blind_spots: Vec<BlindSpot>,
     /// When something was last heard of each kind.
     pub(crate) heard: BTreeMap<&'static str, Option<Instant>>,
@@ -75,7 +80,16 @@ pub(crate) struct View {
     pub(crate) changes: u64,
 }
 
+/// What holds for VPSie's groups together, if somebody has said it.
+pub(crate) fn settings(configs: &BTreeMap<Text, Arc<AutoscalerConfig>>) -> Option<&GlobalSettings> {
+    configs.get(CONFIG_NAME).map(|config| &config.spec.global_settings)
+}
+
 impl View {
+    pub(crate) fn settings(&self) -> Option<&GlobalSettings> {
+        settings(&self.configs)
+    }
+
     /// The clouds that pools buy from, and that claims have machines of.
     pub(crate) fn clouds(&self) -> BTreeSet<ClassKind> {
         let of_pools = self.pools.values().filter_map(|pool| pool.class());
@@ -124,6 +138,7 @@ impl Watched {
             claims: by_name(state.our_claims().map(|((.., name), claim)| (name, claim))),
             pools: by_name(state.our_pools().map(|(id, pool)| (&id.name, pool))),
             nodes: state.nodes.clone(),
+            configs: state.configs.clone(),
             blind_spots: state.hearing.iter().filter_map(|(plural, hearing)| hearing.blind(plural)).collect(),
             heard: state.hearing.iter().map(|(plural, hearing)| (*plural, hearing.heard)).collect(),
             changes,
@@ -168,6 +183,7 @@ impl Watched {
                 state.pools.retain(|id, _| id.dialect != dialect || is_listed(&id.namespace, &id.name));
             }
             Some(Kept::Nodes) => state.nodes.retain(|name, _| is_listed(&Text::default(), name)),
+            Some(Kept::Configs) => state.configs.retain(|name, _| is_listed(&Text::default(), name)),
             None => {}
         }
         let now = Instant::now();
@@ -249,6 +265,11 @@ impl State {
                 let node = serde_json::from_str(text).ok().map(lightened);
                 self.nodes.extend(node.map(|node| (node.metadata.name.as_str().into(), Arc::new(node))));
             }
+            Some(Kept::Configs) => {
+                let config: Option<AutoscalerConfig> = serde_json::from_str(text).ok();
+                let name = |config: &AutoscalerConfig| config.metadata.name.clone().unwrap_or_default();
+                self.configs.extend(config.map(|config| (name(&config).into(), Arc::new(config))));
+            }
             None => {}
         }
     }
@@ -265,6 +286,7 @@ impl State {
                 self.pools.remove(&PoolId { dialect, namespace, name });
             }
             Some(Kept::Nodes) => drop(self.nodes.remove(name)),
+            Some(Kept::Configs) => drop(self.configs.remove(name)),
             None => {}
         }
     }
@@ -275,6 +297,7 @@ enum Kept {
     Claims(Dialect),
     Pools(Dialect),
     Nodes,
+    Configs,
 }
 
 impl Kept {
@@ -284,8 +307,12 @@ impl Kept {
             plural if plural == dialect.pools_plural() => Some(Self::Pools(dialect)),
             _ => None,
         };
-        let node = (collection.plural == "nodes").then_some(Self::Nodes);
-        Dialect::ALL.into_iter().find_map(of_dialect).or(node)
+        let other = || match collection.plural {
+            "nodes" => Some(Self::Nodes),
+            "autoscalerconfigs" => Some(Self::Configs),
+            _ => None,
+        };
+        Dialect::ALL.into_iter().find_map(of_dialect).or_else(other)
     }
 }
 
@@ -297,6 +324,9 @@ fn by_name<'o, T: 'o>(objects: impl Iterator<Item = (&'o Text, &'o Arc<T>)>) -> 
     all
 }
 
+/// What is asked of a node's annotations: all about being emptied.
+const LASTING_ANNOTATIONS: [&str; 4] = [DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT, CORDONED];
+
 /// What plans need of a node is kept elsewhere; what its claim wants to know of it before it is up, nobody asks after.
 fn lightened(mut node: NodeObject) -> NodeObject {
     let is_up = node.is_initialized();
@@ -304,9 +334,11 @@ fn lightened(mut node: NodeObject) -> NodeObject {
     metadata.labels.retain(|label, _| [names::DO_NOT_SYNC_TAINTS, names::INITIALIZED].contains(&&**label));
     if is_up {
         (status.capacity, status.allocatable) = (BTreeMap::new(), BTreeMap::new());
-        metadata.owner_references = Vec::new();
+        status.addresses = Vec::new();
     }
-    metadata.annotations.clear();
+    metadata.owner_references.retain(OwnerReference::is_claim);
+    metadata.owner_references.shrink_to_fit();
+    metadata.annotations.retain(|key, _| LASTING_ANNOTATIONS.contains(&&**key));
     status.conditions.retain(|condition| condition.kind == "Ready");
     status.conditions.shrink_to_fit();
     node

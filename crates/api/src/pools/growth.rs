@@ -17,6 +17,8 @@ pub(crate) struct GroupSettings {
     pub(crate) nodes_max: Option<u32>,
     /// How many nodes of a group may go at once.
     pub(crate) removals_max: u32,
+    /// How long no group shrinks after one has.
+    pub(crate) removal_cooldown_secs: u32,
     growth_cooldown_secs: u32,
     /// How many groups may grow at the same time.
     growths_max: usize,
@@ -28,6 +30,7 @@ impl GroupSettings {
     pub(crate) fn of(config: &AutoscalerConfig) -> Self {
         let GlobalSettings {
             scale_up_cooldown_seconds,
+            scale_down_cooldown_seconds,
             max_concurrent_scale_ups,
             max_concurrent_scale_downs,
             max_cluster_workers,
@@ -37,6 +40,7 @@ impl GroupSettings {
         Self {
             nodes_max: Some(max_cluster_workers.get()).filter(|nodes| *nodes > 0),
             removals_max: max_concurrent_scale_downs.get(),
+            removal_cooldown_secs: scale_down_cooldown_seconds.get(),
             growth_cooldown_secs: scale_up_cooldown_seconds.get(),
             growths_max: usize::try_from(max_concurrent_scale_ups.get()).unwrap_or(usize::MAX),
             grace_secs: unschedulable_pod_grace_period_seconds.get(),
@@ -44,7 +48,7 @@ impl GroupSettings {
     }
 }
 
-/// Without an AutoscalerConfig groups grow at once, each by itself.
+/// Without an AutoscalerConfig groups grow at once and shrink, each by itself.
 impl Default for GroupSettings {
     fn default() -> Self {
         let GlobalSettings { scale_up_cooldown_seconds, max_concurrent_scale_downs, .. } =
@@ -52,6 +56,7 @@ impl Default for GroupSettings {
         Self {
             nodes_max: None,
             removals_max: max_concurrent_scale_downs.get(),
+            removal_cooldown_secs: 0,
             growth_cooldown_secs: scale_up_cooldown_seconds.get(),
             growths_max: usize::MAX,
             grace_secs: 0,

@@ -25,6 +25,7 @@ pub(super) struct Server {
     pub(super) id: MachineId,
     pub(super) name: Text,
     pub(super) hostname: Text,
+    pub(super) address: Option<Text>,
     pub(super) state: MachineState,
     /// Those that are `key=value`.
     pub(super) tags: Labels,
@@ -52,6 +53,9 @@ impl Server {
             id: id.as_str().into(),
             name: optional(&["name", "hostname"], "the name")?.unwrap_or_default().into(),
             hostname: hostname.into(),
+            address: optional(&["default_ip", "ip"], "the address")?
+                .filter(|address| !address.is_empty())
+                .map(Text::from),
             state: state_of(&optional(&["status"], "the status")?.unwrap_or_default()),
             tags: tags_of(field)?,
             size: optional(&["boxsize_id", "offering_id"], "the id of the offer")?.map(Text::from),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of};
-use crate::claim::Claim;
+use crate::claim::{Claim, Told};
 use crate::cluster::Refused;
 use crate::conditions::whole;
 use crate::desk::Desk;
@@ -38,6 +38,7 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         resource_version: text(&metadata.resource_version),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         deleting: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        generation: metadata.generation,
         finalizers: metadata.finalizers.iter().flatten().map(|name| name.as_str().into()).collect(),
         pool: labels.get(names::NODEPOOL).cloned(),
         class: ClassKind::of(&spec.node_class_ref),
@@ -50,6 +51,9 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         stamp: Stamp { hash: annotation(POOL_HASH), version: annotation(POOL_HASH_VERSION) },
         promised: spec.resources.requests.keys().map(|name| name.as_str().into()).collect(),
         grace_secs: spec.termination_grace_period.map(|grace| grace.as_std().as_secs()),
+        drain_secs: None,
+        wanted_name: Text::default(),
+        told: Told::default(),
         provider_id: status.provider_id.as_str().into(),
         node_name: status.node_name.as_str().into(),
         capacity: resources_of(&status.capacity),

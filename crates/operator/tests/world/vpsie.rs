@@ -91,7 +91,12 @@ impl Berthed {
         self.scene.operator_with((clouds, settings), (client, "berth"), 1)
     }
 
-    async fn group(&self, name: &str) -> Value {
+    /// What is counted so far.
+    pub(crate) fn counted(&self) -> String {
+        self.metrics.scrape(&Report::default(), "berth")
+    }
+
+    pub(crate) async fn group(&self, name: &str) -> Value {
         self.scene.get(&format!("{GROUPS}/{name}")).await
     }
 
@@ -100,12 +105,13 @@ impl Berthed {
     }
 
     /// The phases of all VPSieNodes.
-    async fn phases(&self) -> Vec<String> {
+    pub(crate) async fn phases(&self) -> Vec<String> {
         self.nodes().await.iter().map(|node| text(&node["status"]["phase"]).to_owned()).collect()
     }
 }
 
 pub(crate) const GROUPS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/namespaces/kube-system/nodegroups";
+pub(crate) const CONFIGS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/autoscalerconfigs";
 pub(crate) const NODES: &str = "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes";
 
 /// Who Berth is at VPSie.
@@ -137,6 +143,13 @@ pub(crate) fn group(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     group
 }
 
+pub(crate) fn config(name: &str, settings: Value) -> Value {
+    json!({
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "AutoscalerConfig",
+        "metadata": { "name": name }, "spec": { "globalSettings": settings },
+    })
+}
+
 /// Pods that only go where the group's nodes are.
 pub(crate) fn workload(replicas: u32) -> Value {
     let mut workload = deployment("web", replicas, "1");
@@ -146,7 +159,7 @@ pub(crate) fn workload(replicas: u32) -> Value {
     workload
 }
 
-fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {
+pub(crate) fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {
     awaited(async {
         let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
         berthed.sign(SECRET).await;
@@ -217,6 +230,9 @@ impl Berthed {
     async fn come_and_go(&self, reports: &watch::Receiver<Arc<Report>>) -> Result<(), String> {
         let scene = &self.scene;
         scene.apply(group("workers", |_| {})).await;
+        scene.apply(config("default", json!({ "unschedulablePodGracePeriodSeconds": 0 }))).await;
+        let is_read = async || scene.get(&format!("{CONFIGS}/default")).await["status"]["active"] == true;
+        happens(30, "the settings are in use", is_read).await?;
         scene.apply(workload(1)).await;
         happens(240, "the pod runs", async || scene.running().await == 1).await?;
         happens(30, "the node is ready", async || self.phases().await == ["Ready"]).await?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_cloud::machine::{MachineState, Notice, NoticeKind, POOL_TAG};
-use berth_core::names::{self, Labels};
+use berth_core::names::{self, Labels, Text};
 use berth_core::pod::Taint;
 
 use super::account::{Account, Due, later};
@@ -101,8 +101,18 @@ impl Account {
         let taints: Arc<[Taint]> = if untainted { [].into() } else { purchase.order.taints.clone() };
         Some(Registration {
             machine: record.machine.id.clone(),
-            provider_id: record.machine.provider_id.clone(),
-            node: purchase.hostname.clone(),
+            provider_id: match () {
+                () if self.befalls(index, &joins.unidentified, "unidentified") => Text::default(),
+                () if self.befalls(index, &joins.misidentified, "misidentified") => {
+                    format!("metal://{}", purchase.hostname).into()
+                }
+                () => record.machine.provider_id.clone(),
+            },
+            node: match self.befalls(index, &joins.renamed, "renamed") {
+                true => format!("node-{}", purchase.number).into(),
+                false => purchase.hostname.clone(),
+            },
+            address: record.machine.address.clone(),
             instance_type: purchase.instance_type.clone(),
             labels,
             taints,

@@ -53,9 +53,7 @@ impl Server {
             id: id.as_str().into(),
             name: optional(&["name", "hostname"], "the name")?.unwrap_or_default().into(),
             hostname: hostname.into(),
-            address: optional(&["default_ip", "ip"], "the address")?
-                .filter(|address| !address.is_empty())
-                .map(Text::from),
+            address: address_of(field),
             state: state_of(&optional(&["status"], "the status")?.unwrap_or_default()),
             tags: tags_of(field)?,
             size: optional(&["boxsize_id", "offering_id"], "the id of the offer")?.map(Text::from),
@@ -70,6 +68,12 @@ impl Server {
     pub(super) fn token(&self) -> Option<Token> {
         Token::of_tags(&self.tags)
     }
+}
+
+/// A machine that has none yet may say so with empty text.
+fn address_of(field: &Field<'_, '_>) -> Option<Text> {
+    let member = field.get_any(&["default_ip", "ip"]);
+    member.is_present().then(|| member.scalar("the address").ok()).flatten().map(Text::from)
 }
 
 /// A list, each item read.

@@ -211,7 +211,7 @@ impl Manifests {
             Piece::NodeGroup(group) => self.node_groups.push(kept(origin, id, *group)),
             // There may be others, which say nothing.
             Piece::GroupSettings(settings) if &*id.1 == custom::vpsie::CONFIG_NAME => {
-                self.group_settings = settings
+                self.group_settings = settings;
             }
             Piece::GroupSettings(_) => {}
             Piece::ConstraintPools(pools) => {

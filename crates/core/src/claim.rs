@@ -340,6 +340,8 @@ pub struct DrainSight {
     pub draining_secs: Option<u64>,
     /// For how long the same pod's eviction has been refused.
     pub refused_secs: Option<u64>,
+    /// It was given up, and not all of that is done.
+    pub failed: Option<DrainFailure>,
     pub is_drained: bool,
 }
 
@@ -361,6 +363,10 @@ pub enum DrainFailure {
 }
 
 impl DrainFailure {
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Failed, Self::Timeout].into_iter().find(|failure| failure.name() == name)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -374,6 +380,7 @@ pub fn drain_course(sight: DrainSight, limits: DrainLimits) -> DrainCourse {
     match sight {
         DrainSight { is_drained: true, .. } => DrainCourse::Done,
         DrainSight { draining_secs: None, .. } => DrainCourse::Begin,
+        DrainSight { failed: Some(failure), .. } => DrainCourse::GiveUp(failure),
         _ if exceeds(sight.refused_secs, limits.refused_secs_max) => {
             DrainCourse::GiveUp(DrainFailure::Failed)
         }
@@ -544,7 +551,7 @@ mod tests {
     fn a_drain() {
         let limits = DrainLimits { secs_max: 300, refused_secs_max: 120 };
         let sight =
-            |draining_secs, refused_secs| DrainSight { draining_secs, refused_secs, is_drained: false };
+            |draining_secs, refused_secs| DrainSight { draining_secs, refused_secs, ..DrainSight::default() };
         let give_up = DrainCourse::GiveUp;
         for (what, sight, expected) in [
             ("to begin", sight(None, None), DrainCourse::Begin),
@@ -552,6 +559,11 @@ mod tests {
             ("too long", sight(Some(301), None), give_up(DrainFailure::Timeout)),
             ("one is refused", sight(Some(200), Some(120)), DrainCourse::GoOn),
             ("for too long", sight(Some(200), Some(121)), give_up(DrainFailure::Failed)),
+            (
+                "given up before",
+                DrainSight { failed: Some(DrainFailure::Failed), ..sight(Some(1), None) },
+                give_up(DrainFailure::Failed),
+            ),
             ("over", DrainSight { is_drained: true, ..sight(Some(999), Some(999)) }, DrainCourse::Done),
         ] {
             assert_eq!(drain_course(sight, limits), expected, "{what}");

@@ -3,7 +3,7 @@
 
 use berth_api::Timestamp;
 use berth_api::duration::GoDuration;
-use berth_api::resources::shared::ConditionStatus;
+use berth_api::resources::shared::{Condition, ConditionStatus};
 use berth_api::resources::vpsie::GlobalSettings;
 use berth_api::vpsie::{DRAIN_FAILED, DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT, drain_timeout};
 use berth_core::claim::{DrainFailure, DrainLimits, DrainSight};
@@ -43,11 +43,20 @@ pub(crate) fn limits(
 }
 
 pub(crate) fn sight(claim: &Claim, node: &NodeObject, now: Timestamp) -> DrainSight {
+    let began = began(node);
+    let failure = failure_since(claim, began);
     DrainSight {
-        draining_secs: began(node).map(|began| secs_between(began, now)),
+        draining_secs: began.map(|began| secs_between(began, now)),
         refused_secs: claim.held_since(REFUSED).map(|since| secs_between(since, now)),
+        failed: failure.and_then(|condition| DrainFailure::named(condition.reason.as_deref()?)),
         is_drained: claim.holds("Drained"),
     }
+}
+
+/// What its claim says went wrong, if that was after the drain began: earlier ones failed for themselves.
+fn failure_since(claim: &Claim, began: Option<Timestamp>) -> Option<&Condition> {
+    let failed_at = claim.held_since(DRAIN_FAILED)?;
+    claim.held(DRAIN_FAILED).filter(|_| began.is_some_and(|began| failed_at > began))
 }
 
 /// When it began to be emptied, if it is being.
@@ -58,7 +67,11 @@ pub(crate) fn began(node: &NodeObject) -> Option<Timestamp> {
 }
 
 /// Why it stays, for people.
-pub(crate) fn words(failure: DrainFailure, claim: &Claim) -> String {
+pub(crate) fn words(failure: DrainFailure, claim: &Claim, node: &NodeObject) -> String {
+    let said = failure_since(claim, began(node)).and_then(|condition| condition.message.clone());
+    if let Some(said) = said {
+        return said;
+    }
     let refused = claim.held(REFUSED).and_then(|condition| condition.message.as_deref());
     match (failure, refused) {
         (DrainFailure::Timeout, None) => "its pods have not left in time".to_owned(),

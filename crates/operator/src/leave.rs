@@ -330,7 +330,7 @@ impl Office {
             }
             Verdict::Undo(why) => return self.stay(leaver, node, (None, why), epoch).await,
             Verdict::GiveUp(failure) => {
-                let why = drain::words(*failure, claim);
+                let why = drain::words(*failure, claim, node);
                 return self.stay(leaver, node, (Some(*failure), &why), epoch).await;
             }
         }

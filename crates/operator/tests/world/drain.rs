@@ -4,12 +4,14 @@
 use std::time::Duration;
 
 use berth_api::Timestamp;
+use berth_world::cloud::weather::Weather;
+use berth_world::vpsie::Faults;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::history::played;
 use crate::scene::{Scene, condition, text};
-use crate::vpsie::{Berthed, CONFIGS, NODES, config, group, workload};
+use crate::vpsie::{Berthed, CONFIGS, NODES, SECRET, config, group, workload};
 
 const START: &str = "autoscaler.vpsie.com/drain-start-time";
 const LEDGER: &str = "berth.dev/ledger";
@@ -44,14 +46,33 @@ async fn drained(scene: &Scene) -> Option<Value> {
     scene.nodes().await.into_iter().find(|node| !annotation(node, STATUS).is_empty())
 }
 
-/// Nobody objects when it is decided, and then somebody does.
+/// Nobody objects when it is decided that a node goes, and then somebody does.
+async fn begin_in_vain(berthed: &Berthed, change: impl FnOnce(&mut Value)) {
+    let scene = &berthed.scene;
+    let mut many = two_full_nodes(scene, change).await;
+    many["spec"]["replicas"] = json!(4);
+    scene.apply(many).await;
+    while !annotation(&berthed.group("workers").await, LEDGER).contains("leaving") {
+        sleep(Duration::from_millis(10)).await;
+    }
+    scene
+        .apply(json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": "web", "namespace": "default" },
+            "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
+        }))
+        .await;
+}
+
 #[test]
 fn a_node_that_cannot_be_emptied_stays() {
     type Change = fn(&mut Value);
+    /// What it is, the group, the settings, the status and the result that are told, and after how many seconds.
+    type Case<'a> = (&'a str, Change, Option<Value>, (&'a str, &'a str), u64);
     let annotated: Change = |group| {
         group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/drain-timeout": "1m" });
     };
-    let cases: [(&str, Change, Option<Value>, (&str, &str), u64); 3] = [
+    let cases: [Case<'_>; 3] = [
         ("a pod is refused for too long", |_| (), None, ("failed", "error"), 120),
         (
             "as long as somebody says",
@@ -66,21 +87,9 @@ fn a_node_that_cannot_be_emptied_stays() {
         played("{}", &async |berthed: &Berthed| {
             let scene = &berthed.scene;
             if let Some(settings) = settings.clone() {
-                scene.apply(config("default", settings)).await;
+                scene.apply(config("default", &settings)).await;
             }
-            let mut many = two_full_nodes(scene, change).await;
-            many["spec"]["replicas"] = json!(4);
-            scene.apply(many).await;
-            while !annotation(&berthed.group("workers").await, LEDGER).contains("leaving") {
-                sleep(Duration::from_millis(10)).await;
-            }
-            scene
-                .apply(json!({
-                    "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                    "metadata": { "name": "web", "namespace": "default" },
-                    "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
-                }))
-                .await;
+            begin_in_vain(berthed, change).await;
             scene.until(60, "it is emptied", async || drained(scene).await.is_some()).await;
             let node = drained(scene).await.expect("it is there");
             assert_eq!(annotation(&node, STATUS), "draining", "{what}");
@@ -130,7 +139,44 @@ fn a_node_that_cannot_be_emptied_stays() {
     }
 }
 
-async fn annotate(scene: &Scene, object: &Value, metadata: Value) {
+/// It stops after the first thing that it wrote of that: whoever comes after knows what was under way, and since when.
+#[test]
+fn whoever_comes_after_lets_it_stay() {
+    let family = berth_cloud::vpsie::Family::Managed;
+    crate::awaited(async {
+        let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
+        berthed.sign(SECRET).await;
+        let scene = &berthed.scene;
+        let began = async {
+            begin_in_vain(&berthed, |_| ()).await;
+            scene.until(60, "it is emptied", async || drained(scene).await.is_some()).await;
+        };
+        scene.play_with(berthed.operator(), began).await;
+        let is_told =
+            async || berthed.nodes().await.iter().any(|node| condition(node, "DrainFailed").is_some());
+        let given_up = async {
+            sleep(Duration::from_secs(115)).await;
+            while !is_told().await {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        scene.play_with(berthed.operator(), given_up).await;
+        let node = drained(scene).await.expect("it is there");
+        assert_eq!(annotation(&node, STATUS), "draining", "it is still closed");
+        let after = async {
+            let is_open = async || {
+                let ledger = annotation(&berthed.group("workers").await, LEDGER).to_owned();
+                let node = drained(scene).await.expect("it is there");
+                annotation(&node, STATUS) == "failed" && !ledger.contains("leaving")
+            };
+            scene.until(30, "it stays", is_open).await;
+            assert_eq!((scene.machines(), scene.running().await), (2, 4), "{}", scene.told().await);
+        };
+        scene.play_with(berthed.operator(), after).await;
+    });
+}
+
+async fn annotate(scene: &Scene, object: &Value, metadata: &Value) {
     let mut change = json!({
         "apiVersion": object["apiVersion"], "kind": object["kind"],
         "metadata": { "name": object["metadata"]["name"] },
@@ -170,14 +216,14 @@ fn what_must_stay_stays() {
                 assert_eq!(scene.machines(), 2);
                 let objects = if is_claim { berthed.nodes().await } else { scene.nodes().await };
                 for mut object in objects {
-                    if !is_claim {
-                        (object["apiVersion"], object["kind"]) = (json!("v1"), json!("Node"));
+                    let (version, kind) = if is_claim {
+                        ("autoscaler.vpsie.com/v1alpha1", "VPSieNode")
                     } else {
-                        object["apiVersion"] = json!("autoscaler.vpsie.com/v1alpha1");
-                        object["kind"] = json!("VPSieNode");
-                    }
+                        ("v1", "Node")
+                    };
+                    (object["apiVersion"], object["kind"]) = (json!(version), json!(kind));
                     if let Some(metadata) = metadata.clone() {
-                        annotate(scene, &object, metadata).await;
+                        annotate(scene, &object, &metadata).await;
                     }
                 }
                 scene.apply(workload(0)).await;
@@ -246,7 +292,7 @@ fn a_node_fails_after_as_long_as_the_settings_say() {
         played(never, &async |berthed: &Berthed| {
             let scene = &berthed.scene;
             if let Some(settings) = settings.clone() {
-                scene.apply(config("default", settings)).await;
+                scene.apply(config("default", &settings)).await;
             }
             scene.apply(group("workers", |_| {})).await;
             scene.apply(workload(1)).await;
@@ -273,7 +319,7 @@ fn groups_shrink_one_after_the_other() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
         let settings = json!({ "scaleDownCooldownSeconds": 900, "maxConcurrentScaleUps": 2 });
-        scene.apply(config("default", settings)).await;
+        scene.apply(config("default", &settings)).await;
         for name in ["east", "west"] {
             let own = |group: &mut Value| {
                 group["spec"]["labels"] = json!({ "side": name });
@@ -300,8 +346,8 @@ fn groups_shrink_one_after_the_other() {
 fn settings_say_whether_they_are_in_use() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        scene.apply(config("default", json!({}))).await;
-        scene.apply(config("other", json!({}))).await;
+        scene.apply(config("default", &json!({}))).await;
+        scene.apply(config("other", &json!({}))).await;
         let read = async |name: &str| scene.get(&format!("{CONFIGS}/{name}")).await;
         let is_told = async || !read("other").await["status"].is_null();
         scene.until(60, "they say so", is_told).await;
@@ -311,7 +357,7 @@ fn settings_say_whether_they_are_in_use() {
         assert_eq!(used["status"]["observedGeneration"], used["metadata"]["generation"]);
         sleep(Duration::from_mins(10)).await;
         assert_eq!((read("default").await, read("other").await), (used, other), "and are left alone then");
-        scene.apply(config("default", json!({ "maxClusterWorkers": 0 }))).await;
+        scene.apply(config("default", &json!({ "maxClusterWorkers": 0 }))).await;
         sleep(Duration::from_secs(30)).await;
         let used = read("default").await;
         assert_eq!(used["status"]["observedGeneration"], used["metadata"]["generation"]);

@@ -143,7 +143,7 @@ pub(crate) fn group(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     group
 }
 
-pub(crate) fn config(name: &str, settings: Value) -> Value {
+pub(crate) fn config(name: &str, settings: &Value) -> Value {
     json!({
         "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "AutoscalerConfig",
         "metadata": { "name": name }, "spec": { "globalSettings": settings },
@@ -230,7 +230,7 @@ impl Berthed {
     async fn come_and_go(&self, reports: &watch::Receiver<Arc<Report>>) -> Result<(), String> {
         let scene = &self.scene;
         scene.apply(group("workers", |_| {})).await;
-        scene.apply(config("default", json!({ "unschedulablePodGracePeriodSeconds": 0 }))).await;
+        scene.apply(config("default", &json!({ "unschedulablePodGracePeriodSeconds": 0 }))).await;
         let is_read = async || scene.get(&format!("{CONFIGS}/default")).await["status"]["active"] == true;
         happens(30, "the settings are in use", is_read).await?;
         scene.apply(workload(1)).await;

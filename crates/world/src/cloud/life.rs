@@ -99,19 +99,20 @@ impl Account {
             Arc::make_mut(&mut labels).extend(places.map(|key| (key.into(), WRONG.into())));
         }
         let taints: Arc<[Taint]> = if untainted { [].into() } else { purchase.order.taints.clone() };
+        let hostname = &purchase.hostname;
+        let provider_id = if self.befalls(index, &joins.unidentified, "unidentified") {
+            Text::default()
+        } else if self.befalls(index, &joins.misidentified, "misidentified") {
+            format!("metal://{hostname}").into()
+        } else {
+            record.machine.provider_id.clone()
+        };
+        let is_renamed = self.befalls(index, &joins.renamed, "renamed");
+        let node = if is_renamed { format!("node-{}", purchase.number).into() } else { hostname.clone() };
         Some(Registration {
             machine: record.machine.id.clone(),
-            provider_id: match () {
-                () if self.befalls(index, &joins.unidentified, "unidentified") => Text::default(),
-                () if self.befalls(index, &joins.misidentified, "misidentified") => {
-                    format!("metal://{}", purchase.hostname).into()
-                }
-                () => record.machine.provider_id.clone(),
-            },
-            node: match self.befalls(index, &joins.renamed, "renamed") {
-                true => format!("node-{}", purchase.number).into(),
-                false => purchase.hostname.clone(),
-            },
+            provider_id,
+            node,
             address: record.machine.address.clone(),
             instance_type: purchase.instance_type.clone(),
             labels,

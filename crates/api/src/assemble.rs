@@ -198,6 +198,8 @@ struct Claimed {
     growing: BTreeSet<Text>,
     /// When the youngest node of each was asked for.
     newest: BTreeMap<Text, Timestamp>,
+    /// When a node of each was last to go and stayed.
+    failed_drains: BTreeMap<Text, Timestamp>,
 }
 
 impl Claimed {
@@ -211,6 +213,10 @@ impl Claimed {
             if let Some(created) = claim.life.created {
                 let newest = claimed.newest.entry(group.clone()).or_insert(created);
                 *newest = created.max(*newest);
+            }
+            if let Some(failed) = claim.failed_drain {
+                let last = claimed.failed_drains.entry(group.clone()).or_insert(failed);
+                *last = failed.max(*last);
             }
         }
         claimed
@@ -273,11 +279,15 @@ impl Assembly<'_> {
             self.add_pool(&mut pools, &kept, pool, types);
         }
         let claimed = Claimed::of(&self.manifests.claims);
+        let shrank = node_groups.iter().filter_map(|kept| kept.object.shrinking.shrank).max();
         for kept in node_groups {
             let types = self.node_group_types(&kept.object);
-            let NodeGroupObject { pool, growth, rules, cost, at_once, node_cost, .. } = &kept.object;
+            let NodeGroupObject { pool, growth, rules, shrinking, cost, at_once, node_cost, .. } = &kept.object;
             let settings = self.manifests.group_settings;
-            let mut disruption = rules.judged(self.context.now);
+            let rests = shrinking
+                .rests_after(claimed.failed_drains.get(&pool.name).copied())
+                .max(vpsie::rest(shrank, settings.removal_cooldown_secs));
+            let mut disruption = rules.resting(rests).judged(self.context.now);
             disruption.replacement = cost.judged(self.context.now, settings.is_rebalancing);
             let nodes = at_once.unwrap_or(Share::Count(settings.removals_max));
             disruption.budgets.push(Budget { reasons: Vec::new(), nodes });

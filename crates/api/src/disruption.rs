@@ -218,6 +218,8 @@ pub(crate) struct ClaimLife {
     initialized: Option<Timestamp>,
     last_pod_event: Option<Timestamp>,
     drifted: Option<Text>,
+    /// When VPSie's annotation lets it go.
+    hours: Option<AllowedHours>,
     expire_after: Option<GoDuration>,
     termination_grace: Option<GoDuration>,
 }
@@ -240,17 +242,33 @@ pub(crate) fn read_claim_life(claim: &NodeClaim) -> ClaimLife {
             let words = worded(condition.reason.as_deref(), condition.message.as_deref());
             if words.is_empty() { "Drifted".into() } else { words.into() }
         }),
+        hours: None,
         expire_after: NillableDuration::duration(claim.spec.expire_after),
         termination_grace: claim.spec.termination_grace_period,
+    }
+}
+
+impl ClaimLife {
+    fn protection(&self, created: Option<Timestamp>, now: Timestamp) -> Protection {
+        let hours = self.hours.map_or(Protection::None, |hours| hours.judged(now));
+        stronger(self.do_not_disrupt.judged(created, now), hours)
     }
 }
 
 /// The same, of a VPSieNode.
 pub(crate) fn read_machine_life(metadata: &ObjectMeta, ready: Option<&Time>) -> ClaimLife {
     let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
-    let must_stay = annotation(crate::vpsie::DO_NOT_DELETE).filter(|value| *value == "true");
+    let written = annotation(crate::vpsie::ALLOWED_HOURS);
+    let hours = written.and_then(AllowedHours::parse);
+    // Hours that nobody understands allow nothing: a machine that was left out for them would be bought again.
+    let must_stay = crate::vpsie::is_kept(metadata) || hours.is_none() && written.is_some();
+    let do_not_disrupt = match annotation(names::DO_NOT_DISRUPT) {
+        _ if must_stay => DoNotDisrupt::Always,
+        said => DoNotDisrupt::read(said),
+    };
     ClaimLife {
-        do_not_disrupt: DoNotDisrupt::read(must_stay.or_else(|| annotation(names::DO_NOT_DISRUPT))),
+        do_not_disrupt,
+        hours,
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         initialized: ready.map(|time| time.0),
         ..ClaimLife::default()
@@ -267,7 +285,7 @@ pub(crate) fn judged_node(
 ) -> NodeDisruption {
     let created = claim.and_then(|claim| claim.created).or_else(|| node.and_then(|node| node.created));
     let of_node = node.map(|node| node.protection(created, now));
-    let of_claim = claim.map(|claim| claim.do_not_disrupt.judged(created, now));
+    let of_claim = claim.map(|claim| claim.protection(created, now));
     let age_limit = claim.and_then(|claim| Some((claim.created?, claim.expire_after?)));
     let last_event = claim.and_then(|claim| claim.last_pod_event);
     let up = claim.and_then(|claim| claim.initialized).or(created);

@@ -224,7 +224,7 @@ impl Manifests {
             }
             Piece::NodeGroup(group) => self.node_groups.push(kept(origin, id, *group)),
             // There may be others, which say nothing.
-            Piece::GroupSettings(settings, new_groups) if &*id.1 == "default" => {
+            Piece::GroupSettings(settings, new_groups) if &*id.1 == custom::vpsie::CONFIG_NAME => {
                 self.group_settings = settings;
                 self.new_groups = Some(new_groups);
             }

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::claims::{OFFERINGS, digest, lasting_labels, written_offerings};
+use crate::duration::GoDuration;
 use crate::resources::berth::VPSieNodeClass;
 use crate::resources::vpsie::{NodeGroup, VPSieNodeSpec};
 
@@ -33,10 +34,21 @@ pub(crate) const PAUSE: &str = "autoscaler.vpsie.com/pause";
 pub(crate) const APPROVED: &str = "autoscaler.vpsie.com/approve-optimization";
 /// On a group: how many of its nodes are replaced at once: `rolling`, `surge` or `blue-green`.
 pub(crate) const REBALANCE_STRATEGY: &str = "autoscaler.vpsie.com/rebalance-strategy";
-/// On a Node: `true` keeps it.
-pub(crate) const PROTECTED: &str = "autoscaler.vpsie.com/protected";
-/// On a machine's object or a Node: `true` keeps it.
+/// On a machine's object or its Node: `true` keeps it.
 pub(crate) const DO_NOT_DELETE: &str = "autoscaler.vpsie.com/do-not-delete";
+/// The same.
+pub(crate) const PROTECTED: &str = "autoscaler.vpsie.com/protected";
+/// On both too: `disabled` keeps it.
+const SCALE_DOWN: &str = "autoscaler.vpsie.com/scale-down";
+/// On a Node: when it began to be emptied.
+pub const DRAIN_START: &str = "autoscaler.vpsie.com/drain-start-time";
+/// On a Node: `draining`, and what came of it: `complete`, `failed` or `timeout`.
+pub const DRAIN_STATUS: &str = "autoscaler.vpsie.com/drain-status";
+/// On a Node, a machine's object or a group, the first that has it: how long pods may take to leave a node that goes to
+/// save money.
+pub const DRAIN_TIMEOUT: &str = "autoscaler.vpsie.com/drain-timeout";
+/// The condition of a machine's object whose node was to go and stayed, since its pods did not leave in time.
+pub const DRAIN_FAILED: &str = "DrainFailed";
 /// On a group: counts in place of its `minNodes`.
 pub(crate) const MIN_OVERRIDE: &str = "autoscaler.vpsie.com/min-nodes-override";
 /// On a group: counts in place of its `maxNodes`.
@@ -99,6 +111,23 @@ impl MachineSetup {
     pub fn digest(&self) -> String {
         digest(&self.written()).to_string()
     }
+}
+
+/// Whether a machine must stay, by what its object says.
+pub(crate) fn is_kept(metadata: &ObjectMeta) -> bool {
+    let is = |all: &Option<BTreeMap<String, String>>, key: &str, value: &str| {
+        all.as_ref().and_then(|all| all.get(key)).is_some_and(|found| found == value)
+    };
+    let annotations = &metadata.annotations;
+    is(annotations, DO_NOT_DELETE, "true")
+        || is(annotations, PROTECTED, "true")
+        || is(annotations, SCALE_DOWN, "disabled")
+        || is(&metadata.labels, SCALE_DOWN_DISABLED, "true")
+}
+
+/// How long pods may take to leave, by what somebody has written of it. `None` if it is no duration.
+pub fn drain_timeout(text: &str) -> Option<GoDuration> {
+    text.parse().ok().filter(|timeout| *timeout > GoDuration::ZERO)
 }
 
 /// Whether an object is Berth's to change.

@@ -79,6 +79,8 @@ pub struct Machine {
     pub token: Option<Token>,
     /// The name that its node was meant to have.
     pub name: Text,
+    /// Its address in the cluster's network, where the cloud says so.
+    pub address: Option<Text>,
     pub instance_type: Text,
     pub zone: Text,
     pub capacity_type: CapacityType,

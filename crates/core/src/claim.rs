@@ -6,9 +6,11 @@
 use std::fmt;
 
 /// A claim that takes longer to be launched is given up.
-pub const LAUNCH_SECS_MAX: u64 = 300;
+const LAUNCH_SECS_MAX: u64 = 300;
 /// As is a machine that does not join.
-pub const REGISTRATION_SECS_MAX: u64 = 900;
+const REGISTRATION_SECS_MAX: u64 = 900;
+/// VPSie takes its time.
+const PROVISIONING_SECS_MAX: u64 = 600;
 /// A cloud may not tell of a machine at once: before this age nothing follows from its silence.
 pub const UNTOLD_SECS_MAX: u64 = 300;
 
@@ -38,6 +40,37 @@ pub struct Sight {
     /// Its machine, if it had any, is known to be gone, though the claim is not.
     pub is_ended: bool,
     pub failures: Failures,
+    pub deadlines: Deadlines,
+}
+
+/// How long a claim may take to come up. After that it is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// From when it was made until its machine is known.
+    pub launch_secs: u64,
+    /// From then until the machine joins.
+    pub registration_secs: u64,
+    /// From when it was made until its node is ready. `None`: one that has joined may take for ever.
+    pub ready_secs: Option<u64>,
+}
+
+/// Karpenter's.
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { launch_secs: LAUNCH_SECS_MAX, registration_secs: REGISTRATION_SECS_MAX, ready_secs: None }
+    }
+}
+
+impl Deadlines {
+    /// VPSie's, where somebody has said how long a node may take to be ready, or nobody has.
+    pub fn vpsie(ready_secs: Option<u64>) -> Self {
+        let unsaid = PROVISIONING_SECS_MAX + REGISTRATION_SECS_MAX;
+        Self {
+            launch_secs: ready_secs.unwrap_or(PROVISIONING_SECS_MAX),
+            registration_secs: ready_secs.unwrap_or(REGISTRATION_SECS_MAX),
+            ready_secs: Some(ready_secs.unwrap_or(unsaid)),
+        }
+    }
 }
 
 /// What becomes of claims that fail before they are up.
@@ -75,6 +108,12 @@ pub struct NodeState {
     pub is_closed: bool,
     /// Volumes of pods that have left are still attached.
     pub has_volumes: bool,
+}
+
+impl NodeState {
+    fn is_up(self) -> bool {
+        self.is_ready && !self.has_passing_taints && self.has_resources
+    }
 }
 
 /// What the cloud says of the claim's machine.
@@ -136,6 +175,7 @@ pub enum Ending {
     NotCommitted,
     LaunchTimeout,
     RegistrationTimeout,
+    ReadyTimeout,
     /// No offering of it can be had.
     InsufficientCapacity,
     MachineGone,
@@ -152,6 +192,7 @@ impl Ending {
             Self::NotCommitted => "NotCommitted",
             Self::LaunchTimeout => "LaunchTimeout",
             Self::RegistrationTimeout => "RegistrationTimeout",
+            Self::ReadyTimeout => "ReadyTimeout",
             Self::InsufficientCapacity => "InsufficientCapacityError",
             Self::MachineGone => "MachineGone",
             Self::NodeGone => "NodeGone",
@@ -168,6 +209,7 @@ impl Ending {
             }
             Self::LaunchTimeout => "its machine could not be launched in time",
             Self::RegistrationTimeout => "its machine did not join in time",
+            Self::ReadyTimeout => "its node was not ready in time",
             Self::InsufficientCapacity => "no offering that would do can be had now",
             Self::MachineGone => "its machine is gone",
             Self::NodeGone => "its node is gone",
@@ -202,6 +244,7 @@ pub fn step(sight: &Sight) -> Step {
 fn is_failure(sight: &Sight, ending: Ending) -> bool {
     match ending {
         Ending::LaunchTimeout | Ending::RegistrationTimeout | Ending::InsufficientCapacity => true,
+        Ending::ReadyTimeout => !matches!(sight.node, NodeSight::Present(NodeState { is_ready: true, .. })),
         Ending::MachineGone => !sight.is_registered,
         Ending::NotCommitted
         | Ending::NodeGone
@@ -225,7 +268,7 @@ fn live(sight: &Sight) -> Step {
     let Some(launched_secs) = sight.launched_secs else {
         return if !sight.is_committed {
             Step::Delete(Ending::NotCommitted)
-        } else if sight.age_secs > LAUNCH_SECS_MAX {
+        } else if sight.age_secs > sight.deadlines.launch_secs {
             Step::Delete(Ending::LaunchTimeout)
         } else {
             Step::Launch
@@ -237,14 +280,17 @@ fn live(sight: &Sight) -> Step {
     if is_machine_gone(sight) {
         return Step::Delete(Ending::MachineGone);
     }
+    let Deadlines { registration_secs, ready_secs, .. } = sight.deadlines;
+    let is_late = !sight.is_initialized && ready_secs.is_some_and(|most| sight.age_secs > most);
     match sight.node {
         NodeSight::Unseen => Step::Wait(Waiting::Sight),
         NodeSight::Absent if sight.is_registered => Step::Delete(Ending::NodeGone),
-        NodeSight::Absent if launched_secs > REGISTRATION_SECS_MAX => {
-            Step::Delete(Ending::RegistrationTimeout)
-        }
+        NodeSight::Absent if launched_secs > registration_secs => Step::Delete(Ending::RegistrationTimeout),
+        NodeSight::Absent if is_late => Step::Delete(Ending::ReadyTimeout),
         NodeSight::Absent => Step::Wait(Waiting::Join),
         NodeSight::Present(node) if node.is_deleting => Step::Delete(Ending::NodeDeleted),
+        // One that is ready by now is let in all the same.
+        NodeSight::Present(node) if is_late && !node.is_up() => Step::Delete(Ending::ReadyTimeout),
         NodeSight::Present(_) if !sight.is_registered => Step::Register,
         NodeSight::Present(_) if sight.is_initialized => Step::Wait(Waiting::Nothing),
         NodeSight::Present(node) => match node {
@@ -275,6 +321,71 @@ fn leave(sight: &Sight, deleting_secs: u64) -> Step {
         NodeSight::Present(_) if !sight.is_drained && !is_overdue => Step::Drain,
         NodeSight::Present(node) if node.has_volumes && !is_overdue => Step::Wait(Waiting::Volumes),
         NodeSight::Present(_) | NodeSight::Absent => Step::EndMachine,
+    }
+}
+
+/// How long pods may take to leave a node that goes only to save money. After that it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainLimits {
+    /// For all of them together.
+    pub secs_max: u64,
+    /// For one whose eviction is refused.
+    pub refused_secs_max: u64,
+}
+
+/// What is seen of such a drain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainSight {
+    /// Since it began, if it has.
+    pub draining_secs: Option<u64>,
+    /// For how long the same pod's eviction has been refused.
+    pub refused_secs: Option<u64>,
+    /// It was given up, and not all of that is done.
+    pub failed: Option<DrainFailure>,
+    pub is_drained: bool,
+}
+
+/// What is to become of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainCourse {
+    Begin,
+    GoOn,
+    Done,
+    GiveUp(DrainFailure),
+}
+
+/// Why a node stays that was being drained, in VPSie's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainFailure {
+    /// A pod would not go, or had nowhere to go.
+    Failed,
+    Timeout,
+}
+
+impl DrainFailure {
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Failed, Self::Timeout].into_iter().find(|failure| failure.name() == name)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+pub fn drain_course(sight: DrainSight, limits: DrainLimits) -> DrainCourse {
+    let exceeds = |secs: Option<u64>, most: u64| secs.is_some_and(|secs| secs > most);
+    match sight {
+        DrainSight { is_drained: true, .. } => DrainCourse::Done,
+        DrainSight { draining_secs: None, .. } => DrainCourse::Begin,
+        DrainSight { failed: Some(failure), .. } => DrainCourse::GiveUp(failure),
+        _ if exceeds(sight.refused_secs, limits.refused_secs_max) => {
+            DrainCourse::GiveUp(DrainFailure::Failed)
+        }
+        _ if exceeds(sight.draining_secs, limits.secs_max) => DrainCourse::GiveUp(DrainFailure::Timeout),
+        _ => DrainCourse::GoOn,
     }
 }
 
@@ -429,6 +540,84 @@ mod tests {
                 "somebody deletes the node",
                 Sight { node: node(|n| n.is_deleting = true), ..up() },
                 Step::Delete(Ending::NodeDeleted),
+            ),
+        ];
+        for (what, sight, expected) in cases {
+            assert_eq!(step(&sight), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_drain() {
+        let limits = DrainLimits { secs_max: 300, refused_secs_max: 120 };
+        let sight =
+            |draining_secs, refused_secs| DrainSight { draining_secs, refused_secs, ..DrainSight::default() };
+        let give_up = DrainCourse::GiveUp;
+        for (what, sight, expected) in [
+            ("to begin", sight(None, None), DrainCourse::Begin),
+            ("under way", sight(Some(300), None), DrainCourse::GoOn),
+            ("too long", sight(Some(301), None), give_up(DrainFailure::Timeout)),
+            ("one is refused", sight(Some(200), Some(120)), DrainCourse::GoOn),
+            ("for too long", sight(Some(200), Some(121)), give_up(DrainFailure::Failed)),
+            (
+                "given up before",
+                DrainSight { failed: Some(DrainFailure::Failed), ..sight(Some(1), None) },
+                give_up(DrainFailure::Failed),
+            ),
+            ("over", DrainSight { is_drained: true, ..sight(Some(999), Some(999)) }, DrainCourse::Done),
+        ] {
+            assert_eq!(drain_course(sight, limits), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_node_has_to_be_ready_in_time() {
+        let kept = Failures::KeptSecs(60);
+        let late = |node: NodeSight| Sight {
+            age_secs: 601,
+            launched_secs: Some(590),
+            is_registered: true,
+            is_initialized: false,
+            deadlines: Deadlines::vpsie(Some(600)),
+            failures: kept,
+            node,
+            ..up()
+        };
+        let unready = || node(|n| n.is_ready = false);
+        let cases = [
+            ("in time", Sight { age_secs: 600, ..late(unready()) }, Step::Wait(Waiting::Ready)),
+            ("not ready", late(unready()), Step::Fail(Ending::ReadyTimeout)),
+            (
+                "not there",
+                Sight { is_registered: false, ..late(NodeSight::Absent) },
+                Step::Fail(Ending::ReadyTimeout),
+            ),
+            (
+                "it may have pods",
+                late(node(|n| n.has_passing_taints = true)),
+                Step::Delete(Ending::ReadyTimeout),
+            ),
+            ("ready at last", late(node(|_| {})), Step::Initialize),
+            ("once up", Sight { is_initialized: true, ..late(unready()) }, Step::Wait(Waiting::Nothing)),
+            (
+                "never launched",
+                Sight { launched_secs: None, ..late(NodeSight::Absent) },
+                Step::Fail(Ending::LaunchTimeout),
+            ),
+            (
+                "nobody has said how long",
+                Sight { deadlines: Deadlines::vpsie(None), ..late(unready()) },
+                Step::Wait(Waiting::Ready),
+            ),
+            (
+                "which is not for ever",
+                Sight { age_secs: 1501, deadlines: Deadlines::vpsie(None), ..late(unready()) },
+                Step::Fail(Ending::ReadyTimeout),
+            ),
+            (
+                "Karpenter's may take for ever",
+                Sight { age_secs: 99_999, deadlines: Deadlines::default(), ..late(unready()) },
+                Step::Wait(Waiting::Ready),
             ),
         ];
         for (what, sight, expected) in cases {

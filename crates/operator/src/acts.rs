@@ -1,6 +1,7 @@
 //! The record of what cannot be taken back: a line of the log for each, with what it takes to find out why. And what
 //! is counted of claims' lives.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -12,12 +13,15 @@ use berth_core::claim::Ending;
 use berth_core::names;
 use berth_core::plan::Launch;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, FAILED};
 use crate::cluster::Refused;
 use crate::dialect::{Dialect, PoolId};
+use crate::discovery::Strategy;
+use crate::journal::{About, Severity};
 use crate::metrics::table;
-use crate::objects::PodObject;
+use crate::objects::{NodeObject, PodObject};
 use crate::office::Office;
+use crate::planning::Round;
 use crate::sight::secs_between;
 
 /// In whose name things are done, and upon what was seen.
@@ -35,6 +39,12 @@ pub(crate) enum Direction {
     Down,
 }
 
+impl Standing {
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Relaxed)
+    }
+}
+
 impl Office {
     /// What is done from now on is done in this epoch, upon this revision of what is seen.
     pub(crate) fn stand_on(&self, epoch: Option<u64>, revision: u64) {
@@ -45,12 +55,18 @@ impl Office {
         self.standing.revision.store(revision, Ordering::Relaxed);
     }
 
-    fn record(&self, act: &str, reason: &str, (object, uid): (&str, &str)) {
-        let epoch = self.standing.epoch.load(Ordering::Relaxed);
+    fn record(&self, act: &str, reason: &str, (object, uid): (&str, &str), claim: Option<&Claim>) {
+        let epoch = self.standing.epoch();
         let revision = self.standing.revision.load(Ordering::Relaxed);
         let category = act.split(' ').next().unwrap_or_default();
         self.metrics.count(table::VPSIE_AUDIT, [&act.replace(' ', "_"), category, "info"]);
-        tracing::info!(target: "berth::acts", act, reason, object, uid, epoch, revision, "{act}");
+        let vps_id = claim.and_then(Claim::machine).map(|id| id.to_string());
+        tracing::info!(
+            target: "berth::acts",
+            act, reason, object, uid, epoch, revision,
+            nodegroup = claim.map(pool), node = claim.and_then(Claim::node), vpsId = vps_id,
+            phase = claim.map(|claim| claim.phase(&claim.conditions)), "{act}"
+        );
     }
 
     pub(crate) fn deleted_claim(&self, claim: &Claim, reason: &str) {
@@ -59,7 +75,7 @@ impl Office {
         if reason == Ending::FailureExpired.name() {
             self.metrics.count(table::VPSIE_TTL_DELETIONS, [pool(claim), &claim.namespace]);
         }
-        self.record("claim deleted", reason, identity(claim));
+        self.record("claim deleted", reason, identity(claim), Some(claim));
     }
 
     pub(crate) fn asked_to_leave(&self, claim: &Claim, pod: &PodObject, refused: Option<&Refused>) {
@@ -79,7 +95,7 @@ impl Office {
         let reason = reason(claim);
         self.metrics.count(table::PODS_DRAINED, [reason]);
         let object = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
-        self.record(act, reason, (&object, &pod.metadata.uid));
+        self.record(act, reason, (&object, &pod.metadata.uid), Some(claim));
     }
 
     pub(crate) fn drained(&self, claim: &Claim) {
@@ -88,11 +104,11 @@ impl Office {
 
     pub(crate) fn ended_machine(&self, claim: &Claim, machine: &MachineId) {
         let (_, uid) = identity(claim);
-        self.record("machine terminated", reason(claim), (&machine.to_string(), uid));
+        self.record("machine terminated", reason(claim), (&machine.to_string(), uid), Some(claim));
     }
 
     pub(crate) fn ended_orphan(&self, machine: &MachineId) {
-        self.record("orphan terminated", "Orphaned", (&machine.to_string(), ""));
+        self.record("orphan terminated", "Orphaned", (&machine.to_string(), ""), None);
     }
 
     pub(crate) fn counts_claim(&self, launch: &Launch, reason: &str) {
@@ -100,17 +116,46 @@ impl Office {
         self.metrics.count(table::CLAIMS_CREATED, [&launch.pool, reason, relaxed]);
     }
 
-    pub(crate) fn counts_node(&self, claim: &Claim) {
+    /// A node was found for a claim's machine, and is its own now.
+    pub(crate) fn counts_node(&self, claim: &Claim, node: &NodeObject) {
         self.metrics.count(table::NODES_CREATED, [pool(claim)]);
+        if claim.dialect == Dialect::Vpsie {
+            self.metrics.count(table::DISCOVERIES, [Strategy::of(claim, node).name()]);
+            if let Some(time) = self.since(claim.held_since("Launched")) {
+                self.metrics.took(table::DISCOVERY, [], time);
+            }
+        }
+    }
+
+    /// It could not be made its own.
+    pub(crate) fn counts_unregistered(&self, claim: &Claim, refused: &Refused) {
+        if claim.dialect == Dialect::Vpsie {
+            let reason = if refused.is_conflict() { "claim_conflict" } else { "api_error" };
+            self.metrics.count(table::DISCOVERIES_FAILED, [reason]);
+        }
+    }
+
+    /// None was found in time.
+    pub(crate) fn counts_undiscovered(&self, claim: &Claim, ending: Ending) {
+        let is_late = matches!(ending, Ending::RegistrationTimeout | Ending::ReadyTimeout);
+        if claim.dialect == Dialect::Vpsie && is_late && claim.node().is_none() {
+            self.metrics.count(table::DISCOVERIES_FAILED, ["timeout"]);
+        }
     }
 
     /// What VPSie's own autoscaler counts of a VPSieNode whose conditions are these from now on.
     pub(crate) fn counts_phase(&self, claim: &Claim, conditions: &[Condition]) {
-        let (from, to) = (claim.phase(&claim.conditions), claim.phase(conditions));
+        let (from, to) = (claim.told.phase.name(), claim.phase(conditions));
         if claim.dialect != Dialect::Vpsie || from == to {
             return;
         }
         let (group, namespace) = (pool(claim), &*claim.namespace);
+        tracing::info!(
+            target: "berth::lives",
+            nodegroup = group, node = claim.node(), vpsId = claim.machine().map(|id| id.to_string()),
+            phase = to, from, duration = self.since(claim.created).map(|age| age.as_secs()),
+            "{} is {to}", claim.name
+        );
         self.metrics.count(table::VPSIE_PHASE_TRANSITIONS, [from, to, group, namespace]);
         if let Some(time) = self.since(claim.created).filter(|_| to == Phase::Ready.name()) {
             self.metrics.took(table::VPSIE_PROVISIONING, [group, namespace], time);
@@ -118,10 +163,36 @@ impl Office {
     }
 
     /// A group has grown by so many nodes, or shrunk.
-    pub(crate) fn counts_scaling(&self, pool: &PoolId, direction: Direction, nodes: usize) {
+    pub(crate) async fn scaled(&self, round: &Round, pool: &PoolId, direction: Direction, nodes: usize) {
         if pool.dialect != Dialect::Vpsie || nodes == 0 {
             return;
         }
+        self.counts_scaling(pool, direction, nodes);
+        let is_staying = |claim: &&Arc<Claim>| {
+            let is_leaving = claim.is_deleting() || round.leaving.contains_key(&claim.name);
+            claim.pool_id().as_ref() == Some(pool) && !is_leaving && !claim.holds(FAILED)
+        };
+        let before = round.claims.values().filter(is_staying).count();
+        let (reason, after) = match direction {
+            Direction::Up => ("ScalingUp", before + nodes),
+            Direction::Down => ("ScalingDown", before.saturating_sub(nodes)),
+        };
+        let Some(object) = round.pools.get(&pool.name) else { return };
+        let about = About {
+            api_version: pool.dialect.api_version(),
+            kind: "NodeGroup",
+            namespace: pool.namespace.to_string(),
+            name: pool.name.to_string(),
+            uid: object.metadata().uid.clone().unwrap_or_default(),
+        };
+        let message = format!("from {before} to {after} nodes");
+        tracing::info!(target: "berth::lives", nodegroup = &*pool.name, "{reason} {message}");
+        let told = (Severity::Normal, reason, &*message);
+        // It is for people, and nothing depends on it.
+        let _ = self.journal.tell(&self.desk, (&about, self.now()), told).await;
+    }
+
+    fn counts_scaling(&self, pool: &PoolId, direction: Direction, nodes: usize) {
         let labels = [&*pool.name, &*pool.namespace];
         let by_nodes = f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));
         if direction == Direction::Up {
@@ -162,7 +233,7 @@ impl Office {
         }
     }
 
-    fn since(&self, then: Option<Timestamp>) -> Option<Duration> {
+    pub(crate) fn since(&self, then: Option<Timestamp>) -> Option<Duration> {
         then.map(|then| Duration::from_secs(secs_between(then, self.now())))
     }
 }

@@ -182,7 +182,7 @@ impl Office {
         let mut answers = stream::iter(objects)
             .map(async |object| self.desk.create(&place, &object).await)
             .buffered(WRITES_AT_ONCE);
-        self.counts_scaling(&id, Direction::Up, names.len());
+        self.scaled(round, &id, Direction::Up, names.len()).await;
         let mut pairs = launches.iter().zip(&names);
         while let Some(answer) = answers.next().await {
             match answer {

@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use berth_api::resources::shared::{Condition, ConditionStatus};
+use berth_api::resources::vpsie::Phase;
 use berth_api::{ClassKind, Timestamp, vpsie};
 use berth_cloud::machine::{MachineId, Setup};
 use berth_core::catalog::CapacityType;
@@ -13,11 +14,14 @@ use berth_core::names::{self, Labels, Text};
 use berth_core::pod::Taint;
 use berth_core::resources::Resources;
 
+use crate::conditions::Conditions;
 use crate::dialect::{Dialect, PoolId, vpsie_phase};
 use crate::journal::About;
 
 /// The condition of a claim that failed and is kept to be seen.
 pub(crate) const FAILED: &str = "Failed";
+/// The condition of one whose machine runs, as its cloud says.
+pub(crate) const RUNNING: &str = "Running";
 /// The condition of one whose machine is gone, or that never had any.
 pub(crate) const ENDED: &str = "MachineEnded";
 
@@ -31,6 +35,7 @@ pub struct Claim {
     pub(crate) resource_version: Text,
     pub(crate) created: Option<Timestamp>,
     pub(crate) deleting: Option<Timestamp>,
+    pub(crate) generation: Option<i64>,
     pub(crate) finalizers: Vec<Text>,
     pub(crate) pool: Option<Text>,
     /// Whose machines it is of. `None`: nobody's that is known.
@@ -50,6 +55,12 @@ pub struct Claim {
     pub(crate) promised: Vec<Text>,
     /// How long its pods may take to go.
     pub(crate) grace_secs: Option<u64>,
+    /// After how long it stays, if its pods have not left by then and nothing forces them.
+    pub(crate) drain_secs: Option<u64>,
+    /// The name that its node should have, where its dialect has words for it.
+    pub(crate) wanted_name: Text,
+    /// What it says of its machine.
+    pub(crate) told: Told,
     /// Empty until it has a machine.
     pub(crate) provider_id: Text,
     /// Empty until its node has joined.
@@ -57,6 +68,15 @@ pub struct Claim {
     pub(crate) capacity: Resources,
     /// In Berth's words, which are Karpenter's.
     pub(crate) conditions: Vec<Condition>,
+}
+
+/// What an object says of its life and its machine, where its dialect has words for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) phase: Phase,
+    pub(crate) status: Text,
+    pub(crate) hostname: Text,
+    pub(crate) address: Text,
 }
 
 /// What is asked of the labels of a claim that is up.
@@ -101,6 +121,19 @@ impl Claim {
     /// Where in its life it is with these conditions, in VPSie's words.
     pub(crate) fn phase(&self, conditions: &[Condition]) -> &'static str {
         vpsie_phase(self, conditions).name()
+    }
+
+    /// Whether its object does not say yet that it goes.
+    pub(crate) fn is_untold(&self) -> bool {
+        let phase = vpsie_phase(self, &self.conditions);
+        self.dialect == Dialect::Vpsie && self.is_deleting() && phase != self.told.phase
+    }
+
+    /// Notes whether its machine runs, where its dialect has words for it.
+    pub(crate) fn note_running(&self, conditions: &mut Conditions, runs: bool) {
+        if self.dialect == Dialect::Vpsie && runs {
+            conditions.hold(RUNNING);
+        }
     }
 
     /// The machine, once it is launched.

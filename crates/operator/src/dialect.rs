@@ -59,7 +59,7 @@ pub(crate) struct Entry {
     pub(crate) capacity: Resources,
 }
 
-pub(crate) use vpsie::phase as vpsie_phase;
+pub(crate) use vpsie::{phase as vpsie_phase, state_name as vpsie_state};
 
 /// What is new of a claim besides its conditions.
 #[derive(Clone, Debug, Default)]

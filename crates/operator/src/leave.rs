@@ -1,14 +1,17 @@
 //! Nodes that are taken away to save money or to be replaced: step by step, and back if reality has changed.
 //!
 //! What is under way stands in the pools' ledgers. A node is first committed to go and closed to pods, then looked at
-//! again; only when all that was bought for it is up, and its pods still have a place, is its claim deleted.
+//! again; only when all that was bought for it is up, and its pods still have a place, is its claim deleted. Where the
+//! dialect wants that, its pods leave before, and if they cannot it stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use berth_api::Timestamp;
 use berth_api::resources::shared::ConditionStatus;
+use berth_core::claim::{DrainCourse, DrainFailure, drain_course};
 use berth_core::commitment::Departure;
-use berth_core::disruption::DisruptionReason;
+use berth_core::disruption::{DisruptionReason, Protection};
 use berth_core::names::Text;
 use berth_core::node::Node;
 use berth_core::plan::{DisruptionStep, Host, Plan};
@@ -20,7 +23,9 @@ use crate::acts::Direction;
 use crate::buy::{Account, NotCommitted, Refusals};
 use crate::claim::Claim;
 use crate::conditions::Conditions;
-use crate::dialect::{News, PoolId};
+use crate::dialect::{Dialect, News, PoolId};
+use crate::discovery::node_of;
+use crate::drain;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
 use crate::metrics::table;
@@ -28,7 +33,6 @@ use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::planning::Round;
 use crate::planted::PlantedBug;
-use crate::sight::{NodesByMachine, node_of};
 use crate::tenants;
 
 /// What is bought for a departure has to be up after so long.
@@ -41,6 +45,8 @@ pub(crate) struct Leaver {
     pub(crate) claim: Arc<Claim>,
     pub(crate) node: Option<Arc<NodeObject>>,
     pub(crate) departure: Departure,
+    /// How far its pods have left it, where they have to before its claim goes.
+    pub(crate) drain: Option<DrainCourse>,
 }
 
 /// What is to become of one.
@@ -48,9 +54,13 @@ pub(crate) struct Leaver {
 pub(crate) enum Verdict {
     Close,
     Wait,
+    BeginDrain,
+    Drain,
     Go,
     /// It stays after all.
     Undo(String),
+    /// It stays, because its pods do not leave.
+    GiveUp(DrainFailure),
 }
 
 /// A step of a plan that can begin.
@@ -87,27 +97,39 @@ pub(crate) struct Outlook<'a> {
     pub(crate) now_secs: i64,
     /// Names of nodes whose pods have a place on nodes that are there or coming.
     pub(crate) cleared: &'a BTreeMap<Text, Result<(), String>>,
+    /// Names of nodes that somebody protects by now.
+    pub(crate) protected: &'a BTreeSet<Text>,
 }
 
 /// The claims that the ledgers say are leaving, and that are not deleted yet.
-pub(crate) fn leavers(
-    leaving: &BTreeMap<Text, (PoolId, Departure)>,
-    claims: &BTreeMap<Text, Arc<Claim>>,
-    nodes: &NodesByMachine,
-) -> Vec<Leaver> {
+pub(crate) fn leavers(round: &Round, now: Timestamp) -> Vec<Leaver> {
+    let Round { leaving, claims, .. } = round;
     let known = leaving.iter().filter_map(|(name, (pool, departure))| {
         let another = || claims.iter().rev().find(|(other, _)| !leaving.contains_key(*other));
         let is_any = PlantedBug::DeleteByCount.is_planted();
         let claim = if is_any { another().map(|(_, claim)| claim) } else { claims.get(name) }?;
-        let node = node_of(claim, nodes).cloned();
+        let node = node_of(claim, &round.nodes).cloned();
+        let is_drained_first = claim.dialect == Dialect::Vpsie && !safety::is_forced(departure.reason);
+        let course = |node: &Arc<NodeObject>| {
+            let group = round.pools.get(&pool.name).map(|pool| &**pool);
+            let limits = drain::limits(claim, node, group, &round.settings());
+            drain_course(drain::sight(claim, node, now), limits)
+        };
         (!claim.is_deleting()).then(|| Leaver {
             pool: pool.clone(),
             claim: claim.clone(),
+            drain: node.as_ref().filter(|_| is_drained_first).map(course),
             node,
             departure: departure.clone(),
         })
     });
     known.collect()
+}
+
+/// Those of these nodes that somebody protects.
+pub(crate) fn protected(snapshot: &Snapshot, nodes: &BTreeSet<Text>) -> BTreeSet<Text> {
+    let is_it = |node: &&Node| nodes.contains(&node.name) && node.disruption.protection != Protection::None;
+    snapshot.nodes.iter().filter(is_it).map(|node| node.name.clone()).collect()
 }
 
 /// The names of the nodes of leavers that take no pods any more.
@@ -145,9 +167,17 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     if let Some(Err(why)) = outlook.cleared.get(&*node.metadata.name) {
         return Verdict::Undo(why.clone());
     }
+    if leaver.drain.is_some() && outlook.protected.contains(&*node.metadata.name) {
+        return Verdict::Undo("it is protected by now".to_owned());
+    }
     let is_up = |name: &Text| outlook.claims.get(name).is_some_and(|claim| claim.holds("Initialized"));
     if replacements.iter().all(is_up) {
-        return Verdict::Go;
+        return match leaver.drain {
+            None | Some(DrainCourse::Done) => Verdict::Go,
+            Some(DrainCourse::Begin) => Verdict::BeginDrain,
+            Some(DrainCourse::GoOn) => Verdict::Drain,
+            Some(DrainCourse::GiveUp(failure)) => Verdict::GiveUp(failure),
+        };
     }
     if outlook.now_secs.saturating_sub(leaver.departure.since_secs) > REPLACED_SECS_MAX {
         Verdict::Undo("what was bought for it did not come up in time".to_owned())
@@ -216,7 +246,7 @@ impl Office {
             match self.commit_departures(&pool, &by_step, allowed, (epoch, now_secs)).await {
                 Ok(committed) => {
                     let nodes = committed.iter().map(|index| by_step[index].len()).sum();
-                    self.counts_scaling(&pool, Direction::Down, nodes);
+                    self.scaled(round, &pool, Direction::Down, nodes).await;
                     for index in committed {
                         let names = by_step[&index].keys().map(ToString::to_string);
                         departed.claims[index].extend(names);
@@ -268,15 +298,16 @@ impl Office {
         let Leaver { claim, node: Some(node), departure, .. } = leaver else { return Ok(false) };
         let reason = departure.reason.name();
         match verdict {
-            Verdict::Wait => {}
+            // A drain takes its time, and is done on the side.
+            Verdict::Wait | Verdict::Drain => {}
             Verdict::Close => {
-                self.close(node).await?;
+                self.close(claim, node).await?;
                 let mut conditions = Conditions::of(&claim.conditions, self.now());
                 conditions.set("DisruptionReason", ConditionStatus::True, reason, "");
                 self.write_conditions(claim, &conditions, &News::default()).await?;
             }
-            Verdict::Go => {
-                if !self.still_leaves(leaver, epoch).await? {
+            Verdict::BeginDrain | Verdict::Go => {
+                if !self.still_leaves(claim, epoch).await? {
                     return Ok(false);
                 }
                 // The truth, after the taint: what came to the node before it counts.
@@ -287,29 +318,35 @@ impl Office {
                 if let Some(pod) = protected.filter(|_| !is_overridden) {
                     let why =
                         format!("{}/{} must not be disrupted", pod.metadata.namespace, pod.metadata.name);
-                    self.stay(leaver, node, &why).await?;
-                    return Ok(true);
+                    return self.stay(leaver, node, (None, &why), epoch).await;
+                }
+                if *verdict == Verdict::BeginDrain {
+                    self.begin_drain(claim, node).await?;
+                    return Ok(false);
                 }
                 let message = format!("the node is taken away: {reason}");
                 self.say(claim, Severity::Normal, "DisruptionTerminating", &message).await;
                 self.delete_claim(claim, reason).await?;
             }
-            Verdict::Undo(why) => {
-                self.stay(leaver, node, why).await?;
-                return Ok(true);
+            Verdict::Undo(why) => return self.stay(leaver, node, (None, why), epoch).await,
+            Verdict::GiveUp(failure) => {
+                let why = drain::words(*failure, claim, node);
+                return self.stay(leaver, node, (Some(*failure), &why), epoch).await;
             }
         }
         Ok(false)
     }
 
     /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.
-    async fn still_leaves(&self, leaver: &Leaver, epoch: u64) -> Result<bool, Failure> {
+    pub(crate) async fn still_leaves(&self, claim: &Claim, epoch: u64) -> Result<bool, Failure> {
         if PlantedBug::DeleteByCount.is_planted() {
             return Ok(true);
         }
-        let name = &leaver.claim.name;
-        match self.account(&leaver.pool).await {
-            Ok(Account { record, .. }) => Ok(record.epoch <= epoch && record.leaving.contains_key(name)),
+        let Some(pool) = claim.pool_id() else { return Ok(false) };
+        match self.account(&pool).await {
+            Ok(Account { record, .. }) => {
+                Ok(record.epoch <= epoch && record.leaving.contains_key(&claim.name))
+            }
             Err(NotCommitted::Cluster(refused)) => Err(refused.into()),
             Err(_) => Ok(false),
         }
@@ -319,24 +356,48 @@ impl Office {
     pub(crate) async fn take_back(&self, claim: &Claim, node: &NodeObject) -> Result<(), Failure> {
         let Some(pool) = claim.pool_id() else { return Ok(()) };
         match self.account(&pool).await {
-            Ok(account) if !account.record.leaving.contains_key(&claim.name) => self.open(node).await,
+            Ok(account) if !account.record.leaving.contains_key(&claim.name) => {
+                self.open(node, DrainFailure::Failed).await
+            }
             _ => Ok(()),
         }
     }
 
-    async fn stay(&self, leaver: &Leaver, node: &NodeObject, why: &str) -> Result<(), Failure> {
-        self.open(node).await?;
+    /// Lets a node stay that was to go: whether it does. Its claim says so first, so that it is not taken again at once
+    /// if its pods would not leave. Then its departure is taken back, and only then is it opened: who is open and
+    /// still leaving would be closed again.
+    async fn stay(
+        &self,
+        leaver: &Leaver,
+        node: &NodeObject,
+        (failure, why): (Option<DrainFailure>, &str),
+        epoch: u64,
+    ) -> Result<bool, Failure> {
         let claim = &leaver.claim;
-        let mut conditions = Conditions::of(&claim.conditions, self.now());
-        conditions.remove("DisruptionReason");
-        self.write_conditions(claim, &conditions, &News::default()).await?;
+        // Whatever else keeps it, its pods were being asked to leave.
+        let failure = failure.or_else(|| drain::began(node).map(|_| DrainFailure::Failed));
+        self.write_conditions(claim, &self.staying(claim, failure, why), &News::default()).await?;
+        let staying = BTreeSet::from([claim.name.clone()]);
+        if self.release(&leaver.pool, &BTreeSet::new(), &staying, epoch).await.is_err() {
+            // It is judged anew, and stays again.
+            return Ok(false);
+        }
+        self.open(node, failure.unwrap_or(DrainFailure::Failed)).await?;
         let name = claim.name.to_string();
         let message = format!("{name} stays: {why}");
-        self.say(claim, Severity::Normal, "DisruptionUndone", &message).await;
+        let (severity, event) = match failure {
+            Some(DrainFailure::Timeout) => (Severity::Warning, "DrainTimeout"),
+            Some(DrainFailure::Failed) => (Severity::Warning, "DrainFailed"),
+            None => (Severity::Normal, "DisruptionUndone"),
+        };
+        self.say(claim, severity, event, &message).await;
+        if let Some(failure) = failure {
+            self.failed_drain(claim, node, failure);
+        }
         let reason = leaver.departure.reason.name();
         self.metrics.count(table::FAILED_VALIDATIONS, [reason]);
         self.decided(DecisionKind::Undo, (reason, message), vec![name], None);
-        Ok(())
+        Ok(true)
     }
 
     /// Tells of a step that begins.

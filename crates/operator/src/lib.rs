@@ -13,6 +13,8 @@ mod cluster;
 mod conditions;
 mod desk;
 mod dialect;
+mod discovery;
+mod drain;
 mod follow;
 mod found;
 mod hints;

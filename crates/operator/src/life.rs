@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use berth_api::claims;
 use berth_api::resources::shared::ConditionStatus;
+use berth_api::vpsie::DRAIN_STATUS;
 use berth_cloud::Cloud;
-use berth_cloud::machine::{Machine, MachineId, Note, Order, Token};
+use berth_cloud::machine::{Machine, MachineId, MachineState, Note, Order, Token};
 use berth_cloud::provider::{Launched, Refusal};
 use berth_core::catalog::Catalog;
-use berth_core::claim::{Drain, Ending, Failures, Step, drain};
+use berth_core::claim;
+use berth_core::claim::{Drain, DrainFailure, Ending, Failures, Step};
 use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
@@ -20,7 +22,8 @@ use crate::claim::{Claim, ENDED, FAILED, machine_in};
 use crate::cluster::Refused;
 use crate::conditions::Conditions;
 use crate::desk::{ATTACHMENTS, NODES};
-use crate::dialect::News;
+use crate::dialect::{Dialect, News};
+use crate::drain;
 use crate::journal::{DecisionKind, Severity};
 use crate::objects::{NodeObject, OwnerReference, Taint, VolumeAttachment};
 use crate::office::{CLUSTER_TAG, Office};
@@ -30,6 +33,9 @@ use crate::tenants;
 
 /// Nobody waits longer for their turn to leave a node: the others may be held up by a budget.
 const TURN_SECS_MAX: u64 = 30;
+
+/// On a Node: it was cordoned because it is to go, and not by somebody else before.
+pub(crate) const CORDONED: &str = "berth.dev/cordoned";
 
 /// A claim and what is to be done with it.
 #[derive(Clone, Debug)]
@@ -70,11 +76,11 @@ impl Office {
             (Step::Launch, _) => self.launch(claim).await,
             (Step::Delete(ending), _) => self.end(claim, *ending).await,
             (Step::Fail(ending), _) => self.fail(claim, *ending, ending.meaning()).await,
-            (Step::EndFailed, _) => self.end_failed(claim).await,
+            (Step::EndFailed, node) => self.end_failed(claim, node).await,
             (Step::EndMachine, node) => self.end_machine(claim, node).await,
             (Step::Register, Some(node)) => self.register(claim, node).await,
             (Step::Initialize, Some(node)) => self.initialize(claim, node).await,
-            (Step::Close, Some(node)) => self.close(node).await,
+            (Step::Close, Some(node)) => self.close(claim, node).await,
             (Step::Drain, Some(node)) => self.drain(claim, node).await,
             (Step::Wait(_) | Step::Register | Step::Initialize | Step::Close | Step::Drain, _) => {
                 Ok(Outcome::Done)
@@ -216,6 +222,7 @@ impl Office {
         let claim = claim.dialect.claim(&text).ok_or_else(unread)?;
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Launched");
+        claim.note_running(&mut conditions, machine.state == MachineState::Running);
         conditions.settle_readiness();
         let amounts = claims::amounts;
         let news = News {
@@ -257,21 +264,29 @@ impl Office {
         if !owners.iter().any(|known| known.uid == owner.uid) {
             owners.push(owner);
         }
-        let change = json!({
+        let mut change = json!({
             "metadata": {
                 "resourceVersion": node.metadata.resource_version, "labels": labels,
                 "finalizers": finalizers, "ownerReferences": owners,
             },
             "spec": { "taints": taints },
         });
+        if node.spec.provider_id.is_empty() {
+            change["spec"]["providerID"] = json!(claim.provider_id);
+        }
         self.nominate_to(&node.metadata.name, claim).await;
-        self.desk.patch(&node_path(node), &change).await?;
-        self.counts_node(claim);
+        if let Err(refused) = self.desk.patch(&node_path(node), &change).await {
+            self.counts_unregistered(claim, &refused);
+            return Err(refused.into());
+        }
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Registered");
+        claim.note_running(&mut conditions, true);
         conditions.settle_readiness();
         let news = News { node_name: Some(node.metadata.name.clone()), ..News::default() };
-        self.write_conditions(claim, &conditions, &news).await
+        let outcome = self.write_conditions(claim, &conditions, &news).await?;
+        self.counts_node(claim, node);
+        Ok(outcome)
     }
 
     async fn initialize(&self, claim: &Claim, node: &NodeObject) -> Performed {
@@ -303,7 +318,10 @@ impl Office {
 
     /// Writes down that a claim failed. Its machine, if it has any, is ended next.
     async fn fail(&self, claim: &Claim, ending: Ending, why: &str) -> Performed {
-        self.say(claim, Severity::Warning, ending.name(), why).await;
+        let phase = claim.phase(&claim.conditions);
+        let message = format!("failed in phase {phase}: {}: {why}", ending.name());
+        self.say(claim, Severity::Warning, "PhaseFailed", &message).await;
+        self.counts_undiscovered(claim, ending);
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.set(FAILED, ConditionStatus::True, ending.name(), why);
         let name = claim.name.to_string();
@@ -314,9 +332,12 @@ impl Office {
 
     /// Ends the machine of a claim that failed. When there is none any more the claim no longer counts, though it is
     /// still to be seen.
-    async fn end_failed(&self, claim: &Claim) -> Performed {
+    async fn end_failed(&self, claim: &Claim, node: Option<&NodeObject>) -> Performed {
         if !self.is_machine_ended(claim).await? {
             return Ok(Outcome::Unfinished);
+        }
+        if let Some(node) = node {
+            self.let_node_go(node).await?;
         }
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold(ENDED);
@@ -350,40 +371,61 @@ impl Office {
     }
 
     /// Lets no more pods come.
-    pub(crate) async fn close(&self, node: &NodeObject) -> Performed {
+    pub(crate) async fn close(&self, claim: &Claim, node: &NodeObject) -> Performed {
         let mut taints = node.spec.taints.clone();
         taints.push(Taint::new(names::TAINT_DISRUPTED, "NoSchedule"));
-        let change = json!({
+        let mut change = json!({
             "metadata": { "resourceVersion": node.metadata.resource_version },
             "spec": { "taints": taints },
         });
+        // VPSie's nodes are cordoned as well. What somebody else has cordoned stays so.
+        if claim.dialect == Dialect::Vpsie && !node.spec.unschedulable {
+            change["spec"]["unschedulable"] = json!(true);
+            change["metadata"]["annotations"] = json!({ CORDONED: "true" });
+        }
         self.desk.patch(&node_path(node), &change).await?;
         Ok(Outcome::Unfinished)
     }
 
-    /// Lets pods come again.
-    pub(crate) async fn open(&self, node: &NodeObject) -> Result<(), Failure> {
+    /// Lets pods come again. If they were being asked to leave, that is what came of it.
+    pub(crate) async fn open(&self, node: &NodeObject, failure: DrainFailure) -> Result<(), Failure> {
         let taints: Vec<&Taint> =
             node.spec.taints.iter().filter(|taint| taint.key != names::TAINT_DISRUPTED).collect();
-        let change = json!({
+        let mut change = json!({
             "metadata": { "resourceVersion": node.metadata.resource_version },
             "spec": { "taints": taints },
         });
+        if node.metadata.annotations.contains_key(CORDONED) {
+            change["spec"]["unschedulable"] = Value::Null;
+            change["metadata"]["annotations"][CORDONED] = Value::Null;
+        }
+        if drain::began(node).is_some() {
+            change["metadata"]["annotations"][DRAIN_STATUS] = json!(failure.name());
+        }
         self.desk.patch(&node_path(node), &change).await?;
         Ok(())
     }
 
     /// The pods that are on the node now, whatever was seen before.
     async fn drain(&self, claim: &Claim, node: &NodeObject) -> Performed {
+        if claim.dialect == Dialect::Vpsie && drain::began(node).is_none() {
+            return self.begin_drain(claim, node).await;
+        }
+        // One that may yet stay leaves only as long as its ledger says so.
+        if !claim.is_deleting() && !self.still_leaves(claim, self.standing.epoch()).await? {
+            return Ok(Outcome::Done);
+        }
         let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
         let now = self.now();
-        let draining_secs = secs_between(claim.deleting.unwrap_or(now), now);
+        let began = claim.deleting.or_else(|| drain::began(node)).unwrap_or(now);
+        let draining_secs = secs_between(began, now);
         let left_secs = claim.grace_secs.map(|grace| grace.saturating_sub(draining_secs));
         let held_back =
             if draining_secs < TURN_SECS_MAX { self.held_back().clone() } else { BTreeSet::new() };
         let judged: Vec<_> = pods.iter().map(|pod| tenants::judged(pod, &held_back, now)).collect();
-        let (evict, delete) = match drain(&judged, left_secs) {
+        let (evict, delete) = match claim::drain(&judged, left_secs) {
             Drain::Done => {
+                self.complete_drain(claim, node).await?;
                 let mut conditions = Conditions::of(&claim.conditions, now);
                 conditions.hold("Drained");
                 self.drained(claim);
@@ -392,7 +434,7 @@ impl Office {
             }
             Drain::Going { evict, delete } => (evict, delete),
         };
-        let mut failure = None;
+        let (mut failure, mut refusals) = (None, Vec::new());
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
             let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
@@ -402,6 +444,9 @@ impl Office {
                 self.desk.evict(id).await
             };
             self.asked_to_leave(claim, pod, answer.as_ref().err());
+            if answer.is_err() {
+                refusals.push(format!("{}/{}", metadata.namespace, metadata.name));
+            }
             match answer {
                 Ok(()) => {}
                 // A budget, or an API that has no time: both pass. A pod of another uid is another pod.
@@ -420,6 +465,9 @@ impl Office {
                 Ok(()) => self.deleted_pod(claim, pod),
                 Err(refused) => failure = Some(refused),
             }
+        }
+        if !claim.is_deleting() {
+            self.note_refusals(claim, &refusals).await?;
         }
         failure.map_or(Ok(Outcome::Unfinished), |refused| Err(refused.into()))
     }

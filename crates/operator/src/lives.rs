@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_core::claim::{self, MachineSight, Step, Waiting};
+use berth_core::claim::{self, Deadlines, MachineSight, Step, Waiting};
 use berth_core::commitment::Commitments;
 use berth_core::names::Text;
 use tokio::sync::Semaphore;
@@ -14,11 +14,12 @@ use tokio::time::{Instant, timeout};
 use crate::buy::NotCommitted;
 use crate::claim::Claim;
 use crate::cluster::Refused;
-use crate::dialect::PoolId;
+use crate::dialect::{Dialect, PoolId};
+use crate::discovery::{NodesByMachine, node_of};
 use crate::life::{self, Holding, Outcome, Task};
 use crate::office::Office;
 use crate::operator::Operator;
-use crate::sight::{self, NodesByMachine, Surroundings};
+use crate::sight::{self, Surroundings};
 use crate::watched::View;
 
 /// So many claims are worked on at a time.
@@ -70,6 +71,11 @@ impl Lives {
         self.tasks.len()
     }
 
+    /// Whether a step of this claim is being done.
+    pub(crate) fn is_under_way(&self, claim: &str) -> bool {
+        self.under_way.contains(claim)
+    }
+
     /// Waits until something is done; for ever, if nothing is being done.
     pub(crate) async fn next(&mut self) {
         match self.tasks.join_next().await {
@@ -98,7 +104,11 @@ impl Lives {
         }
     }
 
-    fn begin(&mut self, office: &Office, name: Text, task: Task) {
+    /// Begins a step, unless one is being done or it is too early.
+    pub(crate) fn begin(&mut self, office: &Office, name: Text, task: Task) {
+        if self.under_way.contains(&name) {
+            return;
+        }
         let now = Instant::now();
         let tries = match self.paces.get(&name) {
             Some(pace) if pace.step == task.step => {
@@ -143,13 +153,18 @@ impl Operator {
         let ledgers = self.ledgers_of_unlaunched(&view.claims).await;
         let holding = self.nodes_with_volumes(&view.claims).await;
         let sees_all = view.blind_spots.is_empty();
+        let ready_secs = view.settings().map(|settings| settings.node_ready_timeout_seconds.get().into());
         self.lives.paces.retain(|name, _| view.claims.contains_key(name));
         let mut is_busy = false;
         for (name, claim) in &view.claims {
-            let task = self.task(claim, nodes, (&ledgers, &holding), sees_all);
+            let deadlines = match claim.dialect {
+                Dialect::Karpenter => Deadlines::default(),
+                Dialect::Vpsie => Deadlines::vpsie(ready_secs),
+            };
+            let task = self.task(claim, nodes, (&ledgers, &holding, deadlines), sees_all);
             let Some(task) = task.filter(|task| task.step != Step::Wait(Waiting::Nothing)) else { continue };
             is_busy = true;
-            if !matches!(task.step, Step::Wait(_)) && !self.lives.under_way.contains(name) {
+            if !matches!(task.step, Step::Wait(_)) {
                 self.lives.begin(&self.office, name.clone(), task);
             }
         }
@@ -181,7 +196,7 @@ impl Operator {
         &self,
         claim: &Arc<Claim>,
         nodes: &NodesByMachine,
-        (ledgers, holding): (&BTreeMap<PoolId, Option<Commitments>>, &Holding),
+        (ledgers, holding, deadlines): (&BTreeMap<PoolId, Option<Commitments>>, &Holding, Deadlines),
         sees_all: bool,
     ) -> Option<Task> {
         let (kind, _) = self.office.cloud_of(claim)?;
@@ -194,7 +209,7 @@ impl Operator {
         if claim.offerings.is_empty() && machine.is_none() {
             return None;
         }
-        let node = sight::node_of(claim, nodes).cloned();
+        let node = node_of(claim, nodes).cloned();
         let has_volumes = node.as_ref().is_some_and(|node| holding.has(&node.metadata.name));
         let (machine_sight, is_interrupted) = match (self.office.machines().get(&kind), &machine) {
             (Some(machines), Some(id)) => (machines.sight(id), machines.is_interrupted(id)),
@@ -209,6 +224,7 @@ impl Operator {
             is_interrupted,
             has_volumes,
             failures: self.office.failures_of(claim),
+            deadlines,
         };
         let step = claim::step(&sight::sight(claim, &around));
         // What the cloud takes away is lost at its time, whoever looks or not.

@@ -113,6 +113,15 @@ impl Machines {
         }
     }
 
+    /// Machines of the last list.
+    pub(crate) fn last(&self) -> impl Iterator<Item = &Machine> {
+        self.lists.last().into_iter().flat_map(BTreeMap::values)
+    }
+
+    pub(crate) fn get(&self, id: &MachineId) -> Option<&Machine> {
+        self.lists.last()?.get(id)
+    }
+
     /// Machines that both of the last two lists have.
     pub(crate) fn lasting(&self) -> impl Iterator<Item = &Machine> {
         let both = match &self.lists[..] {

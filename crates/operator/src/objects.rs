@@ -6,6 +6,8 @@ use berth_api::Timestamp;
 use berth_core::names;
 use serde::{Deserialize, Serialize};
 
+use crate::dialect::Dialect;
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Metadata {
@@ -16,6 +18,7 @@ pub(crate) struct Metadata {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) finalizers: Vec<String>,
+    pub(crate) creation_timestamp: Option<Timestamp>,
     pub(crate) deletion_timestamp: Option<Timestamp>,
     pub(crate) deletion_grace_period_seconds: Option<i64>,
     pub(crate) owner_references: Vec<OwnerReference>,
@@ -32,6 +35,12 @@ pub(crate) struct OwnerReference {
     pub(crate) controller: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) block_owner_deletion: Option<bool>,
+}
+
+impl OwnerReference {
+    pub(crate) fn is_claim(&self) -> bool {
+        Dialect::ALL.iter().any(|dialect| self.kind == dialect.claim_kind())
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,13 +85,23 @@ pub(crate) struct NodeObject {
 pub(crate) struct NodeSpec {
     #[serde(rename = "providerID")]
     pub(crate) provider_id: String,
+    pub(crate) unschedulable: bool,
     pub(crate) taints: Vec<Taint>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Address {
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) address: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct NodeStatus {
     pub(crate) conditions: Vec<Condition>,
+    pub(crate) addresses: Vec<Address>,
     pub(crate) capacity: BTreeMap<String, String>,
     pub(crate) allocatable: BTreeMap<String, String>,
 }
@@ -94,6 +113,23 @@ impl NodeObject {
 
     pub(crate) fn is_initialized(&self) -> bool {
         self.metadata.labels.get(names::INITIALIZED).is_some_and(|value| value == "true")
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    pub(crate) fn has_address(&self, address: &str) -> bool {
+        self.status.addresses.iter().any(|known| known.kind == "InternalIP" && known.address == address)
+    }
+
+    pub(crate) fn is_owned_by(&self, claim_uid: &str) -> bool {
+        self.metadata.owner_references.iter().any(|owner| owner.uid == claim_uid)
+    }
+
+    /// Whether it is some claim's.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.metadata.owner_references.iter().any(OwnerReference::is_claim)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

@@ -21,6 +21,7 @@ use crate::asking;
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::dialect::PoolObject;
+use crate::discovery;
 use crate::follow;
 use crate::found::Foundings;
 use crate::lives::Lives;
@@ -30,7 +31,6 @@ use crate::office::{Clock, Clouds, Office, Zones};
 use crate::orphans::Orphans;
 use crate::planning::{Purchases, Round};
 use crate::report::{Course, Report};
-use crate::sight;
 use crate::upkeep::Tenancies;
 use crate::usage::Measurements;
 use crate::vpsie::Whereabouts;
@@ -265,7 +265,10 @@ impl Operator {
         let epoch = lead.filter(|_| may_act);
         self.office.stand_on(epoch, view.changes);
         self.seeing.look(view.blind_spots.is_empty());
-        let nodes = sight::by_machine(view.nodes.values());
+        let nodes = {
+            let machines = self.office.machines();
+            discovery::by_machine(&view.nodes, &view.claims, machines.get(&ClassKind::Vpsie))
+        };
         let mut is_busy = false;
         if let Some(epoch) = epoch {
             is_busy |= self.live(&view, &nodes, epoch).await;
@@ -289,6 +292,7 @@ impl Operator {
             classes: view.classes,
             unfit_classes: assembled.unfit_classes,
             nodes,
+            configs: view.configs,
             sees_all: view.blind_spots.is_empty() && !assembled.is_partial && untrusted.is_empty(),
             blind_spots: view.blind_spots,
             problems: assembled.problems,

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::resources::berth::VPSieNodeClass;
+use berth_api::resources::vpsie::{AutoscalerConfig, GlobalSettings};
 use berth_api::{GroupTemplate, Problem};
 use berth_core::catalog::OfferingPattern;
+use berth_core::claim::Step;
 use berth_core::commitment::Departure;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
-use berth_core::plan::Plan;
+use berth_core::plan::{DisruptionStep, Plan};
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
 use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
@@ -19,14 +21,15 @@ use tokio::time::Instant;
 
 use crate::buy::{Purchase, Refusals};
 use crate::claim::Claim;
-use crate::dialect::{PoolId, PoolObject};
+use crate::dialect::{Dialect, PoolId, PoolObject};
+use crate::discovery::NodesByMachine;
 use crate::journal::DecisionKind;
-use crate::leave::{self, Going, Moves, Outlook};
+use crate::leave::{self, Going, Moves, Outlook, Verdict};
+use crate::life::Task;
 use crate::metrics::table;
 use crate::office::PodName;
 use crate::operator::{LOOK_SOON, Mode, Operator};
-use crate::sight::NodesByMachine;
-use crate::watched::BlindSpot;
+use crate::watched::{self, BlindSpot};
 
 /// How often it is asked whether nodes could go.
 const DISRUPT_EVERY: Duration = Duration::from_secs(10);
@@ -45,6 +48,8 @@ pub(crate) struct Round {
     pub(crate) nodes: NodesByMachine,
     /// What all ledgers say is leaving, with its pool.
     pub(crate) leaving: BTreeMap<Text, (PoolId, Departure)>,
+    /// What holds for VPSie's groups together, by name; the one named `default` counts.
+    pub(crate) configs: BTreeMap<Text, Arc<AutoscalerConfig>>,
     pub(crate) snapshot: Arc<Snapshot>,
     /// Everything was seen, and lately.
     pub(crate) sees_all: bool,
@@ -129,7 +134,7 @@ impl Operator {
         let rests = |pool: &Pool| matches!(&pool.blocked, Some(why) if why.reason == Reason::PoolResting);
         let is_lasting = !round.snapshot.pools.iter().any(rests);
         let is_same = |last: &Purchases| last.changes == round.changes && last.policy == *policy;
-        let last = self.purchased.take().filter(|last| is_lasting && is_same(last));
+        let last = self.purchased.take().filter(is_same);
         let plan = if let Some(last) = last {
             last.plan
         } else {
@@ -139,8 +144,8 @@ impl Operator {
             self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
             Arc::new(plan)
         };
-        self.purchased =
-            Some(Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() });
+        let purchases = Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() };
+        self.purchased = Some(purchases).filter(|_| is_lasting);
         plan
     }
 
@@ -167,8 +172,8 @@ impl Operator {
     }
 
     /// Moves on what is committed to go.
-    async fn move_leavers(&self, round: &Round, policy: &Policy, epoch: u64) -> Moves {
-        let leavers = leave::leavers(&round.leaving, &round.claims, &round.nodes);
+    async fn move_leavers(&mut self, round: &Round, policy: &Policy, epoch: u64) -> Moves {
+        let leavers = leave::leavers(round, self.office.now());
         let strays = leave::strays(round);
         if leavers.is_empty() && strays.is_empty() {
             return Moves::Nothing;
@@ -182,22 +187,24 @@ impl Operator {
         }
         let closed = leave::closed(&leavers);
         let cleared = leave::cleared(&round.snapshot, policy, &closed);
+        let protected = leave::protected(&round.snapshot, &closed);
         let committed = round.committed();
         let outlook = Outlook {
             claims: &round.claims,
             committed: &committed,
             now_secs: self.office.now().as_second(),
             cleared: &cleared,
+            protected: &protected,
         };
         let mut moves = if strays.is_empty() { Moves::On } else { Moves::Back };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
-            let stays = self.office.move_on(leaver, &verdict, epoch).await;
-            if stays == Ok(true) {
+            if verdict == Verdict::Drain {
+                let task = Task { claim: leaver.claim.clone(), node: leaver.node.clone(), step: Step::Drain };
+                self.lives.begin(&self.office, leaver.claim.name.clone(), task);
+            }
+            if self.office.move_on(leaver, &verdict, epoch).await == Ok(true) {
                 moves = Moves::Back;
-                let staying = BTreeSet::from([leaver.claim.name.clone()]);
-                // What is not released now is judged anew, and stays again.
-                let _ = self.office.release(&leaver.pool, &BTreeSet::new(), &staying, epoch).await;
             }
         }
         moves
@@ -243,10 +250,10 @@ impl Operator {
         bought_before: &BTreeSet<Text>,
         epoch: u64,
     ) -> bool {
+        let steps = round.steps_for_now(&plan.disruptions);
         let mut made = bought_before.clone();
         let mut claim_of: BTreeMap<usize, Text> = BTreeMap::new();
-        let mut open: Vec<usize> =
-            plan.disruptions.iter().flat_map(|step| step.replacements.iter().copied()).collect();
+        let mut open: Vec<usize> = steps.iter().flat_map(|step| step.replacements.iter().copied()).collect();
         while !open.is_empty() {
             let Purchase { bought, refused } =
                 self.office.buy(round, &made, (&plan.launches, &open), epoch).await;
@@ -259,7 +266,7 @@ impl Operator {
             open.retain(|launch| !claim_of.contains_key(launch));
         }
         let mut ready = Vec::new();
-        for step in &plan.disruptions {
+        for step in steps {
             let claims = step.replacements.iter().map(|launch| claim_of.get(launch).cloned());
             let Some(replacements) = claims.collect::<Option<Vec<Text>>>() else { continue };
             for launch in step.replacements.iter().filter_map(|launch| plan.launches.get(*launch)) {
@@ -321,6 +328,43 @@ impl Round {
             leaving.extend(departures.map(|(claim, departure)| (claim, (id.clone(), departure))));
         }
         leaving
+    }
+
+    /// What holds for VPSie's groups together, or would by default.
+    pub(crate) fn settings(&self) -> GlobalSettings {
+        watched::settings(&self.configs).cloned().unwrap_or_default()
+    }
+
+    /// The steps that can begin now. Of VPSie's groups one shrinks at a time, and no more nodes go at once than may,
+    /// where somebody has said so for all of them.
+    fn steps_for_now<'p>(&self, steps: &'p [DisruptionStep]) -> Vec<&'p DisruptionStep> {
+        let Some(settings) = watched::settings(&self.configs) else { return steps.iter().collect() };
+        let nodes_max = usize::try_from(settings.max_concurrent_scale_downs.get()).unwrap_or(usize::MAX);
+        let mut going = self.leaving.values().filter(|(pool, _)| pool.dialect == Dialect::Vpsie).count();
+        let mut shrinking: Option<BTreeSet<&Text>> = None;
+        let groups_of = |step: &DisruptionStep| -> Vec<&Text> {
+            let nodes = step.nodes.iter().filter_map(|node| self.snapshot.nodes.get(*node));
+            let pools = nodes.filter_map(|node| node.pool.as_ref());
+            let is_group =
+                |pool: &&Text| self.pools.get(*pool).is_some_and(|pool| pool.dialect() == Dialect::Vpsie);
+            pools.filter(is_group).collect()
+        };
+        let mut begins = |step: &&DisruptionStep| {
+            let groups = groups_of(step);
+            if groups.is_empty() {
+                return true;
+            }
+            let is_alone =
+                shrinking.as_ref().is_none_or(|known| groups.iter().all(|group| known.contains(group)));
+            let rests = settings.scale_down_cooldown_seconds.get() > 0 && !is_alone;
+            if rests || going + groups.len() > nodes_max {
+                return false;
+            }
+            going += groups.len();
+            shrinking.get_or_insert_default().extend(groups);
+            true
+        };
+        steps.iter().filter(|step| begins(step)).collect()
     }
 
     /// Pods on nodes that nobody takes away but Berth, and whose turn to move it is not yet.

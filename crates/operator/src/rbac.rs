@@ -234,6 +234,7 @@ pub const PERMISSIONS: &[Permission] = &[
         why: "What nodes use, for the thresholds of groups; without it, what their pods ask for counts.",
     },
     vpsie("nodegroups/status", &["patch"], "How many nodes a group has and wants, and how it is."),
+    vpsie("autoscalerconfigs/status", &["patch"], "Whether its settings are in use."),
     vpsie(
         "vpsienodes/status",
         &["patch"],

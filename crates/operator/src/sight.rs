@@ -1,33 +1,13 @@
 //! What is seen of a claim, put together for [`berth_core::claim::step`].
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use berth_api::Timestamp;
-use berth_core::claim::{Failures, MachineSight, NodeSight, NodeState, Sight};
+use berth_core::claim::{Deadlines, Failures, MachineSight, NodeSight, NodeState, Sight};
 use berth_core::node::is_ephemeral;
 use berth_core::pod::{Taint, TaintEffect};
 
 use crate::claim::{Claim, ENDED, FAILED};
+use crate::discovery::{NodesByMachine, node_of};
 use crate::objects::NodeObject;
-
-/// Nodes by the machines that they say they run on. A name proves nothing: anybody may have it.
-pub(crate) type NodesByMachine = BTreeMap<String, Vec<Arc<NodeObject>>>;
-
-pub(crate) fn by_machine<'n>(nodes: impl Iterator<Item = &'n Arc<NodeObject>>) -> NodesByMachine {
-    let mut by_machine = NodesByMachine::new();
-    for node in nodes.filter(|node| !node.spec.provider_id.is_empty()) {
-        by_machine.entry(node.spec.provider_id.clone()).or_default().push(Arc::clone(node));
-    }
-    by_machine
-}
-
-pub(crate) fn node_of<'n>(claim: &Claim, nodes: &'n NodesByMachine) -> Option<&'n Arc<NodeObject>> {
-    let of_machine = nodes.get(&*claim.provider_id)?;
-    // A machine that joined twice is the node that it was first seen as.
-    let known = of_machine.iter().find(|node| node.metadata.name == *claim.node_name);
-    known.or_else(|| of_machine.first().filter(|_| claim.node().is_none()))
-}
 
 /// What else there is to know.
 #[expect(clippy::struct_excessive_bools, reason = "each is known by itself")]
@@ -40,6 +20,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) is_interrupted: bool,
     pub(crate) has_volumes: bool,
     pub(crate) failures: Failures,
+    pub(crate) deadlines: Deadlines,
 }
 
 pub(crate) fn sight(claim: &Claim, around: &Surroundings<'_>) -> Sight {
@@ -65,6 +46,7 @@ pub(crate) fn sight(claim: &Claim, around: &Surroundings<'_>) -> Sight {
         failed_secs: since(claim.held_since(FAILED)),
         is_ended: claim.holds(ENDED),
         failures: around.failures,
+        deadlines: around.deadlines,
     }
 }
 
@@ -86,7 +68,7 @@ fn state_of(node: &NodeObject, claim: &Claim, has_volumes: bool) -> NodeState {
                 .promised
                 .iter()
                 .all(|resource| node.status.allocatable.get(&**resource).is_some_and(|amount| amount != "0")),
-        is_deleting: node.metadata.deletion_timestamp.is_some(),
+        is_deleting: node.is_deleting(),
         is_closed: node.is_closed(),
         has_volumes,
     }

@@ -81,11 +81,24 @@ impl Tenancies {
 impl Operator {
     pub(crate) async fn keep_up(&mut self, round: &Round) {
         let changed = self.tenancies.changed(&round.snapshot);
-        let office = &self.office;
+        let (office, lives) = (&self.office, &self.lives);
+        for (name, config) in &round.configs {
+            // What is not written now is written next time.
+            let _ = office.keep_config(name, config).await;
+        }
         stream::iter(round.claims.values())
             .for_each_concurrent(WRITES_AT_ONCE, async |claim| {
-                // What is not written now is written next time.
-                let _ = office.keep_claim(round, claim, &changed).await;
+                // Whoever works on it would be disturbed.
+                let is_free = !lives.is_under_way(&claim.name);
+                let machine = office.told_of_machine(claim).filter(|_| is_free);
+                let _ = match machine {
+                    Some(machine) => office.keep_machine(claim, &machine).await,
+                    None if is_free && claim.is_untold() => {
+                        let conditions = Conditions::of(&claim.conditions, office.now());
+                        office.write_status(claim, &conditions, &News::default()).await
+                    }
+                    None => office.keep_claim(round, claim, &changed).await,
+                };
             })
             .await;
         stream::iter(&round.pools)

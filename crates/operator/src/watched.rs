@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_api::resources::berth::VPSieNodeClass;
+use berth_api::resources::vpsie::{AutoscalerConfig, CONFIG_NAME, GlobalSettings};
+use berth_api::vpsie::{DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT};
 use berth_api::{ClassKind, Collection, Manifests, Observed};
 use berth_core::names::{self, Text};
 use tokio::sync::watch;
@@ -13,7 +15,8 @@ use tokio::time::Instant;
 
 use crate::claim::Claim;
 use crate::dialect::{Dialect, PoolId, PoolObject, VPSIE_CLASSES_PLURAL};
-use crate::objects::NodeObject;
+use crate::life::CORDONED;
+use crate::objects::{NodeObject, OwnerReference};
 use crate::planted::PlantedBug;
 
 /// What nothing was heard of for so long may have changed since.
@@ -44,6 +47,7 @@ struct State {
     pools: BTreeMap<PoolId, Arc<PoolObject>>,
     classes: BTreeMap<Text, Arc<VPSieNodeClass>>,
     nodes: BTreeMap<Text, Arc<NodeObject>>,
+    configs: BTreeMap<Text, Arc<AutoscalerConfig>>,
     hearing: BTreeMap<&'static str, Hearing>,
 }
 
@@ -72,6 +76,7 @@ pub(crate) struct View {
     /// VPSieNodeClasses.
     pub(crate) classes: BTreeMap<Text, Arc<VPSieNodeClass>>,
     pub(crate) nodes: BTreeMap<Text, Arc<NodeObject>>,
+    pub(crate) configs: BTreeMap<Text, Arc<AutoscalerConfig>>,
     pub(crate) blind_spots: Vec<BlindSpot>,
     /// When something was last heard of each kind.
     pub(crate) heard: BTreeMap<&'static str, Option<Instant>>,
@@ -79,7 +84,16 @@ pub(crate) struct View {
     pub(crate) changes: u64,
 }
 
+/// What holds for VPSie's groups together, if somebody has said it.
+pub(crate) fn settings(configs: &BTreeMap<Text, Arc<AutoscalerConfig>>) -> Option<&GlobalSettings> {
+    configs.get(CONFIG_NAME).map(|config| &config.spec.global_settings)
+}
+
 impl View {
+    pub(crate) fn settings(&self) -> Option<&GlobalSettings> {
+        settings(&self.configs)
+    }
+
     /// The clouds that pools buy from, and that claims have machines of.
     pub(crate) fn clouds(&self) -> BTreeSet<ClassKind> {
         let of_pools = self.pools.values().filter_map(|pool| pool.class());
@@ -129,6 +143,7 @@ impl Watched {
             pools: by_name(state.our_pools().map(|(id, pool)| (&id.name, pool))),
             classes: state.classes.clone(),
             nodes: state.nodes.clone(),
+            configs: state.configs.clone(),
             blind_spots: state.hearing.iter().filter_map(|(plural, hearing)| hearing.blind(plural)).collect(),
             heard: state.hearing.iter().map(|(plural, hearing)| (*plural, hearing.heard)).collect(),
             changes,
@@ -174,6 +189,7 @@ impl Watched {
             }
             Some(Kept::Classes) => state.classes.retain(|name, _| is_listed(&Text::default(), name)),
             Some(Kept::Nodes) => state.nodes.retain(|name, _| is_listed(&Text::default(), name)),
+            Some(Kept::Configs) => state.configs.retain(|name, _| is_listed(&Text::default(), name)),
             None => {}
         }
         let now = Instant::now();
@@ -260,6 +276,11 @@ impl State {
                 let node = serde_json::from_str(text).ok().map(lightened);
                 self.nodes.extend(node.map(|node| (node.metadata.name.as_str().into(), Arc::new(node))));
             }
+            Some(Kept::Configs) => {
+                let config: Option<AutoscalerConfig> = serde_json::from_str(text).ok();
+                let name = |config: &AutoscalerConfig| config.metadata.name.clone().unwrap_or_default();
+                self.configs.extend(config.map(|config| (name(&config).into(), Arc::new(config))));
+            }
             None => {}
         }
     }
@@ -277,6 +298,7 @@ impl State {
             }
             Some(Kept::Classes) => drop(self.classes.remove(name)),
             Some(Kept::Nodes) => drop(self.nodes.remove(name)),
+            Some(Kept::Configs) => drop(self.configs.remove(name)),
             None => {}
         }
     }
@@ -289,6 +311,7 @@ enum Kept {
     /// VPSieNodeClasses.
     Classes,
     Nodes,
+    Configs,
 }
 
 impl Kept {
@@ -298,12 +321,13 @@ impl Kept {
             plural if plural == dialect.pools_plural() => Some(Self::Pools(dialect)),
             _ => None,
         };
-        let other = match collection.plural {
+        let other = || match collection.plural {
             VPSIE_CLASSES_PLURAL => Some(Self::Classes),
             "nodes" => Some(Self::Nodes),
+            "autoscalerconfigs" => Some(Self::Configs),
             _ => None,
         };
-        Dialect::ALL.into_iter().find_map(of_dialect).or(other)
+        Dialect::ALL.into_iter().find_map(of_dialect).or_else(other)
     }
 }
 
@@ -315,6 +339,9 @@ fn by_name<'o, T: 'o>(objects: impl Iterator<Item = (&'o Text, &'o Arc<T>)>) -> 
     all
 }
 
+/// What is asked of a node's annotations: all about being emptied.
+const LASTING_ANNOTATIONS: [&str; 4] = [DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT, CORDONED];
+
 /// What plans need of a node is kept elsewhere; what its claim wants to know of it before it is up, nobody asks after.
 fn lightened(mut node: NodeObject) -> NodeObject {
     let is_up = node.is_initialized();
@@ -322,9 +349,11 @@ fn lightened(mut node: NodeObject) -> NodeObject {
     metadata.labels.retain(|label, _| [names::DO_NOT_SYNC_TAINTS, names::INITIALIZED].contains(&&**label));
     if is_up {
         (status.capacity, status.allocatable) = (BTreeMap::new(), BTreeMap::new());
-        metadata.owner_references = Vec::new();
+        status.addresses = Vec::new();
     }
-    metadata.annotations.clear();
+    metadata.owner_references.retain(OwnerReference::is_claim);
+    metadata.owner_references.shrink_to_fit();
+    metadata.annotations.retain(|key, _| LASTING_ANNOTATIONS.contains(&&**key));
     status.conditions.retain(|condition| condition.kind == "Ready");
     status.conditions.shrink_to_fit();
     node

@@ -111,6 +111,8 @@ pub(crate) struct Annotations<'a> {
     pub(crate) deletion_cost: Option<Str<'a>>,
     #[serde(rename = "autoscaler.vpsie.com/protected")]
     pub(crate) vpsie_protected: Option<Str<'a>>,
+    #[serde(rename = "autoscaler.vpsie.com/do-not-delete")]
+    pub(crate) vpsie_do_not_delete: Option<Str<'a>>,
     #[serde(rename = "autoscaler.vpsie.com/scale-down")]
     pub(crate) vpsie_scale_down: Option<Str<'a>>,
     #[serde(rename = "autoscaler.vpsie.com/scale-down-allowed-hours")]

@@ -94,6 +94,11 @@ impl From<wire::DisruptionReason> for DisruptionReason {
 }
 
 impl DisruptionRules {
+    /// The same, with nothing consolidated before this either.
+    pub(crate) fn resting(&self, until: Option<Timestamp>) -> Self {
+        Self { rests_until: self.rests_until.max(until), ..self.clone() }
+    }
+
     /// What they come to at an instant.
     pub(crate) fn judged(&self, now: Timestamp) -> PoolDisruption {
         let budgets = self.budgets.iter().filter_map(|TimedBudget { budget, when }| match when {

@@ -20,6 +20,8 @@ pub(crate) struct GroupSettings {
     pub(crate) removals_max: u32,
     /// Whether nodes are replaced by cheaper ones; `None` where nobody says so for all groups.
     pub(crate) is_rebalancing: Option<bool>,
+    /// How long no group shrinks after one has.
+    pub(crate) removal_cooldown_secs: u32,
     growth_cooldown_secs: u32,
     /// How many groups may grow at the same time.
     growths_max: usize,
@@ -31,6 +33,7 @@ impl GroupSettings {
     pub(crate) fn of(config: &AutoscalerConfig) -> Self {
         let GlobalSettings {
             scale_up_cooldown_seconds,
+            scale_down_cooldown_seconds,
             max_concurrent_scale_ups,
             max_concurrent_scale_downs,
             max_cluster_workers,
@@ -42,6 +45,7 @@ impl GroupSettings {
             nodes_max: Some(max_cluster_workers.get()).filter(|nodes| *nodes > 0),
             removals_max: max_concurrent_scale_downs.get(),
             is_rebalancing: Some(*enable_rebalancing),
+            removal_cooldown_secs: scale_down_cooldown_seconds.get(),
             growth_cooldown_secs: scale_up_cooldown_seconds.get(),
             growths_max: usize::try_from(max_concurrent_scale_ups.get()).unwrap_or(usize::MAX),
             grace_secs: unschedulable_pod_grace_period_seconds.get(),
@@ -49,7 +53,7 @@ impl GroupSettings {
     }
 }
 
-/// Without an AutoscalerConfig groups grow at once, each by itself.
+/// Without an AutoscalerConfig groups grow at once and shrink, each by itself.
 impl Default for GroupSettings {
     fn default() -> Self {
         let GlobalSettings { scale_up_cooldown_seconds, max_concurrent_scale_downs, .. } =
@@ -58,6 +62,7 @@ impl Default for GroupSettings {
             nodes_max: None,
             removals_max: max_concurrent_scale_downs.get(),
             is_rebalancing: None,
+            removal_cooldown_secs: 0,
             growth_cooldown_secs: scale_up_cooldown_seconds.get(),
             growths_max: usize::MAX,
             grace_secs: 0,

@@ -9,6 +9,7 @@ use berth_core::requirement::{Expression, Operator, Requirements};
 use berth_core::resources::Resources;
 use berth_core::units::Price;
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::disruption::{DisruptionRules, read_rules};
@@ -158,6 +159,8 @@ pub(crate) struct ClaimObject {
     pub(crate) requests: Resources,
     pub(crate) deleting: bool,
     pub(crate) life: ClaimLife,
+    /// When its node was last to go and stayed, since its pods did not leave in time.
+    pub(crate) failed_drain: Option<Timestamp>,
 }
 
 pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter<'_>) -> ClaimObject {
@@ -201,6 +204,7 @@ pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter
         requests: read_amounts(&spec.resources.requests, &resources_at.key("requests"), to),
         deleting: object.metadata.deletion_timestamp.is_some(),
         life: read_claim_life(object),
+        failed_drain: None,
     }
 }
 

@@ -24,11 +24,13 @@ use crate::builtin::{Metadata, Str};
 use crate::convert::Converter;
 use crate::disruption::read_machine_life;
 use crate::duration::GoDuration;
+use crate::ledger;
 use crate::problem::At;
-use crate::resources::vpsie::{NodeGroup, Phase, VPSieNode};
+use crate::resources::shared::ConditionStatus;
+use crate::resources::vpsie::{NodeGroup, Phase, VPSieNode, VpsieCondition};
 use crate::vpsie::{
-    ALLOWED_HOURS, INTERRUPTION_RATE, MANAGED, MAX_OVERRIDE, MIN_OVERRIDE, NODEGROUP, OFFERING,
-    REBALANCE_STRATEGY, SCALE_DOWN_DISABLED, provider_id, taints_of,
+    ALLOWED_HOURS, DRAIN_FAILED, DRAIN_TIMEOUT, INTERRUPTION_RATE, MANAGED, MAX_OVERRIDE, MIN_OVERRIDE, NODEGROUP,
+    OFFERING, REBALANCE_STRATEGY, SCALE_DOWN_DISABLED, drain_timeout, provider_id, taints_of,
 };
 
 /// A NodeGroup without what its offerings are.
@@ -44,7 +46,27 @@ pub(crate) struct NodeGroupObject {
     pub(crate) cost: CostRules,
     /// How many nodes may go at once, if it says so itself.
     pub(crate) at_once: Option<Share>,
+    pub(crate) shrinking: Shrinking,
     pub(crate) node_cost: Option<Price>,
+}
+
+/// When a group last lost a node, and how long it rests then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shrinking {
+    pub(crate) shrank: Option<Timestamp>,
+    cooldown_secs: u32,
+}
+
+impl Shrinking {
+    /// A node was to go, and it stayed: the group rests as if it had gone.
+    pub(crate) fn rests_after(self, failed_drain: Option<Timestamp>) -> Option<Timestamp> {
+        rest(failed_drain, self.cooldown_secs)
+    }
+}
+
+/// Until when.
+pub(crate) fn rest(since: Option<Timestamp>, secs: u32) -> Option<Timestamp> {
+    since?.checked_add(GoDuration::from_secs(secs).as_std()).ok()
 }
 
 pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter<'_>) -> NodeGroupObject {
@@ -52,6 +74,7 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
     let spec = &object.spec;
     let nodes_min = overridden(&object.metadata, MIN_OVERRIDE, to).unwrap_or(spec.min_nodes.get());
     let nodes_max = overridden(&object.metadata, MAX_OVERRIDE, to).unwrap_or(spec.max_nodes.get());
+    check_drain_timeout(&object.metadata, to);
     if nodes_min > nodes_max {
         to.findings.add(&at.key("minNodes"), format!("{nodes_min} is more than maxNodes ({nodes_max})"));
     }
@@ -99,6 +122,7 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
         rules: read_rules(object),
         cost: read_cost(object),
         at_once: read_strategy(&object.metadata, to),
+        shrinking: read_shrinking(object),
         node_cost: read_node_cost(&object.metadata, to),
     }
 }
@@ -133,6 +157,28 @@ fn read_strategy(metadata: &ObjectMeta, to: &mut Converter<'_>) -> Option<Share>
     }
 }
 
+fn check_drain_timeout(metadata: &ObjectMeta, to: &mut Converter<'_>) {
+    let text = metadata.annotations.as_ref().and_then(|all| all.get(DRAIN_TIMEOUT));
+    if let Some(text) = text.filter(|text| drain_timeout(text).is_none()) {
+        let metadata = At::ROOT.key("metadata");
+        let annotations = metadata.key("annotations");
+        let message = format!("`{text}` is no duration; write one such as 5m");
+        to.findings.add(&annotations.key(DRAIN_TIMEOUT), message);
+    }
+}
+
+fn read_shrinking(group: &NodeGroup) -> Shrinking {
+    let said = group.status.as_ref().and_then(|status| status.last_scale_down_time.as_ref());
+    // What the ledger says has not been told yet.
+    let leaving = ledger::of(&group.metadata).unwrap_or_default().leaving;
+    let departed =
+        leaving.values().filter_map(|departure| Timestamp::from_second(departure.since_secs).ok()).max();
+    Shrinking {
+        shrank: said.map(|time| time.0).max(departed),
+        cooldown_secs: group.spec.scale_down_policy.cooldown_seconds.get(),
+    }
+}
+
 /// The group's scale-down policy.
 fn read_rules(group: &NodeGroup) -> DisruptionRules {
     let policy = &group.spec.scale_down_policy;
@@ -143,7 +189,7 @@ fn read_rules(group: &NodeGroup) -> DisruptionRules {
         (policy.cooldown_seconds.get(), policy.stabilization_window_seconds.get());
     let rests = [(shrank, cooldown), (scaled, stabilization)]
         .into_iter()
-        .filter_map(|(since, secs)| since?.0.checked_add(GoDuration::from_secs(secs).as_std()).ok());
+        .filter_map(|(since, secs)| rest(since.map(|time| time.0), secs));
     DisruptionRules {
         consolidation: Consolidation::default(),
         consolidate_after_secs: (policy.enabled && !is_paused(&group.metadata))
@@ -161,6 +207,7 @@ fn read_rules(group: &NodeGroup) -> DisruptionRules {
 pub(crate) fn is_protected(node: &Metadata<'_>) -> bool {
     let is = |text: Option<&Str<'_>>, value: &str| text.is_some_and(|text| **text == *value);
     is(node.annotations.vpsie_protected.as_ref(), "true")
+        || is(node.annotations.vpsie_do_not_delete.as_ref(), "true")
         || is(node.annotations.vpsie_scale_down.as_ref(), "disabled")
         || node.labels.0.iter().any(|(key, value)| &**key == SCALE_DOWN_DISABLED && &**value == "true")
 }
@@ -187,7 +234,7 @@ pub(crate) fn read_allowed_hours(node: &Metadata<'_>, to: &mut Converter<'_>) ->
 }
 
 impl AllowedHours {
-    fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (from, to) = text.split_once('-')?;
         Some(Self { from_minute: minute_of_day(from)?, to_minute: minute_of_day(to)? })
     }
@@ -297,6 +344,8 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
     if status.phase == Phase::Failed {
         return None;
     }
+    let is_failed_drain = |c: &&VpsieCondition| c.type_ == DRAIN_FAILED && c.status == ConditionStatus::True;
+    let failed_drain = status.conditions.iter().find(is_failed_drain);
     let node = Some(status.node_name).filter(|node| !node.is_empty()).or_else(|| spec.node_name.clone());
     let mut labels = Labels::new();
     for (key, value) in [
@@ -328,6 +377,7 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
         deleting: object.metadata.deletion_timestamp.is_some()
             || matches!(status.phase, Phase::Terminating | Phase::Deleting),
         life: read_machine_life(&object.metadata, status.ready_at.as_ref()),
+        failed_drain: failed_drain.and_then(|c| c.last_transition_time.as_ref()).map(|time| time.0),
     })
 }
 

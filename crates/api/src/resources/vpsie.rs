@@ -517,6 +517,9 @@ pub struct MachineResources {
     pub bandwidth_gb: Option<i64>,
 }
 
+/// The name of the AutoscalerConfig that counts.
+pub const CONFIG_NAME: &str = "default";
+
 /// What holds for the whole cluster, and what new groups start from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, CustomResource, KubeSchema, Serialize, Deserialize)]
 #[kube(

@@ -25,6 +25,7 @@ pub(super) struct Server {
     pub(super) id: MachineId,
     pub(super) name: Text,
     pub(super) hostname: Text,
+    pub(super) address: Option<Text>,
     pub(super) state: MachineState,
     /// Those that are `key=value`.
     pub(super) tags: Labels,
@@ -52,6 +53,7 @@ impl Server {
             id: id.as_str().into(),
             name: optional(&["name", "hostname"], "the name")?.unwrap_or_default().into(),
             hostname: hostname.into(),
+            address: address_of(field),
             state: state_of(&optional(&["status"], "the status")?.unwrap_or_default()),
             tags: tags_of(field)?,
             size: optional(&["boxsize_id", "offering_id"], "the id of the offer")?.map(Text::from),
@@ -66,6 +68,12 @@ impl Server {
     pub(super) fn token(&self) -> Option<Token> {
         Token::of_tags(&self.tags)
     }
+}
+
+/// A machine that has none yet may say so with empty text.
+fn address_of(field: &Field<'_, '_>) -> Option<Text> {
+    let member = field.get_any(&["default_ip", "ip"]);
+    member.is_present().then(|| member.scalar("the address").ok()).flatten().map(Text::from)
 }
 
 /// A list, each item read.

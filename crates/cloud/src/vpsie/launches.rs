@@ -204,6 +204,7 @@ mod tests {
             provider_id: "".into(),
             token: None,
             name: "".into(),
+            address: None,
             instance_type: "".into(),
             zone: "".into(),
             capacity_type: CapacityType::OnDemand,

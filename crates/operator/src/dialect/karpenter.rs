@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of, setup_of};
-use crate::claim::Claim;
+use crate::claim::{Claim, Told};
 use crate::cluster::Refused;
 use crate::conditions::whole;
 use crate::desk::Desk;
@@ -42,6 +42,7 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         resource_version: text(&metadata.resource_version),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         deleting: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        generation: metadata.generation,
         finalizers: metadata.finalizers.iter().flatten().map(|name| name.as_str().into()).collect(),
         pool: labels.get(names::NODEPOOL).cloned(),
         class: ClassKind::of(&spec.node_class_ref),
@@ -58,6 +59,9 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         setup: setup.map(|setup| Arc::new(setup_of(setup))),
         promised: spec.resources.requests.keys().map(|name| name.as_str().into()).collect(),
         grace_secs: spec.termination_grace_period.map(|grace| grace.as_std().as_secs()),
+        drain_secs: None,
+        wanted_name: Text::default(),
+        told: Told::default(),
         provider_id: status.provider_id.as_str().into(),
         node_name: status.node_name.as_str().into(),
         capacity: resources_of(&status.capacity),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::claims::{note_of, offerings_of};
+use berth_api::duration::GoDuration;
 use berth_api::resources::scalar::Amounts;
 use berth_api::resources::shared::{Condition, ConditionStatus};
 use berth_api::resources::vpsie::{
@@ -20,14 +21,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of, setup_of};
-use crate::claim::{Claim, ENDED, FAILED};
+use crate::claim::{Claim, ENDED, FAILED, RUNNING, Told};
 use crate::cluster::Refused;
 use crate::conditions::whole;
 use crate::desk::Desk;
 
 /// What Berth says of a claim's life, and what VPSie's objects call it.
 const CONDITIONS: [(&str, &str); 3] =
-    [("Launched", "VPSReady"), ("Registered", "NodeJoined"), ("Initialized", "NodeReady")];
+    [(RUNNING, "VPSReady"), ("Registered", "NodeJoined"), ("Initialized", "NodeReady")];
 /// Says what went wrong, while something does.
 const ERROR: &str = "Error";
 
@@ -56,6 +57,7 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         resource_version: text(&metadata.resource_version),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         deleting: metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        generation: metadata.generation,
         finalizers: metadata.finalizers.iter().flatten().map(|name| name.as_str().into()).collect(),
         pool: Some(spec.node_group_name.as_str().into()),
         class: Some(ClassKind::Vpsie),
@@ -66,6 +68,14 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         stamp: Stamp::default(),
         promised: Vec::new(),
         grace_secs: None,
+        drain_secs: drain_secs(&metadata),
+        wanted_name: text(&spec.node_name),
+        told: Told {
+            phase: status.phase,
+            status: status.vpsie_status.as_str().into(),
+            hostname: status.hostname.as_str().into(),
+            address: text(&spec.ip_address),
+        },
         provider_id: vpsie::provider_id(&spec).map(Text::from).unwrap_or_default(),
         node_name: status.node_name.as_str().into(),
         capacity: status.resources.as_ref().map(capacity).unwrap_or_default(),
@@ -73,6 +83,11 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         offerings,
         labels,
     }
+}
+
+fn drain_secs(metadata: &ObjectMeta) -> Option<u64> {
+    let text = metadata.annotations.as_ref()?.get(vpsie::DRAIN_TIMEOUT)?;
+    vpsie::drain_timeout(text).map(GoDuration::whole_secs)
 }
 
 /// What the group has said of its machines.
@@ -170,13 +185,17 @@ pub(super) fn bought(machine: &Machine, labels: &Labels) -> Value {
     let number: i64 = id.parse().unwrap_or(0);
     let mut labels = labels.clone();
     labels.insert(vpsie::DATACENTER.into(), machine.zone.clone());
-    json!({
+    let mut change = json!({
         "metadata": { "labels": labels, "annotations": { vpsie::VPS_ID: id } },
         "spec": {
             "vpsieInstanceID": number, "vpsieNodeIdentifier": id, "instanceType": machine.instance_type,
             "datacenterID": machine.zone,
         },
-    })
+    });
+    if let Some(address) = &machine.address {
+        change["spec"]["ipAddress"] = json!(address);
+    }
+    change
 }
 
 pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Value {
@@ -195,9 +214,9 @@ pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Va
     }
     let mut status = json!({
         "phase": phase(claim, conditions), "conditions": written, "lastError": error,
-        "createdAt": time(claim.created), "provisionedAt": since("Launched"), "joinedAt": since("Registered"),
+        "createdAt": time(claim.created), "provisionedAt": since(RUNNING), "joinedAt": since("Registered"),
         "readyAt": since("Initialized"), "terminatingAt": time(claim.deleting),
-        "deletedAt": since("InstanceTerminating"),
+        "deletedAt": since("InstanceTerminating"), "observedGeneration": claim.generation,
     });
     let News { machine, node_name, resources, pod_event: _ } = news;
     if let Some(Machine { name, state, .. }) = machine {
@@ -213,7 +232,7 @@ pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Va
     status
 }
 
-fn state_name(state: MachineState) -> &'static str {
+pub(crate) fn state_name(state: MachineState) -> &'static str {
     match state {
         MachineState::Pending => "pending",
         MachineState::Running => "running",
@@ -223,10 +242,14 @@ fn state_name(state: MachineState) -> &'static str {
 }
 
 fn is_trouble(condition: &Condition) -> bool {
-    let is_step = CONDITIONS.iter().any(|(ours, _)| *ours == condition.type_);
-    is_step
-        && condition.status != ConditionStatus::True
-        && condition.message.as_deref().is_some_and(|message| !message.is_empty())
+    let is = |kinds: &[&str]| kinds.contains(&condition.type_.as_str());
+    let is_bad = match condition.status {
+        ConditionStatus::True => is(&[FAILED, vpsie::DRAIN_FAILED]),
+        ConditionStatus::False | ConditionStatus::Unknown => {
+            is(&["Launched"]) || CONDITIONS.iter().any(|(ours, _)| is(&[ours]))
+        }
+    };
+    is_bad && condition.message.as_deref().is_some_and(|message| !message.is_empty())
 }
 
 fn written_resources(capacity: &Value) -> MachineResources {
@@ -251,7 +274,7 @@ pub(crate) fn phase(claim: &Claim, conditions: &[Condition]) -> Phase {
         () if holds(FAILED) => Phase::Failed,
         () if holds("Initialized") => Phase::Ready,
         () if holds("Registered") => Phase::Joining,
-        () if holds("Launched") => Phase::Provisioned,
+        () if holds(RUNNING) => Phase::Provisioned,
         () if find("Launched").is_some() => Phase::Provisioning,
         () => Phase::Pending,
     }

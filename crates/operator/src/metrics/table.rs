@@ -214,6 +214,17 @@ table! {
         "What cannot be taken back and was done, by what it was done to: claim, pod, machine or orphan";
     DYNAMIC_GROUPS = Counter "vpsie_autoscaler_dynamic_nodegroup_creations_total" ["result" "namespace"]
         "Groups made for pods that no group fits: success, or failure";
+    SCALE_DOWN_ERRORS = Counter "vpsie_autoscaler_scale_down_errors_total" ["nodegroup" "namespace" "error_type"]
+        "Nodes that were to go and stayed: drain_failed if a pod would not leave, drain_timeout if it took too long";
+    NODE_DRAIN = Histogram "vpsie_autoscaler_node_drain_duration_seconds" ["nodegroup" "namespace" "result"]
+        "How long pods took to leave a node, by what came of it: success, timeout or error";
+    DISCOVERIES = Counter "vpsie_autoscaler_vpsienode_discovery_strategy_used_total" ["strategy"]
+        "Nodes that joined, by what their machine was known by: provider_id, hostname_pattern or ip_matching";
+    DISCOVERIES_FAILED = Counter "vpsie_autoscaler_vpsienode_discovery_failures_total" ["reason"]
+        "Machines whose node was not found in time (timeout), or could not be made their own: claim_conflict if \
+         somebody else changed it, api_error";
+    DISCOVERY = Histogram "vpsie_autoscaler_vpsienode_discovery_duration_seconds" []
+        "From the launch of a machine until its node was found";
     NODE_CPU = Gauge "vpsie_autoscaler_node_utilization_cpu_percent" ["node" "nodegroup" "namespace"]
         "What a node uses of its CPU most of the time, where that is measured";
     NODE_MEMORY = Gauge "vpsie_autoscaler_node_utilization_memory_percent" ["node" "nodegroup" "namespace"]

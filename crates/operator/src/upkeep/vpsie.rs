@@ -4,16 +4,21 @@ use std::sync::Arc;
 
 use berth_api::Timestamp;
 use berth_api::resources::shared::ConditionStatus;
-use berth_api::resources::vpsie::{GroupMember, NodeGroup, NodeGroupStatus, VpsieCondition};
+use berth_api::resources::vpsie::{
+    AutoscalerConfig, AutoscalerConfigStatus, CONFIG_NAME, GroupMember, NodeGroup, NodeGroupStatus,
+    VpsieCondition,
+};
 use berth_api::vpsie::GROUP_FINALIZER;
+use berth_cloud::machine::{Machine, MachineState};
 use berth_core::names::{self, Text};
 use berth_core::reason::{Reason, Refusal};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
-use crate::claim::{Claim, FAILED};
-use crate::conditions::whole;
-use crate::dialect::{Dialect, News, PoolId};
+use crate::claim::{Claim, FAILED, RUNNING};
+use crate::conditions::{Conditions, whole};
+use crate::dialect::{Dialect, News, PoolId, vpsie_state};
+use crate::discovery::node_of;
 use crate::life::Failure;
 use crate::office::Office;
 use crate::planning::Round;
@@ -22,6 +27,62 @@ use crate::planning::Round;
 const PROPOSED: &str = "OptimizationProposed";
 
 impl Office {
+    /// Whether its settings are in use.
+    pub(super) async fn keep_config(&self, name: &str, object: &AutoscalerConfig) -> Result<(), Failure> {
+        let before = object.status.clone().unwrap_or_default();
+        let active = name == CONFIG_NAME;
+        let message = if active {
+            "its settings are in use".to_owned()
+        } else {
+            format!("only the AutoscalerConfig named {CONFIG_NAME} counts")
+        };
+        let after = AutoscalerConfigStatus {
+            observed_generation: object.metadata.generation,
+            last_updated: before.last_updated.clone(),
+            active,
+            message,
+        };
+        if before == after {
+            return Ok(());
+        }
+        let after = AutoscalerConfigStatus { last_updated: Some(whole(self.now())), ..after };
+        let change = json!({ "metadata": { "uid": object.metadata.uid }, "status": after });
+        let version = Dialect::Vpsie.api_version();
+        self.desk.patch(&format!("/apis/{version}/autoscalerconfigs/{name}/status"), &change).await?;
+        Ok(())
+    }
+
+    /// The machine of a VPSieNode as its cloud tells of it, if that is not what its object says.
+    pub(super) fn told_of_machine(&self, claim: &Claim) -> Option<Machine> {
+        if claim.dialect != Dialect::Vpsie || claim.is_deleting() {
+            return None;
+        }
+        let machine = self.machines().get(&claim.class?)?.get(&claim.machine()?)?.clone();
+        let (told, address) = (&claim.told, machine.address.as_deref().unwrap_or(&claim.told.address));
+        let runs = machine.state == MachineState::Running && !claim.holds(RUNNING);
+        let is_news = runs
+            || *told.hostname != *machine.name
+            || *told.status != *vpsie_state(machine.state)
+            || *told.address != *address;
+        is_news.then_some(machine)
+    }
+
+    /// Its address first: all else is its status.
+    pub(super) async fn keep_machine(&self, claim: &Claim, machine: &Machine) -> Result<(), Failure> {
+        if let Some(address) = machine.address.as_ref().filter(|address| **address != claim.told.address) {
+            let change = json!({
+                "metadata": { "resourceVersion": claim.resource_version },
+                "spec": { "ipAddress": address },
+            });
+            self.desk.patch(&claim.path(), &change).await?;
+            return Ok(());
+        }
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
+        claim.note_running(&mut conditions, machine.state == MachineState::Running);
+        let news = News { machine: Some(machine.clone()), ..News::default() };
+        self.write_status(claim, &conditions, &news).await
+    }
+
     /// What it has, and how it is.
     pub(super) async fn keep_group(
         &self,
@@ -106,7 +167,11 @@ fn status(
     let staying =
         || claims.iter().filter(|claim| !claim.is_deleting() && !round.leaving.contains_key(&claim.name));
     let count = |claims: usize| i32::try_from(claims).unwrap_or(i32::MAX);
-    let ready = claims.iter().filter(|claim| !claim.is_deleting() && claim.holds("Initialized")).count();
+    let is_ready = |claim: &&&Claim| {
+        let node = node_of(claim, &round.nodes);
+        !claim.is_deleting() && claim.holds("Initialized") && node.is_some_and(|node| node.is_ready())
+    };
+    let ready = claims.iter().filter(is_ready).count();
     let current = count(claims.len());
     let desired = count(staying().count());
     // It grows when a node is asked for, and shrinks when one is told to go: one that fails is neither.
@@ -170,7 +235,7 @@ fn member(claim: &Claim) -> GroupMember {
         status: phase["phase"].as_str().unwrap_or_default().to_owned(),
         created_at: claim.created.map(whole),
         ready_at: claim.held_since("Initialized").map(whole),
-        ip_address: String::new(),
+        ip_address: claim.told.address.to_string(),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::scene::text;
 use crate::vpsie::{Berthed, GROUPS, NODES, SECRET, group, workload};
 
 /// Plays a script in this weather, on both families of paths.
-fn played(weather: &str, script: &impl AsyncFn(&Berthed)) {
+pub(crate) fn played(weather: &str, script: &impl AsyncFn(&Berthed)) {
     for family in [Family::Servers, Family::Managed] {
         awaited(async {
             let weather: Weather = serde_json::from_str(weather).expect("weather");
@@ -227,6 +227,10 @@ fn a_budget_keeps_a_node() {
             .delete(&format!("{}/{node}", NODES.replace("v1alpha1/", "v1alpha1/namespaces/kube-system/")))
             .await;
         sleep(Duration::from_mins(30)).await;
+        let annotations = |node: &Value| node["metadata"]["annotations"].clone();
+        let draining = scene.nodes().await.into_iter().find(|node| node["spec"]["unschedulable"] == true);
+        let draining = draining.map(|node| annotations(&node)["autoscaler.vpsie.com/drain-status"].clone());
+        assert_eq!(draining, Some(json!("draining")), "whoever asked for it has to wait");
         let left = scene.machine_names();
         assert!(machines.iter().all(|machine| left.contains(machine)), "{}", scene.told().await);
         assert_eq!(scene.running().await, 2);

@@ -2,6 +2,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+mod drain;
 mod founding;
 mod history;
 mod metrics;

@@ -105,6 +105,11 @@ impl Berthed {
         self.scene.operator_with((clouds, self.settings.clone()), (client, name), epoch)
     }
 
+    /// What is counted so far.
+    pub(crate) fn counted(&self) -> String {
+        self.metrics.scrape(&Report::default(), "berth")
+    }
+
     pub(crate) async fn group(&self, name: &str) -> Value {
         self.scene.get(&format!("{GROUPS}/{name}")).await
     }
@@ -120,6 +125,7 @@ impl Berthed {
 }
 
 pub(crate) const GROUPS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/namespaces/kube-system/nodegroups";
+pub(crate) const CONFIGS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/autoscalerconfigs";
 pub(crate) const NODES: &str = "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes";
 
 /// Who Berth is at VPSie.
@@ -149,6 +155,13 @@ pub(crate) fn group(name: &str, change: impl FnOnce(&mut Value)) -> Value {
     });
     change(&mut group);
     group
+}
+
+pub(crate) fn config(name: &str, settings: &Value) -> Value {
+    json!({
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "AutoscalerConfig",
+        "metadata": { "name": name }, "spec": { "globalSettings": settings },
+    })
 }
 
 /// Pods that only go where the group's nodes are.
@@ -234,6 +247,9 @@ impl Berthed {
         scene.apply(nodeclass::class(|_| {})).await;
         let is_ready = async || condition(&nodeclass::seen(scene).await, "Ready") == Some(("True", "Ready"));
         happens(60, "a class is ready", is_ready).await?;
+        scene.apply(config("default", &json!({ "unschedulablePodGracePeriodSeconds": 0 }))).await;
+        let is_read = async || scene.get(&format!("{CONFIGS}/default")).await["status"]["active"] == true;
+        happens(30, "the settings are in use", is_read).await?;
         scene.apply(workload(1)).await;
         happens(240, "the pod runs", async || scene.running().await == 1).await?;
         happens(30, "the node is ready", async || self.phases().await == ["Ready"]).await?;

@@ -109,6 +109,13 @@ impl Account {
         self
     }
 
+    /// Where provider ids are another cloud's, machines have addresses too, by their numbers.
+    pub(super) fn address(&self, number: u64) -> Option<Text> {
+        let (_, cluster) = &self.provider_ids;
+        (!cluster.is_empty())
+            .then(|| format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255).into())
+    }
+
     pub(super) fn provider_id(&self, zone: &str, id: &MachineId) -> Text {
         let (scheme, cluster) = &self.provider_ids;
         format!("{scheme}{zone}/{cluster}{id}").into()
@@ -211,6 +218,7 @@ impl Account {
                 id,
                 token: Token::of_tags(&stranger.tags),
                 name: stranger.name,
+                address: None,
                 instance_type: stranger.instance_type,
                 zone: stranger.zone,
                 capacity_type: stranger.capacity_type,

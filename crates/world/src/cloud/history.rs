@@ -79,6 +79,7 @@ pub struct Registration {
     pub provider_id: Text,
     /// The name of the node, which is the machine's host name.
     pub node: Text,
+    pub address: Option<Text>,
     pub instance_type: Arc<InstanceType>,
     /// Without the host name.
     pub labels: Arc<Labels>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_cloud::machine::{MachineState, Notice, NoticeKind, POOL_TAG};
-use berth_core::names::{self, Labels};
+use berth_core::names::{self, Labels, Text};
 use berth_core::pod::Taint;
 
 use super::account::{Account, Due, later};
@@ -99,10 +99,21 @@ impl Account {
             Arc::make_mut(&mut labels).extend(places.map(|key| (key.into(), WRONG.into())));
         }
         let taints: Arc<[Taint]> = if untainted { [].into() } else { purchase.order.taints.clone() };
+        let hostname = &purchase.hostname;
+        let provider_id = if self.befalls(index, &joins.unidentified, "unidentified") {
+            Text::default()
+        } else if self.befalls(index, &joins.misidentified, "misidentified") {
+            format!("metal://{hostname}").into()
+        } else {
+            record.machine.provider_id.clone()
+        };
+        let is_renamed = self.befalls(index, &joins.renamed, "renamed");
+        let node = if is_renamed { format!("node-{}", purchase.number).into() } else { hostname.clone() };
         Some(Registration {
             machine: record.machine.id.clone(),
-            provider_id: record.machine.provider_id.clone(),
-            node: purchase.hostname.clone(),
+            provider_id,
+            node,
+            address: record.machine.address.clone(),
             instance_type: purchase.instance_type.clone(),
             labels,
             taints,

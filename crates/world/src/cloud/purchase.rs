@@ -99,6 +99,7 @@ impl Account {
             id: id.clone(),
             token: Some(order.token.clone()),
             name: order.name.clone(),
+            address: self.address(number),
             instance_type: pick.instance_type.name.clone(),
             zone: pick.zone,
             capacity_type: pick.capacity_type,

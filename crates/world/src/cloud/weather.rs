@@ -242,6 +242,12 @@ pub struct JoinFaults {
     pub again_after: Delay,
     /// It has the host name of the machine bought before it.
     pub namesake: Odds,
+    /// Its kubelet calls its node something else.
+    pub renamed: Odds,
+    /// Its kubelet gives its node no provider id.
+    pub unidentified: Odds,
+    /// Or one that says nothing of the machine.
+    pub misidentified: Odds,
     /// The labels of the order are missing.
     pub unlabelled: Odds,
     /// The taints of the order are missing.
@@ -260,6 +266,9 @@ impl Default for JoinFaults {
             again: Odds::never(),
             again_after: Delay::secs(60),
             namesake: Odds::never(),
+            renamed: Odds::never(),
+            unidentified: Odds::never(),
+            misidentified: Odds::never(),
             unlabelled: Odds::never(),
             untainted: Odds::never(),
             mislabelled: Odds::never(),

@@ -42,6 +42,7 @@ impl Vpsie {
             // As VPSie writes them, whatever Kubernetes makes of it.
             "hostname": machine.name.to_uppercase(),
             "role": "slave",
+            "ip": machine.address.as_deref().unwrap_or_default(),
             "status": status_of(machine.state),
             "group_id": group,
             "created_on": machine.launched_at.to_string(),

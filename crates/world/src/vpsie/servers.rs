@@ -178,6 +178,7 @@ impl Vpsie {
             "id": machine.id.as_str(),
             "name": machine.name,
             "hostname": machine.name,
+            "default_ip": machine.address.as_deref().unwrap_or_default(),
             "status": status_of(machine.state),
             "boxsize_id": self.offer_of(&machine.instance_type, &machine.zone, machine.capacity_type),
             "datacenter_id": machine.zone,

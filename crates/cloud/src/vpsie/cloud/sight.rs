@@ -129,6 +129,7 @@ impl VpsieCloud {
             id: server.id.clone(),
             token: server.token(),
             name: server.hostname.clone(),
+            address: server.address.clone(),
             instance_type: offered.map(|(known, _)| known.name.clone()).or(size).unwrap_or_default(),
             zone,
             capacity_type: offered.map_or(CapacityType::OnDemand, |(_, offering)| offering.capacity_type),

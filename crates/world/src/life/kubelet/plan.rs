@@ -35,14 +35,21 @@ fn node(machine: &Registration) -> Value {
         machine.labels.iter().map(|(name, value)| (name.to_string(), json!(&**value))).collect();
     let kind = &machine.instance_type;
     let is = |label: &str| kind.labels.get(label).map_or("", |value| &**value);
-    json!({
+    let mut object = json!({
         "metadata": { "name": &*machine.node, "labels": labels },
-        "spec": { "providerID": &*machine.provider_id, "taints": taints.collect::<Vec<_>>() },
+        "spec": { "taints": taints.collect::<Vec<_>>() },
         "status": {
             "capacity": json::written(&kind.capacity), "allocatable": json::written(&kind.allocatable()),
             "nodeInfo": { "architecture": is(names::ARCH), "operatingSystem": is(names::OS) },
         },
-    })
+    });
+    if !machine.provider_id.is_empty() {
+        object["spec"]["providerID"] = json!(&*machine.provider_id);
+    }
+    if let Some(address) = &machine.address {
+        object["status"]["addresses"] = json!([{ "type": "InternalIP", "address": &**address }]);
+    }
+    object
 }
 
 impl Kubelets {

@@ -285,6 +285,7 @@ async fn what_is_told_of_a_node_stays() {
         machine: "m-1".into(),
         provider_id: "sim://m".into(),
         node: "m".into(),
+        address: None,
         instance_type: instance_type.into(),
         labels: Arc::new(labels.into_iter().map(|(name, value)| (name.into(), value.into())).collect()),
         taints: [Taint::new("t", "v", TaintEffect::NoExecute)].into(),

@@ -1,0 +1,222 @@
+//! Which Node runs on which machine.
+//!
+//! A Node that says so with its provider id is believed. VPSie's kubelets may give none, or one that says nothing of the
+//! machine: then a Node that nobody else has, and that came after the claim, is known by its name or its address, if
+//! there is no doubt. Once it is registered, it says itself whose it is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use berth_core::names::Text;
+
+use crate::claim::{Claim, FAILED};
+use crate::dialect::Dialect;
+use crate::machines::Machines;
+use crate::objects::NodeObject;
+
+/// Nodes by the provider ids of the machines that they run on.
+pub(crate) type NodesByMachine = BTreeMap<String, Vec<Arc<NodeObject>>>;
+
+/// By what a Node is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    ProviderId,
+    Name,
+    Address,
+}
+
+impl Strategy {
+    /// In VPSie's words, where it has one.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ProviderId => "provider_id",
+            Self::Name => "hostname_pattern",
+            Self::Address => "ip_matching",
+        }
+    }
+
+    fn matches(self, claim: &Claim, node: &NodeObject) -> bool {
+        match self {
+            Self::ProviderId => *node.spec.provider_id == *claim.provider_id,
+            Self::Name => {
+                // VPSie and Kubernetes do not agree on capital letters.
+                let is_it = |name: &str| !name.is_empty() && name.eq_ignore_ascii_case(&node.metadata.name);
+                is_it(&claim.wanted_name) || is_it(&claim.told.hostname)
+            }
+            Self::Address => node.has_address(&claim.told.address),
+        }
+    }
+
+    /// By what this Node is known for this machine's.
+    pub(crate) fn of(claim: &Claim, node: &NodeObject) -> Self {
+        let first = [Self::ProviderId, Self::Name];
+        first.into_iter().find(|strategy| strategy.matches(claim, node)).unwrap_or(Self::Address)
+    }
+}
+
+pub(crate) fn by_machine(
+    nodes: &BTreeMap<Text, Arc<NodeObject>>,
+    claims: &BTreeMap<Text, Arc<Claim>>,
+    machines: Option<&Machines>,
+) -> NodesByMachine {
+    let mut by_machine = NodesByMachine::new();
+    for node in nodes.values().filter(|node| !node.spec.provider_id.is_empty()) {
+        by_machine.entry(node.spec.provider_id.clone()).or_default().push(Arc::clone(node));
+    }
+    let is_sought = |claim: &&Arc<Claim>| {
+        let is_known = by_machine.contains_key(&*claim.provider_id);
+        claim.dialect == Dialect::Vpsie && claim.machine().is_some() && !is_known
+    };
+    let sought: Vec<&Arc<Claim>> = claims.values().filter(is_sought).collect();
+    if sought.is_empty() {
+        return by_machine;
+    }
+    let of_claims = claims.values().map(|claim| &*claim.provider_id).filter(|id| !id.is_empty());
+    let of_cloud = machines.into_iter().flat_map(Machines::last).map(|machine| &*machine.provider_id);
+    let known: BTreeSet<&str> = of_claims.chain(of_cloud).collect();
+    let unknown: Vec<&Arc<NodeObject>> =
+        nodes.values().filter(|node| !known.contains(node.spec.provider_id.as_str())).collect();
+    for (claim, node) in matched(&sought, &unknown) {
+        by_machine.entry(claim.provider_id.to_string()).or_default().push(Arc::clone(node));
+    }
+    by_machine
+}
+
+/// Pairs of which there is no doubt.
+fn matched<'a>(
+    sought: &[&'a Arc<Claim>],
+    unknown: &[&'a Arc<NodeObject>],
+) -> Vec<(&'a Arc<Claim>, &'a Arc<NodeObject>)> {
+    let mut pairs = Vec::new();
+    let mut open = Vec::new();
+    for claim in sought {
+        match unknown.iter().find(|node| node.is_owned_by(&claim.uid)) {
+            Some(node) => pairs.push((*claim, *node)),
+            None if claim.holds("Registered") || claim.holds(FAILED) || claim.is_deleting() => {}
+            None => open.push(*claim),
+        }
+    }
+    let mut free: Vec<&Arc<NodeObject>> =
+        unknown.iter().copied().filter(|node| !node.is_owned() && !node.is_deleting()).collect();
+    for strategy in [Strategy::Name, Strategy::Address] {
+        let may_be = |claim: &Claim, node: &NodeObject| {
+            node.metadata.creation_timestamp >= claim.created && strategy.matches(claim, node)
+        };
+        let found: Vec<_> = open
+            .iter()
+            .filter_map(|claim| {
+                let mut nodes = free.iter().filter(|node| may_be(claim, node));
+                let (node, rival) = (nodes.next()?, nodes.next());
+                let claimants = open.iter().filter(|claim| may_be(claim, node)).count();
+                (rival.is_none() && claimants == 1).then_some((*claim, *node))
+            })
+            .collect();
+        open.retain(|claim| !found.iter().any(|(taken, _)| Arc::ptr_eq(taken, claim)));
+        free.retain(|node| !found.iter().any(|(_, taken)| Arc::ptr_eq(taken, node)));
+        pairs.extend(found);
+    }
+    pairs
+}
+
+pub(crate) fn node_of<'n>(claim: &Claim, nodes: &'n NodesByMachine) -> Option<&'n Arc<NodeObject>> {
+    let of_machine = nodes.get(&*claim.provider_id)?;
+    // A machine that joined twice is the node that it was first seen as.
+    let known = of_machine.iter().find(|node| node.metadata.name == *claim.node_name);
+    known.or_else(|| of_machine.first().filter(|_| claim.node().is_none()))
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::Timestamp;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_000_000 + second).unwrap()
+    }
+
+    fn claim(name: &str, id: &str, change: impl FnOnce(&mut Value)) -> Arc<Claim> {
+        let mut object = json!({
+            "metadata": {
+                "name": name, "namespace": "kube-system", "uid": format!("uid-{name}"),
+                "creationTimestamp": at(0).to_string(),
+            },
+            "spec": {
+                "vpsieInstanceID": 0, "vpsieNodeIdentifier": id, "instanceType": "small", "nodeGroupName": "workers",
+                "datacenterID": "dc", "resourceIdentifier": "c", "project": "p", "kubernetesVersion": "v1.34.0",
+                "nodeName": name, "ipAddress": format!("10.0.0.{id}"),
+            },
+            "status": { "phase": "Provisioned", "hostname": format!("HOST-{id}") },
+        });
+        change(&mut object);
+        Arc::new(Dialect::Vpsie.claim(&object.to_string()).unwrap())
+    }
+
+    fn node(name: &str, change: impl FnOnce(&mut Value)) -> Arc<NodeObject> {
+        let mut object = json!({ "metadata": { "name": name, "creationTimestamp": at(10).to_string() } });
+        change(&mut object);
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    #[test]
+    fn a_node_is_found_if_there_is_no_doubt() {
+        let same = |_: &mut Value| ();
+        let address = |object: &mut Value| {
+            object["status"]["addresses"] = json!([{ "type": "InternalIP", "address": "10.0.0.1" }]);
+        };
+        let provider =
+            |id: &'static str| move |object: &mut Value| object["spec"] = json!({ "providerID": id });
+        let owner = |uid: &'static str| {
+            move |object: &mut Value| {
+                let owner = json!({ "kind": "VPSieNode", "name": "w-1", "uid": uid });
+                object["metadata"]["ownerReferences"] = json!([owner]);
+            }
+        };
+        let old = |object: &mut Value| object["metadata"]["creationTimestamp"] = json!(at(-1).to_string());
+        let registered = |object: &mut Value| {
+            let condition = json!({ "type": "NodeJoined", "status": "True" });
+            object["status"] = json!({ "phase": "Joining", "nodeName": "w-1", "conditions": [condition] });
+        };
+        let one = || vec![claim("w-1", "1", same)];
+        let two = || vec![claim("w-1", "1", same), claim("w-2", "2", same)];
+        let cases = [
+            ("by its provider id", one(), vec![node("x", provider("vpsie://dc/c/1"))], Some("x")),
+            ("by the name that it should have", one(), vec![node("w-1", same)], Some("w-1")),
+            ("by the machine's, in any case", one(), vec![node("host-1", same)], Some("host-1")),
+            ("by its address", one(), vec![node("x", address)], Some("x")),
+            (
+                "whatever else its provider id says",
+                one(),
+                vec![node("w-1", provider("k3s://w-1"))],
+                Some("w-1"),
+            ),
+            ("not if it is another machine", two(), vec![node("w-1", provider("vpsie://dc/c/2"))], None),
+            ("not if it is another's", one(), vec![node("w-1", owner("uid-w-7"))], None),
+            ("for ever, if it is its own", one(), vec![node("y", owner("uid-w-1"))], Some("y")),
+            ("not if it was there before", one(), vec![node("w-1", old)], None),
+            ("not if two might be it", one(), vec![node("w-1", same), node("host-1", same)], None),
+            (
+                "not if it might be another's",
+                vec![
+                    claim("w-1", "1", same),
+                    claim("w-2", "3", |object| object["spec"]["nodeName"] = json!("w-1")),
+                ],
+                vec![node("w-1", same)],
+                None,
+            ),
+            ("the name first", one(), vec![node("w-1", same), node("x", address)], Some("w-1")),
+            ("once it had one, no other", vec![claim("w-1", "1", registered)], vec![node("w-1", same)], None),
+            ("nothing alike", one(), vec![node("x", same)], None),
+        ];
+        for (what, claims, nodes, expected) in cases {
+            let claims: BTreeMap<Text, Arc<Claim>> =
+                claims.into_iter().map(|claim| (claim.name.clone(), claim)).collect();
+            let nodes: BTreeMap<Text, Arc<NodeObject>> =
+                nodes.into_iter().map(|node| (node.metadata.name.as_str().into(), node)).collect();
+            let found = by_machine(&nodes, &claims, None);
+            let found = node_of(&claims["w-1"], &found).map(|node| node.metadata.name.clone());
+            assert_eq!(found.as_deref(), expected, "{what}");
+        }
+    }
+}

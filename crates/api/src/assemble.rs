@@ -282,7 +282,8 @@ impl Assembly<'_> {
         let shrank = node_groups.iter().filter_map(|kept| kept.object.shrinking.shrank).max();
         for kept in node_groups {
             let types = self.node_group_types(&kept.object);
-            let NodeGroupObject { pool, growth, rules, shrinking, cost, at_once, node_cost, .. } = &kept.object;
+            let NodeGroupObject { pool, growth, rules, shrinking, cost, at_once, node_cost, .. } =
+                &kept.object;
             let settings = self.manifests.group_settings;
             let rests = shrinking
                 .rests_after(claimed.failed_drains.get(&pool.name).copied())

@@ -50,7 +50,7 @@ impl Asking {
             self.cloud.serve(&zones);
             match timeout(ANSWER_MAX, self.cloud.catalog()).await {
                 Ok(Ok(catalog)) => {
-                    self.note(|machines| machines.offered(catalog));
+                    self.note(|machines| machines.offered(catalog, zones));
                     // Who asks for another zone does not wait for the next time.
                     let _ = timeout(CATALOG_EVERY, wanted.changed()).await;
                 }

@@ -9,6 +9,7 @@ use berth_cloud::machine::{Machine, MachineId, MachineState};
 use berth_cloud::provider::{Listing, Unavailable};
 use berth_core::catalog::{Catalog, OfferingPattern};
 use berth_core::claim::MachineSight;
+use berth_core::names::Text;
 use tokio::time::Instant;
 
 use crate::planted::PlantedBug;
@@ -23,6 +24,8 @@ const VANISHED_MAX: usize = 1;
 pub(crate) struct Machines {
     /// What it offers, once it has told.
     catalog: Option<Arc<Catalog>>,
+    /// The zones about which it was asked then.
+    zones: BTreeSet<Text>,
     /// Why it does not tell what it offers.
     withheld: Option<String>,
     interrupted: BTreeSet<MachineId>,
@@ -40,11 +43,17 @@ struct Absence {
 }
 
 impl Machines {
-    /// Takes what is offered now. Whether it is news.
-    pub(crate) fn offered(&mut self, catalog: Arc<Catalog>) -> bool {
-        let is_news = self.catalog.as_ref().is_none_or(|known| *known != catalog);
+    /// Takes what is offered now, in these zones among others. Whether it is news.
+    pub(crate) fn offered(&mut self, catalog: Arc<Catalog>, zones: BTreeSet<Text>) -> bool {
+        let is_news = self.catalog.as_ref().is_none_or(|known| *known != catalog) || self.zones != zones;
         self.catalog = Some(catalog);
+        self.zones = zones;
         is_news
+    }
+
+    /// A zone of these about which it has not been asked yet.
+    pub(crate) fn unasked<'z>(&self, zones: &'z BTreeSet<Text>) -> Option<&'z Text> {
+        zones.iter().find(|zone| !self.zones.contains(*zone))
     }
 
     /// Takes why it does not tell what it offers. Whether that is news.

@@ -284,6 +284,7 @@ impl Operator {
                 unread.map(|why| Reason::PoolNotReady.because(why.to_string())).or(pool.blocked.take());
         }
         self.office.want_zones(wanted_zones(&assembled.snapshot.pools, &view.pools));
+        self.await_offers(&mut assembled.snapshot.pools, &view.pools);
         let untrusted = self.untrusted_clouds(&used);
         let round = Round {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),
@@ -331,6 +332,22 @@ impl Operator {
         };
         self.reports.send_replace(Arc::new(report));
         if is_busy { LOOK_SOON } else { LOOK_AGAIN }
+    }
+
+    /// Pools buy from VPSie once it has said what it offers in all of their datacenters: else the first nodes would all
+    /// be where it was asked first.
+    fn await_offers(&self, pools: &mut [Pool], objects: &BTreeMap<Text, Arc<PoolObject>>) {
+        let machines = self.office.machines();
+        let Some(vpsie) = machines.get(&ClassKind::Vpsie) else { return };
+        for pool in pools {
+            let is_theirs =
+                objects.get(&pool.name).and_then(|object| object.class()) == Some(ClassKind::Vpsie);
+            let zones = pool.requirements.get(names::ZONE).and_then(ValueSet::finite);
+            if let Some(zone) = zones.filter(|_| is_theirs).and_then(|zones| vpsie.unasked(zones)) {
+                let message = format!("VPSie has not told yet what it offers in {zone}");
+                pool.blocked.get_or_insert(Reason::PoolResting.because(message));
+            }
+        }
     }
 
     /// Clouds of these of which it is not known what machines they have.

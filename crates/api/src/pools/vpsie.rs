@@ -29,8 +29,8 @@ use crate::problem::At;
 use crate::resources::shared::ConditionStatus;
 use crate::resources::vpsie::{NodeGroup, Phase, VPSieNode, VpsieCondition};
 use crate::vpsie::{
-    ALLOWED_HOURS, DRAIN_FAILED, DRAIN_TIMEOUT, INTERRUPTION_RATE, MANAGED, MAX_OVERRIDE, MIN_OVERRIDE, NODEGROUP,
-    OFFERING, REBALANCE_STRATEGY, SCALE_DOWN_DISABLED, drain_timeout, provider_id, taints_of,
+    ALLOWED_HOURS, DRAIN_FAILED, DRAIN_TIMEOUT, INTERRUPTION_RATE, MANAGED, MAX_OVERRIDE, MIN_OVERRIDE,
+    NODEGROUP, OFFERING, REBALANCE_STRATEGY, SCALE_DOWN_DISABLED, drain_timeout, provider_id, taints_of,
 };
 
 /// A NodeGroup without what its offerings are.
@@ -319,7 +319,7 @@ pub(crate) fn merged(types: Vec<Arc<InstanceType>>) -> Vec<Arc<InstanceType>> {
 }
 
 /// The catalog's types that an offering's id or name stands for, each with only those offerings.
-fn types_of(offering: &str, catalog: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
+pub(crate) fn types_of(offering: &str, catalog: &[Arc<InstanceType>]) -> Vec<Arc<InstanceType>> {
     let mut found = Vec::new();
     for instance_type in catalog {
         if *instance_type.name == *offering

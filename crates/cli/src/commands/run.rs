@@ -15,7 +15,7 @@ use berth_api::{ClassKind, Timestamp};
 use berth_cloud::vpsie::{TlsSettings, TlsTransport};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
 use berth_core::names::Text;
-use berth_operator::{Clock, Clouds, Cluster, Metrics, Mode, Operator, Report, Settings, VpsieAccess, Webhook};
+use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report, Settings, VpsieAccess, Webhook};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};

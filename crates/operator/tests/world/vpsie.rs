@@ -107,7 +107,7 @@ impl Berthed {
 
     /// What is counted so far.
     pub(crate) fn counted(&self) -> String {
-        self.metrics.scrape(&Report::default(), "berth")
+        self.metrics().scrape(&Report::default(), "berth")
     }
 
     pub(crate) async fn group(&self, name: &str) -> Value {

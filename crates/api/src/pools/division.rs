@@ -6,12 +6,11 @@ use crate::convert::Converter;
 use crate::problem::At;
 use crate::resources::vpsie::{DistributionStrategy, MultiRegion, NodeGroupSpec};
 
-/// Where the group may have nodes.
+/// Where the group may have nodes: its own datacenter, and those that it is spread over.
 pub(super) fn datacenters(spec: &NodeGroupSpec) -> Vec<&String> {
-    match regions(spec) {
-        Some(regions) if !regions.datacenter_ids.is_empty() => regions.datacenter_ids.iter().collect(),
-        _ => vec![&spec.datacenter_id],
-    }
+    let listed = regions(spec).map_or(&[][..], |regions| &regions.datacenter_ids);
+    let own = Some(&spec.datacenter_id).filter(|own| !listed.contains(own));
+    own.into_iter().chain(listed).collect()
 }
 
 fn regions(spec: &NodeGroupSpec) -> Option<&MultiRegion> {
@@ -46,26 +45,15 @@ fn read_zones(
 ) -> ZoneSplit {
     let at = at.key("multiRegion");
     let mut datacenters = datacenters(spec);
-    let known = datacenters.iter().map(|id| id.as_str()).collect::<Vec<_>>().join(", ");
     let strategy = regions.distribution_strategy;
-    for id in regions.weighted_distribution.keys().filter(|id| !datacenters.contains(id)) {
-        let message = format!("`{id}` is none of the group's datacenters, which are {known}");
-        to.findings.add(&at.key("weightedDistribution"), message);
-    }
-    let is_weightless =
-        |id: &&String| regions.weighted_distribution.get(*id).is_none_or(|weight| weight.get() == 0);
-    if strategy == DistributionStrategy::Weighted && datacenters.iter().all(is_weightless) {
-        let message = "no datacenter has a weight above 0; write one for each, such as dc-1: 2";
+    if strategy == DistributionStrategy::Weighted && regions.weighted_distribution.is_empty() {
+        let message = "no datacenter has a weight; write one for each, such as dc-1: 2";
         to.findings.add(&at.key("weightedDistribution"), message);
     }
     if strategy == DistributionStrategy::PrimaryBackup {
         let primary = regions.primary_datacenter.as_ref().unwrap_or(&spec.datacenter_id);
-        match datacenters.iter().position(|id| *id == primary) {
-            Some(first) => datacenters[..=first].rotate_right(1),
-            None => {
-                let message = format!("`{primary}` is none of the group's datacenters, which are {known}");
-                to.findings.add(&at.key("primaryDatacenter"), message);
-            }
+        if let Some(first) = datacenters.iter().position(|id| *id == primary) {
+            datacenters[..=first].rotate_right(1);
         }
     }
     let nodes_min = regions.min_nodes_per_region.get();

@@ -166,14 +166,14 @@ fn pools_of_all_dialects() {
             group("web", "large", ", labels: {team: a}")
                 + &group("db", "id-a", "")
                 + "apiVersion: autoscaler.vpsie.com/v1alpha1\nkind: AutoscalerConfig\nmetadata: {name: default}\nspec: {globalSettings: {maxClusterWorkers: 7}}\n",
-            "pool db weight 0 min 1 [] nodes<=5 requires topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=db types large*2 small*2
-             pool web weight 0 min 1 [] nodes<=5 requires team [a] and topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=web,team=a types large*4
+            "pool db weight 0 min 1 [] nodes<=5 requires karpenter.sh/capacity-type any value but [spot] and topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=db types large*2 small*2
+             pool web weight 0 min 1 [] nodes<=5 requires karpenter.sh/capacity-type any value but [spot] and team [a] and topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=web,team=a types large*4
              shared db,web nodes<=7",
         ),
         (
             "a NodeGroup with an unknown offering",
             group("web", "huge", ""),
-            "pool web weight 0 min 1 [] nodes<=5 requires topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=web types  blocked UnknownOffering: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog
+            "pool web weight 0 min 1 [] nodes<=5 requires karpenter.sh/capacity-type any value but [spot] and topology.kubernetes.io/zone [a] labels autoscaler.vpsie.com/managed=true,autoscaler.vpsie.com/nodegroup=web types  blocked UnknownOffering: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog
              problem in.yaml:4: NodeGroup/web: spec.offeringIDs: `huge` is neither an offering nor a type of the catalog",
         ),
         (

@@ -18,6 +18,7 @@ mod reading;
 mod real;
 mod report;
 mod table;
+mod vpsie;
 mod world;
 
 use clap::{Args, Subcommand};
@@ -38,6 +39,7 @@ Examples:
   cargo xtask bench world                       lives of clusters in the in-process world
   cargo xtask bench demo                        from the command to the picture
   cargo xtask bench e2e                         berth run on a real control plane, and on a large cluster
+  cargo xtask bench vpsie                       berth run on a real control plane, with VPSie
   cargo xtask bench --peer karpenter            Karpenter beside Berth on the same files
   cargo xtask bench --peer karpenter --peer-version v1.14.1
                                                 the same with one version
@@ -64,6 +66,8 @@ enum Question {
     Demo(form::Form),
     /// berth run on a real control plane and on a large cluster: time, nodes, cost, memory and processor time
     E2e(form::Form),
+    /// berth run with VPSie over TLS: how soon machines are asked for, and how many
+    Vpsie(form::Form),
 }
 
 pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
@@ -73,6 +77,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), StepError> {
         Some(Question::World(form)) => world::run(*form),
         Some(Question::Demo(form)) => demo::run(*form),
         Some(Question::E2e(form)) => e2e::run(*form),
+        Some(Question::Vpsie(form)) => vpsie::run(*form),
         None if bench.peers.names_a_peer() => peers::run(&bench.peers),
         None => all(&bench.peers),
     }
@@ -87,6 +92,7 @@ fn all(options: &peers::Options) -> Result<(), StepError> {
         world::run(options.form),
         demo::run(options.form),
         e2e::run(options.form),
+        vpsie::run(options.form),
         peers::run(options),
     ];
     check("all benchmarks", COMMAND, || {

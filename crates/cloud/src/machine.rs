@@ -125,6 +125,8 @@ pub struct Order {
     pub note: Option<Note>,
     /// Machines that other claims have: none of them is this one's, however much it looks like it.
     pub taken: Arc<BTreeSet<MachineId>>,
+    /// Nobody wants its machine any more: it is asked for only so that it can be ended, should there be one.
+    pub is_given_up: bool,
 }
 
 /// How a machine is set up, where its cloud lets one choose.
@@ -219,6 +221,7 @@ mod tests {
             setup: Arc::default(),
             note: None,
             taken: Arc::default(),
+            is_given_up: false,
         };
         let cases: [(Change, Option<&str>); 4] = [
             (|_| (), None),

@@ -24,6 +24,8 @@ pub struct Sight {
     pub is_committed: bool,
     /// Since its machine is known.
     pub launched_secs: Option<u64>,
+    /// Its machine is known, and it does not say yet that it was launched.
+    pub is_unconfirmed: bool,
     pub is_registered: bool,
     pub is_initialized: bool,
     pub node: NodeSight,
@@ -133,6 +135,8 @@ pub enum Step {
     Wait(Waiting),
     /// Ask the cloud for its machine, with the claim's uid as the token.
     Launch,
+    /// Write down that it was launched: whoever was to do so did not get to it.
+    Confirm,
     /// Make the node the claim's: labels, taints, finalizer; and take away the mark of a stranger.
     Register,
     Initialize,
@@ -274,6 +278,9 @@ fn live(sight: &Sight) -> Step {
             Step::Launch
         };
     };
+    if sight.is_unconfirmed {
+        return Step::Confirm;
+    }
     if sight.is_interrupted {
         return Step::Delete(Ending::Interrupted);
     }
@@ -485,6 +492,7 @@ mod tests {
             ),
             ("too slow", Sight { age_secs: 301, ..born() }, Step::Delete(Ending::LaunchTimeout)),
             ("on its way", launched(), Step::Wait(Waiting::Join)),
+            ("half written down", Sight { is_unconfirmed: true, ..launched() }, Step::Confirm),
             (
                 "the ledger no longer matters",
                 Sight { is_committed: false, ..launched() },

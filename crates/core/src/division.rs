@@ -317,6 +317,7 @@ mod tests {
 
     #[test]
     fn the_next_node_goes_where_it_is_due() {
+        type Case = (ZoneRule, [u32; 3], [u32; 3], &'static [usize]);
         let split = |rule, weights: &[u32]| Division {
             zones: Some(ZoneSplit {
                 rule,
@@ -329,17 +330,17 @@ mod tests {
             }),
             ..Division::default()
         };
-        let cases: [(ZoneRule, &[u32], &[u32], &[usize]); 7] = [
-            (ZoneRule::ByWeight, &[1, 1, 1], &[0, 0, 0], &[0, 1, 2]),
-            (ZoneRule::ByWeight, &[1, 1, 1], &[1, 0, 0], &[1, 2]),
-            (ZoneRule::ByWeight, &[1, 1, 1], &[2, 2, 1], &[2]),
-            (ZoneRule::ByWeight, &[3, 1, 1], &[0, 0, 0], &[0]),
-            (ZoneRule::ByWeight, &[3, 1, 0], &[3, 0, 0], &[1]),
-            (ZoneRule::ByWeight, &[0, 1, 1], &[0, 5, 5], &[1, 2]),
-            (ZoneRule::InOrder, &[0, 0, 0], &[9, 0, 0], &[0]),
+        let cases: [Case; 7] = [
+            (ZoneRule::ByWeight, [1, 1, 1], [0, 0, 0], &[0, 1, 2]),
+            (ZoneRule::ByWeight, [1, 1, 1], [1, 0, 0], &[1, 2]),
+            (ZoneRule::ByWeight, [1, 1, 1], [2, 2, 1], &[2]),
+            (ZoneRule::ByWeight, [3, 1, 1], [0, 0, 0], &[0]),
+            (ZoneRule::ByWeight, [3, 1, 0], [3, 0, 0], &[1]),
+            (ZoneRule::ByWeight, [0, 1, 1], [0, 5, 5], &[1, 2]),
+            (ZoneRule::InOrder, [0, 0, 0], [9, 0, 0], &[0]),
         ];
         for (rule, weights, has, expected) in cases {
-            let divided = divided(split(rule, weights), 0, has, has.iter().sum());
+            let divided = divided(split(rule, &weights), 0, &has, has.iter().sum());
             let all: Vec<Portion> = (0..weights.len()).map(in_zone).collect();
             let due: Vec<usize> = divided.due(&all).iter().filter_map(|portion| portion.zone).collect();
             assert_eq!(due, expected, "{weights:?} with {has:?}");

@@ -97,7 +97,7 @@ pub(crate) struct Outlook<'a> {
     pub(crate) now_secs: i64,
     /// Names of nodes whose pods have a place on nodes that are there or coming.
     pub(crate) cleared: &'a BTreeMap<Text, Result<(), String>>,
-    /// Names of nodes that somebody protects by now.
+    /// Names of nodes that somebody has said must stay.
     pub(crate) protected: &'a BTreeSet<Text>,
 }
 
@@ -167,8 +167,10 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     if let Some(Err(why)) = outlook.cleared.get(&*node.metadata.name) {
         return Verdict::Undo(why.clone());
     }
-    if leaver.drain.is_some() && outlook.protected.contains(&*node.metadata.name) {
-        return Verdict::Undo("it is protected by now".to_owned());
+    let reason = leaver.departure.reason;
+    let can_wait = !safety::is_forced(reason) || reason == DisruptionReason::Drifted;
+    if can_wait && outlook.protected.contains(&*node.metadata.name) {
+        return Verdict::Undo("the node is protected by now".to_owned());
     }
     let is_up = |name: &Text| outlook.claims.get(name).is_some_and(|claim| claim.holds("Initialized"));
     if replacements.iter().all(is_up) {
@@ -318,6 +320,14 @@ impl Office {
                 if let Some(pod) = protected.filter(|_| !is_overridden) {
                     let why =
                         format!("{}/{} must not be disrupted", pod.metadata.namespace, pod.metadata.name);
+                    return self.stay(leaver, node, (None, &why), epoch).await;
+                }
+                let is_checked = claim.dialect == Dialect::Vpsie && !safety::is_forced(departure.reason);
+                let kept = pods.iter().find_map(|pod| Some((pod, tenants::keeps_node(pod)?)));
+                if let Some((pod, how)) =
+                    kept.filter(|_| is_checked && !PlantedBug::ChecksSkipped.is_planted())
+                {
+                    let why = format!("{}/{} {how}", pod.metadata.namespace, pod.metadata.name);
                     return self.stay(leaver, node, (None, &why), epoch).await;
                 }
                 if *verdict == Verdict::BeginDrain {

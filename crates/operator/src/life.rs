@@ -9,7 +9,7 @@ use berth_api::vpsie::DRAIN_STATUS;
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, MachineState, Note, Order, Token};
 use berth_cloud::provider::{Launched, Refusal};
-use berth_core::catalog::Catalog;
+use berth_core::catalog::{Catalog, InstanceType};
 use berth_core::claim;
 use berth_core::claim::{Drain, DrainFailure, Ending, Failures, Step};
 use berth_core::names::{self, Labels};
@@ -74,6 +74,7 @@ impl Office {
         let Task { claim, node, step } = task;
         match (step, node.as_deref()) {
             (Step::Launch, _) => self.launch(claim).await,
+            (Step::Confirm, _) => self.confirm(claim).await,
             (Step::Delete(ending), _) => self.end(claim, *ending).await,
             (Step::Fail(ending), _) => self.fail(claim, *ending, ending.meaning()).await,
             (Step::EndFailed, node) => self.end_failed(claim, node).await,
@@ -147,7 +148,9 @@ impl Office {
             return Ok(order);
         }
         let Some(note) = cloud.prepare(&order).await? else { return Ok(order) };
-        self.write_note(claim, Some(&note)).await?;
+        if !PlantedBug::LaunchUnnoted.is_planted() {
+            self.write_note(claim, Some(&note)).await?;
+        }
         Ok(Order { note: Some(note), taken: self.taken().await?, ..order })
     }
 
@@ -200,6 +203,7 @@ impl Office {
             setup: claim.setup.clone().unwrap_or_default(),
             note: None,
             taken: Arc::default(),
+            is_given_up: false,
         })
     }
 
@@ -217,20 +221,49 @@ impl Office {
             ]),
         };
         let path = claim.path();
-        let text = self.desk.patch(&path, &claim.dialect.bought(machine, &labels)).await?;
         let unread = || Refused::unsaid(format!("{path} cannot be read"));
+        let mut change = claim.dialect.bought(machine, &labels);
+        if claim.dialect == Dialect::Vpsie {
+            // Machines of a group are alike, and another leader may have found another one for it.
+            let now = self.desk.read(&path).await?;
+            let now = claim.dialect.claim(&now).ok_or_else(unread)?;
+            if now.uid != claim.uid || now.machine().is_some_and(|known| known != machine.id) {
+                return Ok(Outcome::Unfinished);
+            }
+            change["metadata"]["resourceVersion"] = json!(now.resource_version);
+        }
+        let text = self.desk.patch(&path, &change).await?;
         let claim = claim.dialect.claim(&text).ok_or_else(unread)?;
+        self.write_launched(&claim, Some(machine), known.map(|known| &**known)).await
+    }
+
+    /// What stands on the claim is enough to say that it was launched.
+    async fn confirm(&self, claim: &Claim) -> Performed {
+        let (_, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
+        let catalog = cloud.catalog().await?;
+        let name = claim.label(names::INSTANCE_TYPE).unwrap_or_default();
+        let known = catalog.types.iter().find(|known| *known.name == *name);
+        self.write_launched(claim, None, known.map(|known| &**known)).await
+    }
+
+    async fn write_launched(
+        &self,
+        claim: &Claim,
+        machine: Option<&Machine>,
+        known: Option<&InstanceType>,
+    ) -> Performed {
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Launched");
-        claim.note_running(&mut conditions, machine.state == MachineState::Running);
+        let is_running = machine.is_some_and(|machine| machine.state == MachineState::Running);
+        claim.note_running(&mut conditions, is_running);
         conditions.settle_readiness();
         let amounts = claims::amounts;
         let news = News {
-            machine: Some(machine.clone()),
+            machine: machine.cloned(),
             resources: known.map(|known| (amounts(&known.capacity), amounts(&known.allocatable()))),
             ..News::default()
         };
-        self.write_conditions(&claim, &conditions, &news).await
+        self.write_conditions(claim, &conditions, &news).await
     }
 
     async fn register(&self, claim: &Claim, node: &NodeObject) -> Performed {
@@ -360,6 +393,7 @@ impl Office {
                 Ok(false)
             }
             Err(Refusal::NotFound(_)) => Ok(true),
+            Err(_) if PlantedBug::FailureIsGone.is_planted() => Ok(true),
             Err(refusal) => Err(refusal.into()),
         }
     }
@@ -449,6 +483,11 @@ impl Office {
             }
             match answer {
                 Ok(()) => {}
+                Err(_) if PlantedBug::DrainGivenUp.is_planted() => {
+                    let mut conditions = Conditions::of(&claim.conditions, now);
+                    conditions.hold("Drained");
+                    self.write_conditions(claim, &conditions, &News::default()).await?;
+                }
                 // A budget, or an API that has no time: both pass. A pod of another uid is another pod.
                 Err(refused) if matches!(refused.code, Some(429 | 409)) => {
                     let message = format!("{}/{} stays: {refused}", metadata.namespace, metadata.name);
@@ -506,6 +545,7 @@ impl Office {
             return Err(Refused::unsaid("the cluster does not say who it is".to_owned()).into());
         }
         let Some(order) = self.order(claim, &*cloud.catalog().await?).await? else { return Ok(None) };
+        let order = Order { is_given_up: true, ..order };
         if order.note.is_none() && cloud.prepare(&order).await?.is_some() {
             // It would have been written down.
             return Ok(None);

@@ -228,8 +228,9 @@ impl Operator {
         };
         let step = claim::step(&sight::sight(claim, &around));
         // What the cloud takes away is lost at its time, whoever looks or not.
-        let is_harmless = matches!(step, Step::Wait(_) | Step::Launch | Step::Register | Step::Initialize)
-            || is_interrupted;
+        let is_harmless =
+            matches!(step, Step::Wait(_) | Step::Launch | Step::Confirm | Step::Register | Step::Initialize)
+                || is_interrupted;
         (sees_all || is_harmless).then(|| Task { claim: claim.clone(), node, step })
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::Timestamp;
 use berth_core::names;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
@@ -153,6 +154,27 @@ pub(crate) struct PodSpec {
     pub(crate) priority_class_name: String,
     pub(crate) tolerations: Vec<Toleration>,
     pub(crate) termination_grace_period_seconds: Option<u64>,
+    pub(crate) volumes: Vec<Volume>,
+}
+
+/// As far as it tells whether what is in it is lost with the node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Volume {
+    pub(crate) host_path: Option<IgnoredAny>,
+    pub(crate) empty_dir: Option<EmptyDir>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct EmptyDir {
+    pub(crate) medium: String,
+}
+
+impl Volume {
+    pub(crate) fn is_local(&self) -> bool {
+        self.host_path.is_some() || self.empty_dir.as_ref().is_some_and(|dir| dir.medium != "Memory")
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -7,6 +7,7 @@ use berth_cloud::machine::MachineId;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
+use crate::claim::machine_in;
 use crate::journal::DecisionKind;
 use crate::lives::STEP_MAX;
 use crate::office::{CLUSTER_TAG, Office};
@@ -57,7 +58,10 @@ impl Operator {
         // The truth: what was seen may be older than the claim.
         let Ok(claims) = self.office.entries().await else { return };
         let uids: BTreeSet<&str> = claims.iter().map(|claim| &*claim.uid).collect();
-        orphans.retain(|(_, _, token)| !uids.contains(token.as_str()));
+        // A machine that a claim has is none, whatever it was bought for.
+        let owned: BTreeSet<MachineId> =
+            claims.iter().filter_map(|claim| machine_in(&claim.provider_id)).collect();
+        orphans.retain(|(_, id, token)| !uids.contains(token.as_str()) && !owned.contains(id));
         for (kind, id, _) in orphans {
             let Some(cloud) = self.office.clouds.get(&kind).cloned() else { continue };
             self.orphans.told.insert(id.clone(), Instant::now());

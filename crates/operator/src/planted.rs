@@ -31,11 +31,19 @@ pub enum PlantedBug {
     DeletePods,
     /// A launch that may have been lost is repeated as another one.
     NewToken,
+    /// What a cloud that knows no tokens wants written down is not.
+    LaunchUnnoted,
+    /// What keeps VPSie's nodes is not looked at.
+    ChecksSkipped,
+    /// A machine that cannot be ended counts as gone.
+    FailureIsGone,
+    /// A pod that may not be evicted counts as gone.
+    DrainGivenUp,
 }
 
 impl PlantedBug {
     #[cfg(feature = "planted-bugs")]
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::MarkAfterwards,
         Self::NoReservation,
         Self::CountNodes,
@@ -49,6 +57,10 @@ impl PlantedBug {
         Self::LeadRemembered,
         Self::DeletePods,
         Self::NewToken,
+        Self::LaunchUnnoted,
+        Self::ChecksSkipped,
+        Self::FailureIsGone,
+        Self::DrainGivenUp,
     ];
 
     /// Whether operators on this thread have it.

@@ -35,6 +35,7 @@ pub(crate) fn sight(claim: &Claim, around: &Surroundings<'_>) -> Sight {
         age_secs,
         is_committed: around.is_committed,
         launched_secs: claim.machine().map(|_| since(claim.held_since("Launched")).unwrap_or(age_secs)),
+        is_unconfirmed: claim.machine().is_some() && !claim.holds("Launched"),
         is_registered: claim.holds("Registered"),
         is_initialized: claim.holds("Initialized"),
         node,

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use berth_api::Timestamp;
 use berth_api::duration::GoDuration;
 use berth_core::claim::Tenant;
+use berth_core::disruption::SafetyChecks;
 use berth_core::names;
 
 use crate::cluster::Refused;
 use crate::desk::Desk;
-use crate::objects::PodObject;
+use crate::objects::{PodObject, Volume};
 use crate::office::PodName;
 use crate::sight::secs_between;
 
@@ -45,6 +46,22 @@ fn may_stay(pod: &PodObject) -> bool {
             && (is_for_all || toleration.key == names::TAINT_DISRUPTED)
     });
     is_mirror || has_ended || tolerates
+}
+
+/// Why VPSie's checks keep the node of this pod, if they do: what came between a decision and the taint counts too.
+pub(crate) fn keeps_node(pod: &PodObject) -> Option<&'static str> {
+    let metadata = &pod.metadata;
+    let is_of_control_plane = metadata.namespace == SafetyChecks::CONTROL_PLANE_NAMESPACE
+        && SafetyChecks::CONTROL_PLANE.iter().any(|part| metadata.name.contains(part));
+    let is_daemon = metadata.owner_references.iter().any(|owner| owner.kind == "DaemonSet");
+    let is_going = metadata.deletion_timestamp.is_some();
+    let has_local_storage = pod.spec.volumes.iter().any(Volume::is_local);
+    match () {
+        () if is_going => None,
+        () if is_of_control_plane => Some("is a part of the control plane"),
+        () if has_local_storage && !is_daemon && !may_stay(pod) => Some("keeps data on the node"),
+        () => None,
+    }
 }
 
 /// Marked do-not-disrupt, for ever or for a time from its start. What is unclear protects.

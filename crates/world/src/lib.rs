@@ -186,11 +186,13 @@ impl World {
         self.faults.take_asked()
     }
 
-    /// The changes of these resources after a revision, in order; `None` if some are forgotten.
+    /// The changes of these resources after a revision, or of all if none is named, in order; `None` if some are
+    /// forgotten.
     pub fn changes_after(&self, revision: u64, resources: &[&str]) -> Option<Vec<Changed>> {
         let state = self.api.state();
         let changes = state.store.changes_after(revision).ok()?;
-        let wanted = changes.filter(|change| resources.contains(&change.key.resource()));
+        let is_wanted = |resource: &str| resources.is_empty() || resources.contains(&resource);
+        let wanted = changes.filter(|change| is_wanted(change.key.resource()));
         Some(wanted.map(Changed::from).collect())
     }
 

@@ -112,6 +112,7 @@ mod tests {
     #[test]
     fn replacements_are_as_the_group_says() {
         type Expected = Result<(i64, bool), &'static str>;
+        type Case = (Option<CostOptimization>, Option<Timestamp>, Option<bool>, Expected);
         let now = Timestamp::from_second(1_000_000).unwrap();
         let daily = CostOptimization {
             min_monthly_savings: Dollars::from_whole(73),
@@ -122,7 +123,7 @@ mod tests {
             Some(CostOptimization { strategy, require_approval, ..daily.clone() })
         };
         let ago = |hours: i64| Timestamp::from_second(1_000_000 - hours * 3600).ok();
-        let cases: [(Option<CostOptimization>, Option<Timestamp>, Option<bool>, Expected); 9] = [
+        let cases: [Case; 9] = [
             (None, None, None, Err("not turned on")),
             (with(CostStrategy::Auto, false), None, None, Ok((100_000, false))),
             (with(CostStrategy::Auto, false), None, Some(true), Ok((100_000, false))),

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &args::Run) -> Result<Answer, Failure> {
     let side = side.map_err(Failure::Runtime)?;
     let answer = runtime.block_on(async {
         let stopped = interruption().map_err(Failure::Runtime)?;
-        work(args, side.handle(), stopped).await
+        Box::pin(work(args, side.handle(), stopped)).await
     });
     // Nobody waits for connections that others keep open.
     side.shutdown_background();

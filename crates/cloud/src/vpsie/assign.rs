@@ -9,6 +9,8 @@ use crate::machine::{MachineId, Token};
 pub(super) struct Waiting {
     pub(super) token: Token,
     pub(super) noted_at: Timestamp,
+    /// Nobody wants its node any more.
+    pub(super) is_given_up: bool,
     /// Nodes that came after it was noted and are nobody's, the oldest first.
     pub(super) candidates: Vec<MachineId>,
 }
@@ -29,14 +31,17 @@ pub(super) enum Assigned {
 ///
 /// Nodes of a group are alike, so it does not matter which launch gets which, only that none gets two, no node goes to
 /// two, and a launch gets none that was there before it. Whoever was noted later knew more nodes and has fewer to choose
-/// from, so whoever has the fewest chooses first; then every node finds a launch if there is a way.
+/// from, so whoever has the fewest chooses first; then every node finds a launch if there is a way. A launch that was
+/// given up comes after all others: it may never have been sent, and would take the node that somebody waits for.
 pub(super) fn assigned(token: &Token, waiting: &[Waiting]) -> Assigned {
     let Some(own) = waiting.iter().find(|launch| launch.token == *token) else { return Assigned::None };
     if own.candidates.len() > waiting.len() {
         return Assigned::Crowd { nodes: own.candidates.len(), launches: waiting.len() };
     }
     let mut order: Vec<&Waiting> = waiting.iter().collect();
-    order.sort_by_key(|launch| (launch.candidates.len(), launch.noted_at, launch.token.clone()));
+    order.sort_by_key(|launch| {
+        (launch.is_given_up, launch.candidates.len(), launch.noted_at, launch.token.clone())
+    });
     let mut gone: Vec<&MachineId> = Vec::new();
     for launch in order {
         let Some(node) = launch.candidates.iter().find(|node| !gone.contains(node)) else { continue };
@@ -52,7 +57,7 @@ pub(super) fn assigned(token: &Token, waiting: &[Waiting]) -> Assigned {
 mod tests {
     use super::*;
 
-    /// `a1: x y` is the launch `a`, noted in second 1, with these candidates.
+    /// `a1: x y` is the launch `a`, noted in second 1, with these candidates. `A` has been given up.
     fn waiting(text: &str) -> Vec<Waiting> {
         let launch = |text: &str| {
             let (name, candidates) = text.split_once(':').unwrap();
@@ -60,6 +65,7 @@ mod tests {
             Waiting {
                 token: Token::parse(token).unwrap(),
                 noted_at: Timestamp::from_second(second.parse().unwrap()).unwrap(),
+                is_given_up: token.chars().all(char::is_uppercase),
                 candidates: candidates.split_whitespace().map(MachineId::from).collect(),
             }
         };
@@ -80,6 +86,10 @@ mod tests {
             ("a1: x y z, b1: x y z", "a=? b=?"),
             ("a1: x y z, b2: y z, c3: z", "a=x b=y c=z"),
             ("a1: x y z, b2: y z", "a=? b=y"),
+            ("A1: x, b2: x", "A=- b=x"),
+            ("A1: x y, b2: x y", "A=y b=x"),
+            ("A1: x y, b2: y", "A=x b=y"),
+            ("A1: x", "A=x"),
         ] {
             let waiting = waiting(launches);
             let found = waiting.iter().map(|launch| {

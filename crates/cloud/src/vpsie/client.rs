@@ -16,6 +16,7 @@ use super::credentials::{Credentials, Secret};
 use super::envelope::Envelope;
 use super::error::{ApiError, Fault};
 use super::limiter::{Lane, Limiter};
+use super::note::number_of_text;
 use super::observer::{Event, Observer, Outcome};
 use super::session::Session;
 use super::settings::ClientSettings;
@@ -111,6 +112,11 @@ impl Client {
 
     pub(super) fn now(&self) -> Timestamp {
         (self.now)()
+    }
+
+    /// Which process this is, among those that work for the same cluster one after or beside the other.
+    pub(super) fn maker(&self) -> u64 {
+        number_of_text(&format!("{}-{}", self.settings.process, self.began_at.as_millisecond()))
     }
 
     pub(super) fn timeout(&self) -> Duration {

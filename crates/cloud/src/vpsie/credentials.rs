@@ -34,9 +34,13 @@ impl Secret {
         &self.0
     }
 
-    /// The text without this secret, should somebody have put it there.
+    /// The text without this secret, should somebody have put it there: as it is, or as forms have it.
     pub(super) fn scrub(&self, text: &str) -> String {
-        if self.0.len() < SECRET_LENGTH_MIN { text.to_owned() } else { text.replace(&*self.0, REDACTED) }
+        if self.0.len() < SECRET_LENGTH_MIN {
+            return text.to_owned();
+        }
+        let in_forms: String = form_urlencoded::byte_serialize(self.0.as_bytes()).collect();
+        text.replace(&*self.0, REDACTED).replace(&in_forms, REDACTED)
     }
 }
 
@@ -221,5 +225,7 @@ mod tests {
             assert!(!format!("{credentials:?}").contains("canary"));
             assert_eq!(credentials.scrub("no canary here"), "no [redacted] here");
         }
+        let odd = read(&[("clientId", "id"), ("clientSecret", "canary+&")]).unwrap();
+        assert_eq!(odd.scrub("secret=canary%2B%26 is canary+&"), "secret=[redacted] is [redacted]");
     }
 }

@@ -11,6 +11,9 @@ use crate::provider::Unavailable;
 /// Longer than any launch takes to be found.
 const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 
+/// A machine that was found stands on its claim by then, or never will: another leader has found another for it.
+const WRITTEN_WITHIN: SignedDuration = SignedDuration::from_mins(2);
+
 /// Lists that lie do so for a moment.
 const LOOKS_APART: SignedDuration = SignedDuration::from_secs(30);
 
@@ -24,7 +27,7 @@ pub(super) struct Launches {
 #[derive(Clone, Debug)]
 enum Launch {
     Noted(Noted),
-    Found(Machine),
+    Found { machine: Machine, found_at: Timestamp },
 }
 
 /// A launch of which no machine is known.
@@ -35,6 +38,8 @@ struct Noted {
     stage: Stage,
     /// When its machine was first looked for in vain, late enough for that to mean something.
     missed_at: Option<Timestamp>,
+    /// Since when its machine is looked for only so that it can be ended.
+    given_up_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +70,7 @@ impl Launches {
         let may_be_out = match self.known.get(token) {
             None => false,
             Some(Launch::Noted(noted)) => noted.stage == Stage::Sent,
-            Some(Launch::Found(_)) => true,
+            Some(Launch::Found { .. }) => true,
         };
         if !may_be_out {
             self.insert(token, note, memo, Stage::Prepared);
@@ -76,16 +81,25 @@ impl Launches {
     pub(super) fn is_unsent(&self, token: &Token, note: &Note) -> bool {
         match self.known.get(token) {
             Some(Launch::Noted(noted)) => noted.note == *note && noted.stage == Stage::Prepared,
-            Some(Launch::Found(_)) | None => false,
+            Some(Launch::Found { .. }) | None => false,
         }
     }
 
     /// Whoever is told to send has sent, as far as everybody else is concerned.
-    pub(super) fn begin(&mut self, token: &Token, note: &Note, memo: &Memo) -> Turn {
+    /// What others have taken meanwhile was not found after all.
+    pub(super) fn begin(
+        &mut self,
+        token: &Token,
+        note: &Note,
+        memo: &Memo,
+        taken: &BTreeSet<MachineId>,
+    ) -> Turn {
         let stage = match self.known.get(token) {
-            Some(Launch::Found(machine)) => return Turn::Found(Box::new(machine.clone())),
+            Some(Launch::Found { machine, .. }) if !taken.contains(&machine.id) => {
+                return Turn::Found(Box::new(machine.clone()));
+            }
             Some(Launch::Noted(noted)) if noted.note == *note => noted.stage,
-            Some(Launch::Noted(_)) | None => Stage::Sent,
+            Some(_) | None => Stage::Sent,
         };
         let turn = match stage {
             Stage::Void => return Turn::Void,
@@ -97,11 +111,11 @@ impl Launches {
     }
 
     fn insert(&mut self, token: &Token, note: &Note, memo: Memo, stage: Stage) {
-        let missed_at = match self.known.get(token) {
-            Some(Launch::Noted(before)) if before.note == *note => before.missed_at,
-            _ => None,
+        let (missed_at, given_up_at) = match self.known.get(token) {
+            Some(Launch::Noted(before)) if before.note == *note => (before.missed_at, before.given_up_at),
+            _ => (None, None),
         };
-        let noted = Noted { note: note.clone(), memo, stage, missed_at };
+        let noted = Noted { note: note.clone(), memo, stage, missed_at, given_up_at };
         self.known.insert(token.clone(), Launch::Noted(noted));
     }
 
@@ -109,7 +123,7 @@ impl Launches {
     fn forget_before(&mut self, now: Timestamp) {
         self.known.retain(|_, launch| match launch {
             Launch::Noted(noted) => now.duration_since(noted.memo.noted_at) < KEPT_FOR,
-            Launch::Found(_) => true,
+            Launch::Found { .. } => true,
         });
         let known = &self.known;
         self.passed_over.retain(|token, _| known.contains_key(token));
@@ -127,7 +141,19 @@ impl Launches {
                 let first = *noted.missed_at.get_or_insert(looked_at);
                 looked_at.duration_since(first) >= LOOKS_APART
             }
-            Some(Launch::Found(_)) | None => false,
+            Some(Launch::Found { .. }) | None => false,
+        }
+    }
+
+    /// Nobody wants its machine any more. Whether that was so some time before as well: those who want one have been
+    /// heard by then.
+    pub(super) fn given_up(&mut self, token: &Token, looked_at: Timestamp) -> bool {
+        match self.known.get_mut(token) {
+            Some(Launch::Noted(noted)) => {
+                let first = *noted.given_up_at.get_or_insert(looked_at);
+                looked_at.duration_since(first) >= LOOKS_APART
+            }
+            Some(Launch::Found { .. }) | None => true,
         }
     }
 
@@ -135,8 +161,8 @@ impl Launches {
         self.set(token, Stage::Void);
     }
 
-    pub(super) fn found(&mut self, token: &Token, machine: &Machine) {
-        self.known.insert(token.clone(), Launch::Found(machine.clone()));
+    pub(super) fn found(&mut self, token: &Token, machine: &Machine, found_at: Timestamp) {
+        self.known.insert(token.clone(), Launch::Found { machine: machine.clone(), found_at });
     }
 
     fn set(&mut self, token: &Token, stage: Stage) {
@@ -158,34 +184,38 @@ impl Launches {
         self.passed_over.remove(token).unwrap_or_default()
     }
 
-    /// The launches that may have been sent and whose machine is not known.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (&Token, &Memo)> {
+    /// The launches that may have been sent and whose machine is not known, and whether they were given up.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&Token, &Memo, bool)> {
         self.known.iter().filter_map(|(token, launch)| match launch {
-            Launch::Noted(noted) if noted.stage == Stage::Sent => Some((token, &noted.memo)),
+            Launch::Noted(noted) if noted.stage == Stage::Sent => {
+                Some((token, &noted.memo, noted.given_up_at.is_some()))
+            }
             _ => None,
         })
     }
 
     /// What a launch of this process has got, as it was then.
     pub(super) fn machine(&self, id: &MachineId) -> Option<&Machine> {
-        self.machines().find(|machine| machine.id == *id)
+        self.machines().map(|(machine, _)| machine).find(|machine| machine.id == *id)
     }
 
-    /// All that launches of this process have got.
-    pub(super) fn claimed(&self) -> BTreeSet<MachineId> {
-        self.machines().map(|machine| machine.id.clone()).collect()
+    /// All that launches of this process have got and that perhaps does not stand on their claims yet.
+    pub(super) fn claimed(&self, now: Timestamp) -> BTreeSet<MachineId> {
+        let is_new = |found_at: Timestamp| now.duration_since(found_at) < WRITTEN_WITHIN;
+        let new = self.machines().filter(|(_, found_at)| is_new(*found_at));
+        new.map(|(machine, _)| machine.id.clone()).collect()
     }
 
-    fn machines(&self) -> impl Iterator<Item = &Machine> {
+    fn machines(&self) -> impl Iterator<Item = (&Machine, Timestamp)> {
         self.known.values().filter_map(|launch| match launch {
-            Launch::Found(machine) => Some(machine),
+            Launch::Found { machine, found_at } => Some((machine, *found_at)),
             Launch::Noted(_) => None,
         })
     }
 
     /// The machine is gone, and nobody will ask for it again.
     pub(super) fn forget(&mut self, id: &MachineId) {
-        self.known.retain(|_, launch| !matches!(launch, Launch::Found(machine) if machine.id == *id));
+        self.known.retain(|_, launch| !matches!(launch, Launch::Found { machine, .. } if machine.id == *id));
     }
 }
 
@@ -217,25 +247,26 @@ mod tests {
 
     #[test]
     fn what_was_noted_long_ago_is_forgotten() {
-        let memo = |second: i64| Memo { noted_at: Timestamp::from_second(second).unwrap(), aim: Aim::Tagged };
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let memo = |second: i64| Memo { noted_at: at(second), maker: 1, aim: Aim::Tagged };
         let [old, found, new] = ["old", "found", "new"].map(|token| Token::parse(token).unwrap());
         let note = Note("1".into());
         let mut launches = Launches::default();
         launches.prepared(&old, &note, memo(0));
         launches.prepared(&found, &note, memo(0));
-        launches.found(&found, &machine());
+        launches.found(&found, &machine(), at(3600));
         launches.prepared(&new, &note, memo(3599));
         assert!(launches.is_unsent(&old, &note));
         launches.prepared(&new, &note, memo(3600));
         assert!(!launches.is_unsent(&old, &note) && launches.is_unsent(&new, &note));
-        assert_eq!(launches.claimed().len(), 1);
+        assert_eq!((launches.claimed(at(3719)).len(), launches.claimed(at(3720)).len()), (1, 0));
     }
 
     #[test]
     fn missed_twice_is_missing() {
         let at = |second: i64| Timestamp::from_second(second).unwrap();
         let [token, other] = ["t", "other"].map(|token| Token::parse(token).unwrap());
-        let memo = Memo { noted_at: at(0), aim: Aim::Tagged };
+        let memo = Memo { noted_at: at(0), maker: 1, aim: Aim::Tagged };
         let [note, next] = ["1", "2"].map(|note| Note(note.into()));
         let mut launches = Launches::default();
         for (note, looked_at, expected) in [
@@ -245,7 +276,7 @@ mod tests {
             (&note, 40, true),
             (&next, 50, false),
         ] {
-            launches.begin(&token, note, &memo);
+            launches.begin(&token, note, &memo, &BTreeSet::new());
             assert_eq!(launches.missed(&token, at(looked_at)), expected, "{looked_at}");
         }
         assert!(!launches.missed(&other, at(99)));
@@ -267,10 +298,11 @@ mod tests {
             ("prepare1 begin1 void begin1 prepare2 begin2", "send void send"),
             ("prepare1 begin1 void begin2", "send look"),
             ("prepare1 begin1 found forget begin1", "send look"),
+            ("prepare1 begin1 found taken begin1 begin1", "send look look"),
         ] {
             let token = Token::parse("t").unwrap();
-            let memo = Memo { noted_at: Timestamp::UNIX_EPOCH, aim: Aim::Tagged };
-            let mut launches = Launches::default();
+            let memo = Memo { noted_at: Timestamp::UNIX_EPOCH, maker: 1, aim: Aim::Tagged };
+            let (mut launches, mut taken) = (Launches::default(), BTreeSet::new());
             let mut said = Vec::new();
             for act in acts.split(' ') {
                 let note = Note(act.chars().last().map(String::from).unwrap().into());
@@ -278,9 +310,10 @@ mod tests {
                     "prepare" => launches.prepared(&token, &note, memo.clone()),
                     "unsent" => launches.unsent(&token),
                     "void" => launches.void(&token),
-                    "found" => launches.found(&token, &machine()),
+                    "found" => launches.found(&token, &machine(), Timestamp::UNIX_EPOCH),
+                    "taken" => drop(taken.insert("m".into())),
                     "forget" => launches.forget(&"m".into()),
-                    _ => said.push(match launches.begin(&token, &note, &memo) {
+                    _ => said.push(match launches.begin(&token, &note, &memo, &taken) {
                         Turn::Send => "send",
                         Turn::Look => "look",
                         Turn::Found(_) => "found",

@@ -16,6 +16,8 @@ const NOTHING: &str = "nothing";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Memo {
     pub(super) noted_at: Timestamp,
+    /// The process that made it: only it may send it, and another may note the same at the same time.
+    pub(super) maker: u64,
     pub(super) aim: Aim,
 }
 
@@ -44,16 +46,21 @@ impl Target {
     }
 }
 
-/// A number for an id (FNV-1a). Among a thousand nodes two have the same once in forty million million clusters.
+/// A number for an id. Among a thousand nodes two have the same once in forty million million clusters.
 pub(super) fn number_of(id: &MachineId) -> u64 {
-    id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+    number_of_text(id.as_str())
+}
+
+/// FNV-1a.
+pub(super) fn number_of_text(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
 impl Memo {
     pub(super) fn write(&self) -> Note {
-        let head = format!("{VERSION}/{}", self.noted_at.as_millisecond());
+        let head = format!("{VERSION}/{}-{:x}", self.noted_at.as_millisecond(), self.maker);
         let text = match &self.aim {
             Aim::Tagged => head,
             Aim::Nothing => format!("{head}/{NOTHING}"),
@@ -79,8 +86,10 @@ impl Memo {
                 }),
                 _ => return None,
             };
-            let noted_at = Timestamp::from_millisecond(parts.get(1)?.parse().ok()?).ok()?;
-            (*parts.first()? == VERSION).then_some(Self { noted_at, aim })
+            let (millisecond, maker) = parts.get(1)?.split_once('-')?;
+            let noted_at = Timestamp::from_millisecond(millisecond.parse().ok()?).ok()?;
+            let maker = u64::from_str_radix(maker, 16).ok()?;
+            (*parts.first()? == VERSION).then_some(Self { noted_at, maker, aim })
         };
         memo().ok_or_else(|| Refusal::Invalid(format!("`{}` is not a note of this cloud", note.0)))
     }
@@ -106,7 +115,7 @@ mod tests {
         let many: Vec<String> = (0..300).map(|n| format!("node-{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
         for aim in [Aim::Tagged, Aim::Nothing, node(&[]), node(&["a"]), node(&["a", "b", "c"]), node(&many)] {
-            let memo = Memo { noted_at, aim };
+            let memo = Memo { noted_at, maker: 0xfeed, aim };
             assert_eq!(Memo::read(&memo.write()), Ok(memo.clone()), "{:?}", memo.write());
         }
         let Aim::Node(target) = node(&["a"]) else { unreachable!() };
@@ -115,9 +124,18 @@ mod tests {
 
     #[test]
     fn other_notes_are_refused() {
-        for text in
-            ["", "1", "2/5", "1/x", "1/5/7", "1/5/7/dc", "1/5/7/dc/AAAA", "1/5/7/dc/!", "1/5/nothing/x"]
-        {
+        for text in [
+            "",
+            "1",
+            "2/5-a",
+            "1/5",
+            "1/x-a",
+            "1/5-x",
+            "1/5-a/7",
+            "1/5-a/7/dc",
+            "1/5-a/7/dc/AAAA",
+            "1/5-a/nothing/x",
+        ] {
             let refusal = Memo::read(&Note(text.into())).unwrap_err();
             assert_eq!(refusal, Refusal::Invalid(format!("`{text}` is not a note of this cloud")));
         }

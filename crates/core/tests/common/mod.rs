@@ -76,8 +76,10 @@ pub(crate) fn cluster(seed: u64) -> (Snapshot, Policy) {
     let mut dice = Dice::new(seed);
     let types = types(&mut dice);
     let mut pools: Vec<Pool> = (0..=dice.below(3)).map(|i| pool(&mut dice, i, &types)).collect();
-    let mut dividing = Dice::new(seed ^ 0xD171_DE);
-    pools.iter_mut().for_each(|pool| pool.division = division(&mut dividing));
+    let mut dividing = Dice::new(seed ^ 0xD1_71DE);
+    for pool in &mut pools {
+        pool.division = division(&mut dividing);
+    }
     let nodes: Vec<Node> = (0..dice.below(6)).map(|i| node(&mut dice, i, &pools)).collect();
     let storage = storage(&mut dice);
     let specs: Vec<Arc<PodSpec>> = (0..=dice.below(6)).map(|_| Arc::new(spec(&mut dice, &nodes))).collect();

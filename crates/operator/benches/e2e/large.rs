@@ -140,6 +140,7 @@ fn order(claim: &Value, name: &str, zone: &str) -> Order {
         setup: Arc::default(),
         note: None,
         taken: Arc::default(),
+        is_given_up: false,
     }
 }
 

@@ -38,10 +38,16 @@ impl Needed {
 
 impl Operating {
     pub(crate) fn begin(berth: &str, kubeconfig: &Path) -> Self {
+        Self::begin_with(berth, kubeconfig, &[])
+    }
+
+    /// The same, told something besides.
+    pub(crate) fn begin_with(berth: &str, kubeconfig: &Path, words: &[&str]) -> Self {
         let mut command = Command::new(berth);
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         // Others may have their own on this machine.
         command.args(["--metrics-port", "0", "--health-probe-port", "0", "--log-level", "warn"]);
+        command.args(words);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the operator starts");
         Self { child }
     }

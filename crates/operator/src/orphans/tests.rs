@@ -62,6 +62,7 @@ fn order(token: &str, cluster: &str) -> Order {
         setup: Arc::default(),
         note: None,
         taken: Arc::default(),
+        is_given_up: false,
     }
 }
 

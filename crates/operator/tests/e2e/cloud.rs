@@ -49,6 +49,7 @@ async fn order(stage: &Stage, name: &str, class: &str, types: &[&str]) -> Order 
         setup: Arc::default(),
         note: None,
         taken: Arc::default(),
+        is_given_up: false,
     }
 }
 

@@ -1,10 +1,15 @@
-//! The operator with the simulated cloud of KWOKNodeClass, on a real control plane; and that cloud by itself, there
-//! and in the world.
+//! The operator with the simulated cloud of KWOKNodeClass, on a real control plane, and with VPSie; and the first of these
+//! clouds by itself, there and in the world.
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[expect(dead_code, reason = "others use the rest of it")]
+#[path = "../shared/account.rs"]
+mod account;
 mod cloud;
 mod stage;
+mod vpsie;
+mod yard;
 
 use std::time::{Duration, Instant};
 
@@ -51,6 +56,16 @@ fn the_operator_on_a_real_control_plane() {
             nothing_is_left(&stage).await;
         };
         tokio::select! { biased; () = stage.operator().run() => {}, () = play => {} }
+    });
+}
+
+#[test]
+fn vpsies_workflows_on_a_real_control_plane() {
+    let Some(plane) = ControlPlane::for_test().expect("a control plane") else { return };
+    let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let stage = Stage::on_plane(&plane).await;
+        Box::pin(vpsie::played(&stage)).await;
     });
 }
 

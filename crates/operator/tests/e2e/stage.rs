@@ -24,7 +24,7 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 
 pub(crate) struct Stage {
     pub(crate) client: Client,
-    clock: Clock,
+    pub(crate) clock: Clock,
 }
 
 impl Stage {
@@ -42,7 +42,7 @@ impl Stage {
             .until(60, "all kinds are served", async || {
                 let mut served = true;
                 for path in [CLAIMS, POOLS, CLASSES] {
-                    served &= stage.try_ask(Method::GET, path, None).await.is_ok();
+                    served &= stage.is_served(path).await;
                 }
                 served
             })
@@ -87,6 +87,16 @@ impl Stage {
             .body(body)
             .expect("a request");
         self.client.request(request).await
+    }
+
+    /// Whether there is such a kind.
+    pub(crate) async fn is_served(&self, path: &str) -> bool {
+        self.try_ask(Method::GET, path, None).await.is_ok()
+    }
+
+    /// Deletes what somebody else may have deleted.
+    pub(crate) async fn delete_if_there(&self, path: &str, name: &str) {
+        let _ = self.try_ask(Method::DELETE, &format!("{path}/{name}"), None).await;
     }
 
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Value {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use berth_world::cloud::{Call, Weather};
 use berth_world::faults::{Fault, PlanError};
+use berth_world::vpsie::Faults;
 use serde_json::Value;
 
 use crate::cloud::CloudCrash;
@@ -35,13 +36,15 @@ pub(crate) enum Injection {
     Cloud(CloudCrash),
     /// In the cloud: what is different from the workload's weather.
     Weather(Value),
+    /// With VPSie's API.
+    Vpsie(Value),
     /// Somebody else changes something at a bad moment.
     Meddle(Meddler),
     /// An object that makes no sense.
     Poison(Poison),
     /// More than one operator believes to lead.
     Leaders(Leaders),
-    /// Two operators that both believe to lead, and whatever the seed says.
+    /// Whatever the seed says, and operators that both believe to lead.
     Swarm,
 }
 
@@ -50,12 +53,20 @@ impl Case {
         let weather = self.workload.weather();
         let change = match &self.injection {
             Injection::Weather(change) => change,
-            Injection::Swarm => &swarm::weather(self.seed),
+            Injection::Swarm => &swarm::weather(self.workload.dialect(), self.seed),
             _ => return weather,
         };
         let mut whole = serde_json::to_value(weather).expect("it can be written");
         merge(&mut whole, change);
         serde_json::from_value(whole).expect("a weather")
+    }
+
+    pub(crate) fn vpsie_faults(&self) -> Faults {
+        match &self.injection {
+            Injection::Vpsie(faults) => serde_json::from_value(faults.clone()).expect("faults of VPSie"),
+            Injection::Swarm => swarm::vpsie(self.seed),
+            _ => Faults::none(),
+        }
     }
 
     /// More claims than this need not be made: so many as without the fault, and some because of it.
@@ -64,6 +75,7 @@ impl Case {
             0 | 23 => 0,
             // Each time that nothing can be had, a claim has been made for it.
             14 => 40,
+            24 => 20,
             SWARM => 1000,
             _ => 10,
         };
@@ -92,6 +104,7 @@ impl fmt::Display for Injection {
                 write!(f, "cloud {side} {} #{nth}: crash", call.name())
             }
             Self::Weather(change) => write!(f, "weather {change}"),
+            Self::Vpsie(faults) => write!(f, "vpsie {faults}"),
             Self::Meddle(meddler) => write!(f, "meddle {meddler}"),
             Self::Poison(poison) => write!(f, "poison {poison}"),
             Self::Leaders(leaders) => write!(f, "leaders {leaders}"),
@@ -110,6 +123,7 @@ impl FromStr for Injection {
             "swarm" => Ok(Self::Swarm),
             "api" => rest.parse().map(Self::Api).map_err(|error: PlanError| error.to_string()),
             "weather" => serde_json::from_str(rest).map(Self::Weather).map_err(|error| error.to_string()),
+            "vpsie" => serde_json::from_str(rest).map(Self::Vpsie).map_err(|error| error.to_string()),
             "meddle" => rest.parse().map(Self::Meddle),
             "poison" => rest.parse().map(Self::Poison),
             "leaders" => rest.parse().map(Self::Leaders),

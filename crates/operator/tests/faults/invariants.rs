@@ -16,9 +16,8 @@ const ORPHAN_SECS_MAX: i64 = 600;
 const STUCK_SECS: i64 = 60;
 /// A machine that has not joined by then may be given up.
 const JOIN_SECS_MAX: i64 = 900;
-/// Within a second an operator writes no more than this, and asks the cloud no more than that.
+/// Within a second an operator writes no more than this.
 const WRITES_MAX: usize = 250;
-const CALLS_MAX: usize = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Invariant {
@@ -39,6 +38,8 @@ pub(crate) enum Invariant {
     Explained,
     Bounded,
     FailSafe,
+    Checked,
+    Noted,
 }
 
 impl Invariant {
@@ -61,6 +62,8 @@ impl Invariant {
             Self::Explained => 16,
             Self::Bounded => 17,
             Self::FailSafe => 18,
+            Self::Checked => 19,
+            Self::Noted => 20,
         }
     }
 }
@@ -116,7 +119,7 @@ fn single_launch(state: &State) -> Option<Broken> {
 }
 
 fn upper_bounds(state: &State, name: &str, pool: &Pool) -> Option<Broken> {
-    let claims = state.claims.values().filter(|claim| claim.pool == name).count();
+    let claims = state.claims.values().filter(|claim| claim.pool == name && !claim.is_over()).count();
     // What somebody has cut loose from its claim is not the pool's any more.
     let is_kept = |machine: &&Machine| {
         machine.pool == name
@@ -169,7 +172,11 @@ pub(crate) fn of_claim(
     after: Option<&Claim>,
 ) -> Option<Broken> {
     let pools = || state.pools.iter().find_map(|(pool, object)| upper_bounds(state, pool, object));
-    lifecycle(name, before, after).or_else(pools).or_else(|| no_flapping(state))
+    let fails = after.filter(|after| after.has_failed() && !before.is_some_and(Claim::has_failed));
+    lifecycle(name, before, after)
+        .or_else(pools)
+        .or_else(|| no_flapping(state))
+        .or_else(|| fail_safe(state, name, fails?))
 }
 
 /// What goes wrong costs some claims; without an end they would be more.
@@ -246,7 +253,7 @@ pub(crate) fn before_write(state: &State, asked: &Asked) -> Option<Broken> {
     match (asked.verb, &*asked.resource) {
         ("create", "pods/eviction") => before_eviction(state, asked),
         ("delete" | "deletecollection", "pods") => before_pod_deletion(state, asked),
-        ("delete", "nodeclaims.karpenter.sh") => before_claim_deletion(state, asked),
+        ("delete", resource) if resource == state.dialect.claims() => before_claim_deletion(state, asked),
         ("patch" | "delete", "nodes") => ours_only(state, asked),
         _ => None,
     }
@@ -265,7 +272,11 @@ fn before_eviction(state: &State, asked: &Asked) -> Option<Broken> {
     });
     let protected = Invariant::DoNotDisrupt
         .unless(!pod.is_protected, || format!("{name} was evicted, and must not be disrupted"));
-    cordoned.or(protected).or_else(|| pod_budgets(state, asked, pod))
+    let claim = node.and_then(|node| state.claim_of_node(node));
+    let is_decided = claim.is_some_and(|(_, claim)| state.past.disrupted.contains(&claim.uid));
+    let is_kept = state.dialect.is_vpsie() && is_decided && pod.has_local_storage;
+    let checked = Invariant::Checked.unless(!is_kept, || format!("{name} was evicted, and keeps data there"));
+    cordoned.or(protected).or(checked).or_else(|| pod_budgets(state, asked, pod))
 }
 
 fn pod_budgets(state: &State, asked: &Asked, pod: &Pod) -> Option<Broken> {
@@ -316,7 +327,23 @@ fn before_claim_deletion(state: &State, asked: &Asked) -> Option<Broken> {
     Invariant::DrainFirst
         .unless(node.is_closed, || format!("{name} was deleted while its node took pods"))
         .or(protected)
-        .or_else(|| lower_bounds(state, claim))
+        .or_else(|| lower_bounds(state, name, claim))
+        .or_else(|| if is_forced { None } else { checked(state, name, node_name) })
+}
+
+/// What keeps a node from being taken away to save money.
+fn checked(state: &State, name: &str, node_name: &str) -> Option<Broken> {
+    let is_protected = state.nodes.get(node_name).is_some_and(|node| node.is_protected);
+    let protected = || format!("{name} was deleted, and its node is protected");
+    let keeps = |(_, pod): &(&(String, String), &Pod)| {
+        state.dialect.is_vpsie() && pod.has_local_storage && !pod.may_stay && pod.deletion.is_none()
+    };
+    let keeper = state.pods_on(node_name).find(keeps);
+    Invariant::DoNotDisrupt.unless(!is_protected, protected).or_else(|| {
+        keeper.map(|((_, pod), _)| {
+            Invariant::Checked.broken(format!("{name} was deleted, and {pod} keeps data on its node"))
+        })
+    })
 }
 
 /// A claim whose machine is there is not given up before its time.
@@ -330,8 +357,19 @@ fn fail_safe(state: &State, name: &str, claim: &Claim) -> Option<Broken> {
     Invariant::FailSafe.unless(!is_waiting || !is_known || age > JOIN_SECS_MAX, how)
 }
 
-fn lower_bounds(state: &State, claim: &Claim) -> Option<Broken> {
-    let replicas = state.pools.get(&claim.pool)?.replicas?;
+fn lower_bounds(state: &State, name: &str, claim: &Claim) -> Option<Broken> {
+    let pool = state.pools.get(&claim.pool)?;
+    let is_staying = |(other, of): &(&String, &Claim)| {
+        let is_leaving = *other == name || pool.ledger.leaving.contains_key(other.as_str());
+        of.pool == claim.pool && of.deletion.is_none() && !of.has_failed() && !is_leaving
+    };
+    let staying = state.claims.iter().filter(is_staying).count() as u64;
+    let how = || format!("{} was left with {staying} of at least {}", claim.pool, pool.nodes_min);
+    let minimum = Invariant::LowerBounds.unless(staying >= pool.nodes_min, how);
+    minimum.or_else(|| all_replicas(state, claim, pool.replicas?))
+}
+
+fn all_replicas(state: &State, claim: &Claim, replicas: u64) -> Option<Broken> {
     let is_ready = |node: &Node| node.is_ready && !node.is_closed;
     let of_pool = |node: &&Node| state.claim_of_node(node).is_some_and(|(_, of)| of.pool == claim.pool);
     let ready = state.nodes.values().filter(|node| is_ready(node)).filter(of_pool).count() as u64;
@@ -348,14 +386,32 @@ fn ours_only(state: &State, asked: &Asked) -> Option<Broken> {
 }
 
 /// Of a call to the cloud, before it has its effect.
-pub(crate) fn before_call(state: &State, call: Call, about: &str) -> Option<Broken> {
-    let bounded = Invariant::Bounded.unless(state.past.calls.len() <= CALLS_MAX, || {
-        format!("{} calls to the cloud within a second", state.past.calls.len())
-    });
+pub(crate) fn before_call(state: &State, client: &str, call: Call, about: &str) -> Option<Broken> {
+    let (calls_max, window) = state.dialect.calls_max();
+    let calls = state.past.calls.get(client).map_or(0, VecDeque::len);
+    let how = || format!("{client} asked the cloud {calls} times within {} s", window.as_secs());
+    let bounded = Invariant::Bounded.unless(calls <= calls_max, how);
     bounded.or_else(|| match call {
+        Call::Launch if state.dialect.is_vpsie() => noted(state, about),
         Call::Terminate => before_termination(state, about),
         _ => None,
     })
+}
+
+/// A cloud that knows no tokens is asked only for claims that say so.
+fn noted(state: &State, uid: &str) -> Option<Broken> {
+    let Some((name, claim)) = state.claims.iter().find(|(_, claim)| claim.uid == uid) else {
+        return Some(
+            Invariant::Noted.broken(format!("a machine was asked for, and nobody wants it ({uid})")),
+        );
+    };
+    let is_wanted = claim.deletion.is_none() && !claim.has_failed();
+    Invariant::Noted
+        .unless(claim.is_noted, || format!("a machine was asked for {name}, and {name} does not say so"))
+        .or_else(|| {
+            Invariant::Noted
+                .unless(is_wanted, || format!("a machine was asked for {name}, which is given up"))
+        })
 }
 
 fn before_termination(state: &State, id: &str) -> Option<Broken> {
@@ -368,7 +424,7 @@ fn before_termination(state: &State, id: &str) -> Option<Broken> {
     }
     let (name, claim) =
         state.claims.iter().find(|(_, claim)| machine.token.as_deref() == Some(&*claim.uid))?;
-    if claim.deletion.is_none() {
+    if claim.deletion.is_none() && !claim.has_failed() {
         let how = format!("machine {id} was ended, and its claim {name} was not");
         return Some(Invariant::OursOnly.broken(how));
     }

@@ -8,7 +8,10 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "../shared/account.rs"]
+mod account;
 mod cloud;
+mod dialect;
 mod faults;
 mod invariants;
 mod leaders;
@@ -29,16 +32,26 @@ use workloads::Workload;
 
 #[test]
 fn single_faults() {
+    one_at_a_time(&Workload::KARPENTER);
+}
+
+#[test]
+fn single_faults_at_vpsie() {
+    one_at_a_time(&Workload::VPSIE);
+}
+
+fn one_at_a_time(workloads: &[Workload]) {
     let choice = Choice::from_environment();
     let mut cases: Vec<Case> = Vec::new();
+    let chosen = workloads.iter().copied().filter(|workload| choice.has_workload(*workload));
     let references =
-        Workload::ALL.map(|workload| Case { workload, seed: 1, kind: 0, injection: Injection::Nothing });
-    let references = references.into_iter().filter(|case| choice.has_workload(case.workload));
+        chosen.map(|workload| Case { workload, seed: 1, kind: 0, injection: Injection::Nothing });
     let references = played(&references.collect::<Vec<_>>());
     references.demand();
     for (case, outcome) in references.of() {
-        for kind in points::KINDS.into_iter().filter(|kind| choice.has_kind(*kind)) {
-            cases.extend(choice.some_of(points::cases(case.workload, kind, &outcome.counts)));
+        let kinds = points::kinds(case.workload.dialect()).iter();
+        for kind in kinds.filter(|kind| choice.has_kind(**kind)) {
+            cases.extend(choice.some_of(points::cases(case.workload, *kind, &outcome.counts)));
         }
     }
     let report = played(&cases);
@@ -49,10 +62,21 @@ fn single_faults() {
 /// Two that both lead, in the same epoch or not, with much that goes wrong: a limit is a limit.
 #[test]
 fn limits_hold_whoever_leads() {
-    let seeds = std::env::var("BERTH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
-    let case =
-        |seed| Case { workload: Workload::Limit, seed, kind: faults::SWARM, injection: Injection::Swarm };
-    let report = played(&(1..=seeds).map(case).collect::<Vec<_>>());
+    swarms(4, &[Workload::Limit]);
+}
+
+/// Groups of VPSie's grow and shrink while much goes wrong: no machine is lost or doubled, and no check passed over.
+#[test]
+fn nothing_is_lost_or_doubled_at_vpsie() {
+    swarms(4, &Workload::VPSIE);
+}
+
+/// Plays so many seeds, unless others are asked for.
+fn swarms(usually: u64, workloads: &[Workload]) {
+    let seeds = std::env::var("BERTH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usually);
+    let workloads = workloads.iter().copied().cycle();
+    let case = |(seed, workload)| Case { workload, seed, kind: faults::SWARM, injection: Injection::Swarm };
+    let report = played(&(1..=seeds).zip(workloads).map(case).collect::<Vec<_>>());
     println!("{report}");
     report.demand();
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::objects::{NODECLAIMS, NODEPOOLS, budget, pod, pool};
+use crate::objects::{budget, pod, pool};
 use crate::play::Stage;
 use crate::truth::State;
 
@@ -19,6 +19,8 @@ pub(crate) enum Deed {
     FinalizerRemoved,
     NodeDeleted,
     ProtectedPodBeforeTaint,
+    LocalDataBeforeTaint,
+    NodeProtectedBeforeTaint,
     TolerantPodOnClosedNode,
     PodProtectedAfterTaint,
     BudgetThatAllowsNone,
@@ -33,12 +35,13 @@ pub(crate) enum Deed {
 
 impl Deed {
     /// F22.
-    pub(crate) const RACES: [Self; 11] = [
+    pub(crate) const RACES: [Self; 12] = [
         Self::ClaimDeletedAtOnce,
         Self::ClaimDeletedOnceLaunched,
         Self::FinalizerRemoved,
         Self::NodeDeleted,
         Self::ProtectedPodBeforeTaint,
+        Self::NodeProtectedBeforeTaint,
         Self::TolerantPodOnClosedNode,
         Self::PodProtectedAfterTaint,
         Self::BudgetThatAllowsNone,
@@ -46,6 +49,10 @@ impl Deed {
         Self::LedgerRemoved,
         Self::Cordoned,
     ];
+
+    /// F22, where nodes are checked before they go.
+    pub(crate) const RACES_WITH_CHECKS: [Self; 3] =
+        [Self::ProtectedPodBeforeTaint, Self::LocalDataBeforeTaint, Self::NodeProtectedBeforeTaint];
 
     /// F17.
     pub(crate) const KUBELETS: [Self; 4] = [Self::Flaps5s, Self::Flaps60s, Self::NeverReady, Self::Silent];
@@ -74,7 +81,7 @@ impl FromStr for Meddler {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (deed, nth) = text.split_once(' ').ok_or_else(|| format!("{text:?} has no number"))?;
-        let known = Deed::RACES.into_iter().chain(Deed::KUBELETS);
+        let known = Deed::RACES.into_iter().chain(Deed::RACES_WITH_CHECKS).chain(Deed::KUBELETS);
         let deed = known.into_iter().find(|known| format!("{known:?}") == deed);
         let deed = deed.ok_or_else(|| format!("{text:?} is nothing that somebody does"))?;
         Ok(Self { deed, nth: nth.parse().map_err(|_| format!("{nth:?} is no number"))? })
@@ -86,7 +93,8 @@ impl Meddler {
     pub(crate) async fn meddle(&self, stage: &Stage) {
         let victim = self.wait(stage).await;
         stage.strike();
-        let claim = format!("{NODECLAIMS}/{victim}");
+        let dialect = stage.truth.look(|state| state.dialect);
+        let claim = format!("{}/{victim}", dialect.claims_path());
         let node = format!("/api/v1/nodes/{victim}");
         match self.deed {
             Deed::ClaimDeletedAtOnce | Deed::ClaimDeletedOnceLaunched => stage.delete(&claim).await,
@@ -95,19 +103,33 @@ impl Meddler {
                 stage.patch(&claim, &json!({ "metadata": { "finalizers": [] } })).await;
             }
             Deed::NodeDeleted => stage.delete(&node).await,
-            Deed::ProtectedPodBeforeTaint | Deed::TolerantPodOnClosedNode => {
+            Deed::ProtectedPodBeforeTaint | Deed::LocalDataBeforeTaint | Deed::TolerantPodOnClosedNode => {
                 let change = |pod: &mut Value| {
                     pod["metadata"]["namespace"] = json!("kube-public");
                     pod["spec"]["nodeName"] = json!(victim);
-                    if self.deed == Deed::TolerantPodOnClosedNode {
-                        pod["spec"]["tolerations"] = json!([{ "operator": "Exists" }]);
-                    } else {
-                        pod["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
+                    match self.deed {
+                        Deed::TolerantPodOnClosedNode => {
+                            pod["spec"]["tolerations"] = json!([{ "operator": "Exists" }]);
+                        }
+                        Deed::LocalDataBeforeTaint => {
+                            pod["spec"]["volumes"] = json!([{ "name": "cache", "emptyDir": {} }]);
+                            pod["spec"]["tolerations"] =
+                                json!([{ "key": "dedicated", "operator": "Exists" }]);
+                        }
+                        _ => {
+                            pod["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
+                        }
                     }
                 };
                 stage.apply(pod("late", "10m", change)).await;
                 sleep(UNDONE).await;
                 stage.delete("/api/v1/namespaces/kube-public/pods/late").await;
+            }
+            Deed::NodeProtectedBeforeTaint => {
+                let mark = |value: Value| json!({ "metadata": { "annotations": { (dialect.protection()): value } } });
+                stage.patch(&node, &mark(json!("true"))).await;
+                sleep(UNDONE).await;
+                stage.patch(&node, &mark(Value::Null)).await;
             }
             Deed::PodProtectedAfterTaint => {
                 let find = |state: &State| state.pods_on(&victim).next().map(|((_, name), _)| name.clone());
@@ -128,7 +150,7 @@ impl Meddler {
             Deed::TaintRemoved => stage.patch(&node, &json!({ "spec": { "taints": [] } })).await,
             Deed::LedgerRemoved => {
                 let none = json!({ "metadata": { "annotations": { "berth.dev/ledger": null } } });
-                stage.patch(&format!("{NODEPOOLS}/{victim}"), &none).await;
+                stage.patch(&format!("{}/{victim}", dialect.pools_path()), &none).await;
             }
             Deed::Cordoned => {
                 stage.patch(&node, &json!({ "spec": { "unschedulable": true } })).await;
@@ -175,9 +197,10 @@ impl Meddler {
         let nodes = |wanted: &dyn Fn(&crate::truth::Node) -> bool| {
             state.nodes.iter().filter(|(_, node)| wanted(node)).map(|(name, _)| name.clone()).collect()
         };
+        // The nodes of claims that leave.
         let leaving = || {
-            let pools = state.pools.values();
-            pools.flat_map(|pool| pool.ledger.leaving.keys()).map(ToString::to_string).collect()
+            let claims = state.pools.values().flat_map(|pool| pool.ledger.leaving.keys());
+            claims.filter_map(|claim| Some(state.claims.get(&**claim)?.node.clone())).collect()
         };
         match self.deed {
             Deed::ClaimDeletedAtOnce => claims(&|_| true),
@@ -185,8 +208,9 @@ impl Meddler {
                 claims(&|claim| !claim.provider_id.is_empty())
             }
             Deed::NodeDeleted | Deed::Cordoned => nodes(&|node| node.is_ready),
-            // Claims and their nodes have the same names here.
-            Deed::ProtectedPodBeforeTaint => leaving(),
+            Deed::ProtectedPodBeforeTaint | Deed::LocalDataBeforeTaint | Deed::NodeProtectedBeforeTaint => {
+                leaving()
+            }
             Deed::TolerantPodOnClosedNode | Deed::PodProtectedAfterTaint | Deed::TaintRemoved => {
                 nodes(&|node| node.is_closed)
             }

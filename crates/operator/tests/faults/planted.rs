@@ -49,6 +49,18 @@ fn runs(bug: PlantedBug) -> Vec<(Workload, Injection)> {
             let lost = json!({ "calls": { "launch": { "replyLost": { "nth": [1] } } } });
             one(Workload::W1, Injection::Weather(lost))
         }
+        PlantedBug::LaunchUnnoted => one(Workload::V1Managed, Injection::Nothing),
+        PlantedBug::ChecksSkipped => one(Workload::V2Servers, Injection::Nothing),
+        PlantedBug::FailureIsGone => {
+            let window = json!({ "fromMs": 0, "untilMs": 1_200_000 });
+            let failing = json!({ "permille": 1000, "between": window });
+            let failing = json!({ "deeds": { "delete": { "failed": failing } } });
+            one(Workload::V2Managed, Injection::Vpsie(failing))
+        }
+        PlantedBug::DrainGivenUp => {
+            let refused = "berth before create pods/eviction #1: status 429";
+            one(Workload::V2Managed, Injection::Api(refused.parse().expect("a fault")))
+        }
     }
 }
 

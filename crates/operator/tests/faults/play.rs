@@ -8,16 +8,20 @@ use std::time::Duration;
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::{CatalogOptions, Cloud};
 use berth_core::catalog::Catalog;
+use berth_core::claim::Failures;
 use berth_operator::{Clock, Cluster, Lead, Operator, Report, Settings};
 use berth_world::World;
 use berth_world::cloud::{Account, SimulatedCloud};
 use berth_world::faults::FaultPlan;
+use berth_world::vpsie::{InProcess, Vpsie};
 use kube::Client;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cloud::JudgedCloud;
+use crate::account;
+use crate::cloud::{JudgedCloud, JudgedTransport, Witness};
+use crate::dialect::Dialect;
 use crate::faults::{Case, Injection};
 use crate::invariants::{Broken, Invariant};
 use crate::leaders::Leaders;
@@ -42,6 +46,9 @@ const FAULTS_OVER: Duration = Duration::from_mins(20);
 /// What was said or noticed late is written by then.
 const CALM: Duration = Duration::from_secs(65);
 
+/// Claims that failed are kept to be seen for so long.
+const FAILURES_KEPT_SECS: u64 = 300;
+
 /// What became of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Outcome {
@@ -57,6 +64,8 @@ pub(crate) struct Outcome {
 pub(crate) struct Stage {
     pub(crate) world: World,
     pub(crate) cloud: SimulatedCloud,
+    /// Through which the cloud is reached, for those who buy there.
+    vpsie: Option<Vpsie>,
     pub(crate) truth: Truth,
     case: Case,
     client: Client,
@@ -106,13 +115,20 @@ impl Stage {
     async fn new(case: &Case, catalog: &Arc<Catalog>) -> Self {
         let now: Timestamp = BEGAN.parse().expect("a time");
         let world = World::new(case.seed, now);
-        let account = Account::new(catalog.clone(), case.weather(), case.seed, now);
-        let cloud = SimulatedCloud::new(account);
+        let dialect = case.workload.dialect();
+        let vpsie = dialect
+            .is_vpsie()
+            .then(|| account::vpsie(account::OFFERS, case.weather(), case.seed, case.vpsie_faults(), now));
+        let cloud = match &vpsie {
+            Some(vpsie) => vpsie.cloud().clone(),
+            None => SimulatedCloud::new(Account::new(catalog.clone(), case.weather(), case.seed, now)),
+        };
         let client = Client::new(world.client(SOMEBODY), "default");
-        let truth = Truth::new(&world, &cloud, case.claims_max());
+        let truth = Truth::new(&world, &cloud, dialect, case.claims_max());
         let stage = Self {
             world,
             cloud,
+            vpsie,
             truth,
             case: case.clone(),
             client,
@@ -121,7 +137,7 @@ impl Stage {
             is_done: watch::Sender::new(false),
             reports: Mutex::default(),
         };
-        for definition in definitions() {
+        for definition in definitions(dialect) {
             stage.apply(definition).await;
         }
         stage
@@ -210,8 +226,11 @@ impl Stage {
         match &self.case.injection {
             Injection::Leaders(leaders) => return Box::pin(leaders.work(self)).await,
             Injection::Swarm => {
-                self.world.plan_faults(swarm::faults(self.case.seed));
-                return Box::pin(swarm::leaders(self.case.seed).work(self)).await;
+                let (dialect, seed) = (self.case.workload.dialect(), self.case.seed);
+                self.world.plan_faults(swarm::faults(dialect, seed));
+                if let Some(leaders) = swarm::leaders(dialect, seed) {
+                    return Box::pin(leaders.work(self)).await;
+                }
             }
             Injection::Api(fault) => self.world.plan_faults(FaultPlan(vec![fault.clone()])),
             Injection::Poison(poison) => poison.apply(self).await,
@@ -247,6 +266,12 @@ impl Stage {
     async fn faults_over(&self) {
         let mut is_done = self.is_done.subscribe();
         let _ = timeout(FAULTS_OVER, is_done.wait_for(|done| *done)).await;
+        let storm_ms = match &self.case.injection {
+            Injection::Vpsie(faults) => latest_ms(faults),
+            Injection::Swarm if self.vpsie.is_some() => swarm::STORM_MS,
+            _ => 0,
+        };
+        sleep(Duration::from_millis(storm_ms.saturating_sub(self.elapsed_ms()))).await;
     }
 
     /// What operators say they decided last.
@@ -266,6 +291,10 @@ impl Stage {
     fn struck(&self) -> usize {
         match &self.case.injection {
             Injection::Api(_) | Injection::Swarm => self.world.faults_struck().len(),
+            Injection::Vpsie(_) => self
+                .vpsie
+                .as_ref()
+                .map_or(0, |vpsie| usize::try_from(vpsie.faults_struck()).unwrap_or(usize::MAX)),
             // What the weather does is counted by what it befalls.
             Injection::Weather(_)
             | Injection::Poison(_)
@@ -314,18 +343,30 @@ impl Stage {
             Injection::Cloud(crash) if name == FIRST => Some(crash),
             _ => None,
         };
-        let cloud: Arc<dyn Cloud> = Arc::new(JudgedCloud {
+        let witness = Witness {
             world: self.world.clone(),
-            cloud: self.cloud.clone(),
             truth: self.truth.clone(),
             client: name.to_owned(),
             crash,
             asked: calls.clone(),
-        });
+        };
         let (world, client) = (self.world.clone(), name.to_owned());
         let clock = Clock::new(move || world.clock_of(&client));
-        let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
-        Operator::new(cluster, clouds, clock, Settings::default(), lead)
+        let settings =
+            Settings { failed_vpsie_nodes: Failures::KeptSecs(FAILURES_KEPT_SECS), ..Settings::default() };
+        let at_vpsie = (self.case.workload.dialect(), &self.vpsie);
+        let (kind, cloud) = if let (Dialect::Vpsie(family), Some(vpsie)) = at_vpsie {
+            let vpsie = InProcess(vpsie.clone());
+            let transport = Arc::new(JudgedTransport { vpsie, witness });
+            let access = account::access(family, "kube-system", name);
+            let cloud = berth_operator::vpsie_cloud(&cluster, access, transport, &clock, &settings.metrics);
+            (ClassKind::Vpsie, JudgedCloud { cloud, witness: None })
+        } else {
+            let cloud: Arc<dyn Cloud> = Arc::new(self.cloud.clone());
+            (ClassKind::Kwok, JudgedCloud { cloud, witness: Some(witness) })
+        };
+        let cloud: Arc<dyn Cloud> = Arc::new(cloud);
+        Operator::new(cluster, BTreeMap::from([(kind, cloud)]), clock, settings, lead)
     }
 }
 
@@ -341,14 +382,14 @@ fn latest_ms(weather: &Value) -> u64 {
     own.max(below).unwrap_or(0)
 }
 
-/// The definitions of the kinds that workloads use.
-fn definitions() -> Vec<Value> {
-    const USED: [&str; 3] =
-        ["nodepools.karpenter.sh", "nodeclaims.karpenter.sh", "kwoknodeclasses.karpenter.kwok.sh"];
+/// The definitions of the kinds that a dialect has.
+fn definitions(dialect: Dialect) -> Vec<Value> {
     let text = berth_api::crds::yaml().expect("they can be written");
     let source = berth_api::Source::Text { name: "crds".to_owned(), text };
     let (objects, problems) = berth_api::objects(&[source]);
     assert!(problems.is_empty(), "{problems:?}");
     let definitions = objects.into_iter().map(|object| object.value);
-    definitions.filter(|definition| USED.iter().any(|name| definition["metadata"]["name"] == *name)).collect()
+    let is_used =
+        |definition: &Value| dialect.defined().iter().any(|name| definition["metadata"]["name"] == *name);
+    definitions.filter(is_used).collect()
 }

@@ -1,48 +1,56 @@
 //! Where things can go wrong: all points of a workload for each kind of fault, by what a run without any did.
 
+use berth_cloud::vpsie::Family;
 use berth_world::cloud::Call;
+use berth_world::vpsie::Deed as Request;
 use serde_json::{Value, json};
 
 use crate::cloud::CloudCrash;
+use crate::dialect::Dialect;
 use crate::faults::{Case, Injection};
 use crate::leaders::Leaders;
 use crate::meddling::{Deed, Meddler, Poison};
 use crate::truth::Counts;
 use crate::workloads::Workload;
 
-/// The kinds of faults that there are here.
-pub(crate) const KINDS: [u8; 20] = [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 22, 23];
-
-/// What is watched and changes.
-const CHANGING: [&str; 5] =
-    ["pods", "nodes", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh", "poddisruptionbudgets.policy"];
+/// The kinds of faults that there are for a dialect.
+pub(crate) fn kinds(dialect: Dialect) -> &'static [u8] {
+    match dialect {
+        Dialect::Karpenter => &[1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 22, 23],
+        Dialect::Vpsie(_) => &[1, 2, 4, 5, 6, 7, 8, 11, 12, 14, 19, 22, 24],
+    }
+}
 
 /// All cases of a kind.
 pub(crate) fn cases(workload: Workload, kind: u8, counts: &Counts) -> Vec<Case> {
+    let dialect = workload.dialect();
     let injections = match kind {
         1 => crashes(counts),
         2 => at_writes(counts, &["before * #N: status 409", "before * #Nx3: status 409"])
             .into_iter()
-            .chain(lasting_conflicts())
+            .chain(lasting_conflicts(dialect))
             .collect(),
-        3 => expired(counts),
+        3 => expired(dialect, counts),
         4 => throttled(counts),
         5 => failing(counts),
-        6 => slow(counts),
+        6 => slow(dialect, counts),
         7 => stale(counts),
-        8 => misheard(counts),
+        8 => misheard(dialect, counts),
         10 => launches_lost(counts),
         11 => [30, 120, 300].map(|secs| weather(json!({ "times": { "appear": delay(secs) } }))).to_vec(),
         12 => terminations(counts),
         13 => lists(),
+        14 if dialect.is_vpsie() => quotas(),
         14 => stock(),
         15 => substituted(counts),
         16 => joins(counts),
         17 => meddlers(&Deed::KUBELETS, counts.launches),
         18 => reclaims(),
         19 => leaders(counts),
+        22 if dialect.is_vpsie() => meddlers(&Deed::RACES_WITH_CHECKS, 2),
         22 => meddlers(&Deed::RACES, 3),
         23 => Poison::ALL.map(Injection::Poison).to_vec(),
+        24 => vpsie(dialect, counts),
         _ => Vec::new(),
     };
     injections.into_iter().map(|injection| Case { workload, seed: 1, kind, injection }).collect()
@@ -90,9 +98,9 @@ fn at_reads(counts: &Counts, each_max: u64, harms: &[&str]) -> Vec<Injection> {
 }
 
 /// Each of the harms at the events of each kind of objects, at most so many.
-fn at_events(counts: &Counts, each_max: u64, harms: &[&str]) -> Vec<Injection> {
+fn at_events(dialect: Dialect, counts: &Counts, each_max: u64, harms: &[&str]) -> Vec<Injection> {
     let mut injections = Vec::new();
-    for resource in CHANGING {
+    for resource in dialect.judged() {
         let count = counts.changes.get(resource).copied().unwrap_or(0);
         let step = count.div_ceil(each_max).max(1);
         for nth in (1..=count).step_by(usize::try_from(step).unwrap_or(usize::MAX)) {
@@ -117,14 +125,15 @@ fn crashes(counts: &Counts) -> Vec<Injection> {
     injections
 }
 
-fn lasting_conflicts() -> Vec<Injection> {
-    let lasting =
-        ["patch nodepools.karpenter.sh", "patch nodeclaims.karpenter.sh/status", "patch nodes", "write *"];
-    lasting.map(|deed| api(&format!("berth before {deed} #2x60: status 409"))).to_vec()
+fn lasting_conflicts(dialect: Dialect) -> Vec<Injection> {
+    let (pools, claims) = (dialect.pools(), dialect.claims());
+    let lasting = [format!("patch {pools}"), format!("patch {claims}/status")];
+    let lasting = lasting.into_iter().chain(["patch nodes", "write *"].map(str::to_owned));
+    lasting.map(|deed| api(&format!("berth before {deed} #2x60: status 409"))).collect()
 }
 
-fn expired(counts: &Counts) -> Vec<Injection> {
-    let mut injections = at_events(counts, 20, &["status 410"]);
+fn expired(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
+    let mut injections = at_events(dialect, counts, 20, &["status 410"]);
     injections.extend(at_reads(counts, 2, &["#N: status 410"]));
     injections
 }
@@ -144,11 +153,11 @@ fn failing(counts: &Counts) -> Vec<Injection> {
     injections
 }
 
-fn slow(counts: &Counts) -> Vec<Injection> {
+fn slow(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
     let harms = ["before * #N: delay 15s", "before * #N: delay 30s", "after * #N: delay 30s"];
     let mut injections = at_writes(counts, &harms);
     injections.extend(at_reads(counts, 2, &["#N: delay 5s", "#N: delay 90s", "#N: delay 600s"]));
-    injections.extend(at_events(counts, 8, &["silence"]));
+    injections.extend(at_events(dialect, counts, 8, &["silence"]));
     injections
 }
 
@@ -159,8 +168,8 @@ fn stale(counts: &Counts) -> Vec<Injection> {
     injections
 }
 
-fn misheard(counts: &Counts) -> Vec<Injection> {
-    at_events(counts, 30, &["drop", "repeat", "delay 5s", "lost"])
+fn misheard(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
+    at_events(dialect, counts, 30, &["drop", "repeat", "delay 5s", "lost"])
 }
 
 /// A fault of the so many-th call of a kind, or machine.
@@ -234,6 +243,72 @@ fn stock() -> Vec<Injection> {
         injections.push(weather(
             json!({ "stock": [{ "of": all, "count": count }, { "of": all, "atMs": 500_000, "count": 100 }] }),
         ));
+    }
+    injections
+}
+
+/// What an account may have, and what there is, for a time.
+fn quotas() -> Vec<Injection> {
+    let mut injections = Vec::new();
+    for until_ms in [120_000, 600_000] {
+        for count in 0..4 {
+            injections.push(weather(json!({ "quotas": [
+                { "name": "servers", "machinesMax": count },
+                { "name": "servers", "atMs": until_ms, "machinesMax": 100 },
+            ] })));
+            injections.push(weather(
+                json!({ "stock": [{ "of": {}, "count": count }, { "of": {}, "atMs": until_ms, "count": 100 }] }),
+            ));
+        }
+    }
+    injections
+}
+
+/// F24: VPSie's API, at single requests and for minutes.
+fn vpsie(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
+    let mut injections = Vec::new();
+    let mut at_request = |deed: &str, count: u64, faults: &[&str]| {
+        for nth in 1..=count {
+            for fault in faults {
+                let faults =
+                    json!({ (*fault): { "nth": [nth] }, "retryAfterSecs": nth % 2 * 7, "slowByMs": 45_000 });
+                injections.push(Injection::Vpsie(json!({ "deeds": { deed: faults } })));
+            }
+        }
+    };
+    let of_writes = [
+        "lost",
+        "failedAfter",
+        "failed",
+        "unheard",
+        "garbled",
+        "throttled",
+        "unauthorized",
+        "expired",
+        "slow",
+    ];
+    at_request("create", counts.launches, &of_writes);
+    at_request("delete", counts.terminations, &of_writes);
+    at_request("sign-in", 1, &["lost", "failed", "throttled", "garbled"]);
+    at_request("offers", 2, &["failed", "throttled", "garbled"]);
+    at_request("look", 6, &["failed", "throttled", "garbled", "expired"]);
+    if dialect == Dialect::Vpsie(Family::Managed) {
+        at_request("groups", 2, &["failed", "garbled"]);
+        at_request("add-group", 1, &["lost", "failed", "failedAfter", "throttled"]);
+    }
+    for from_secs in [0, 5, 30, 60, 120, 240] {
+        for secs in [60, 300, 600] {
+            let window = json!({ "fromMs": from_secs * 1000, "untilMs": (from_secs + secs) * 1000 });
+            for fault in ["failed", "throttled", "unheard", "lost"] {
+                let of_all = json!({ fault: { "permille": 1000, "between": window } });
+                let deeds = Request::ALL.map(|deed| (json!(deed), of_all.clone()));
+                let deeds: serde_json::Map<String, Value> = deeds
+                    .into_iter()
+                    .filter_map(|(deed, of)| Some((deed.as_str()?.to_owned(), of)))
+                    .collect();
+                injections.push(Injection::Vpsie(json!({ "deeds": deeds })));
+            }
+        }
     }
     injections
 }

@@ -19,7 +19,7 @@ pub(crate) struct Choice {
 
 /// Of each kind in each workload, so many are played unless all are asked for.
 const SAMPLE: usize = 1;
-/// Of crashes, more.
+/// Of crashes more.
 const CRASHES_SAMPLE: usize = 4;
 
 impl Choice {
@@ -36,7 +36,10 @@ impl Choice {
     }
 
     pub(crate) fn has_workload(&self, workload: Workload) -> bool {
-        self.has(&workload.to_string(), 'W')
+        let name = workload.to_string();
+        let letter = if workload.dialect().is_vpsie() { 'V' } else { 'W' };
+        let is_named = self.words.iter().any(|word| word.starts_with(['W', 'V']));
+        if is_named { self.words.contains(&name) } else { self.has(&name, letter) }
     }
 
     pub(crate) fn has_kind(&self, kind: u8) -> bool {
@@ -46,15 +49,17 @@ impl Choice {
     /// All, or a few that are far from each other: in each workload others.
     pub(crate) fn some_of(&self, cases: Vec<Case>) -> Vec<Case> {
         let Some(first) = cases.first() else { return cases };
-        let is_crash = first.kind == 1;
-        // Each kind in one of the workloads, crashes in all.
-        let is_elsewhere = !(first.workload as usize + usize::from(first.kind)).is_multiple_of(6);
-        if self.every.is_none() && !is_crash && is_elsewhere {
+        // Each kind in one of the workloads, these in all.
+        let is_everywhere = matches!(first.kind, 1 | 24);
+        let wanted = if first.kind == 1 { CRASHES_SAMPLE } else { SAMPLE };
+        let peers = first.workload.peers();
+        let place = peers.iter().position(|peer| *peer == first.workload).unwrap_or(0);
+        let is_elsewhere = !(place + usize::from(first.kind)).is_multiple_of(peers.len());
+        if self.every.is_none() && !is_everywhere && is_elsewhere {
             return Vec::new();
         }
-        let wanted = if is_crash { CRASHES_SAMPLE } else { SAMPLE };
         let step = self.every.unwrap_or_else(|| cases.len().div_ceil(wanted).max(1));
-        let offset = (first.workload as usize * 7 + usize::from(first.kind) * 3) % step.min(cases.len());
+        let offset = (place * 7 + usize::from(first.kind) * 3) % step.min(cases.len());
         cases.into_iter().skip(offset).step_by(step).collect()
     }
 }

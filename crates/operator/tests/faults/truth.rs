@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use berth_api::resources::karpenter::{NodeClaim, NodePool};
-use berth_api::{Timestamp, claims, ledger};
+use berth_api::Timestamp;
 use berth_cloud::machine::MachineId;
 use berth_core::commitment::Commitments;
 use berth_core::names;
@@ -15,14 +15,11 @@ use berth_world::cloud::{Call, Purchase, Record, SimulatedCloud};
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::dialect::Dialect;
 use crate::invariants::{self, Broken};
 
 /// Clients of these names are operators.
 const OPERATORS: &str = "berth";
-
-/// What is judged is about these.
-const RESOURCES: [&str; 5] =
-    ["pods", "nodes", "nodeclaims.karpenter.sh", "nodepools.karpenter.sh", "poddisruptionbudgets.policy"];
 
 /// Clones are the same.
 #[derive(Clone)]
@@ -33,8 +30,8 @@ pub(crate) struct Truth {
     broken: watch::Sender<Option<Broken>>,
 }
 
-#[derive(Default)]
 pub(crate) struct State {
+    pub(crate) dialect: Dialect,
     revision: u64,
     pub(crate) now: Timestamp,
     pub(crate) pods: BTreeMap<(String, String), Pod>,
@@ -56,15 +53,19 @@ pub(crate) struct State {
 pub(crate) struct Past {
     /// Claims that ever were: their uids by their names.
     pub(crate) claims: BTreeMap<String, BTreeSet<String>>,
+    /// The uids of the claims for which machines were asked for, where machines do not show it.
+    pub(crate) bought_for: BTreeMap<MachineId, String>,
+    /// The uids of the claims that had these machines first.
+    owners: BTreeMap<MachineId, String>,
     /// Since when machines have no claim.
     pub(crate) orphans: BTreeMap<MachineId, Timestamp>,
     /// Claims that somebody other than an operator has taken the finalizer from.
     pub(crate) abandoned: BTreeSet<String>,
     /// Claims that an operator deleted though it need not have, by uid.
     pub(crate) disrupted: BTreeSet<String>,
-    /// When each operator wrote, and when all of them asked the cloud, in the last second.
+    /// When each operator wrote in the last second, and when it asked the cloud, as far back as that counts.
     pub(crate) writes: BTreeMap<String, VecDeque<Timestamp>>,
-    pub(crate) calls: VecDeque<Timestamp>,
+    pub(crate) calls: BTreeMap<String, VecDeque<Timestamp>>,
 }
 
 /// How often operators did what.
@@ -99,6 +100,7 @@ pub(crate) struct Machine {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself")]
 pub(crate) struct Pod {
     pub(crate) node: String,
     pub(crate) labels: BTreeMap<String, String>,
@@ -108,14 +110,19 @@ pub(crate) struct Pod {
     pub(crate) is_protected: bool,
     /// Nobody waits for it.
     pub(crate) may_stay: bool,
+    /// It keeps data on its node.
+    pub(crate) has_local_storage: bool,
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself")]
 pub(crate) struct Node {
     pub(crate) provider_id: String,
     pub(crate) is_closed: bool,
     pub(crate) is_deleting: bool,
     pub(crate) is_ready: bool,
+    /// Somebody has said that it stays.
+    pub(crate) is_protected: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -131,6 +138,19 @@ pub(crate) struct Claim {
     pub(crate) holds: BTreeSet<String>,
     /// An operator made it.
     pub(crate) is_ours: bool,
+    /// What its cloud wants to know of its launch stands on it.
+    pub(crate) is_noted: bool,
+}
+
+impl Claim {
+    /// It failed, and its machine is gone: it is only there to be seen.
+    pub(crate) fn is_over(&self) -> bool {
+        self.has_failed() && self.holds.contains("MachineEnded")
+    }
+
+    pub(crate) fn has_failed(&self) -> bool {
+        self.holds.contains("Failed")
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -139,6 +159,7 @@ pub(crate) struct Pool {
     pub(crate) cpu_max: Option<u64>,
     pub(crate) away_max: u64,
     pub(crate) replicas: Option<u64>,
+    pub(crate) nodes_min: u64,
     pub(crate) ledger: Commitments,
 }
 
@@ -150,9 +171,9 @@ pub(crate) struct Budget {
 }
 
 impl Truth {
-    pub(crate) fn new(world: &World, cloud: &SimulatedCloud, claims_max: u64) -> Self {
+    pub(crate) fn new(world: &World, cloud: &SimulatedCloud, dialect: Dialect, claims_max: u64) -> Self {
         world.begin_audit();
-        let state = State { revision: world.revision(), claims_max, ..State::default() };
+        let state = State::new(dialect, world.revision(), claims_max);
         Self {
             world: world.clone(),
             cloud: cloud.clone(),
@@ -189,19 +210,30 @@ impl Truth {
     }
 
     /// An operator is about to ask something of the cloud.
-    pub(crate) fn before_call(&self, call: Call, about: &str) {
+    pub(crate) fn before_call(&self, client: &str, call: Call, about: &str) {
         self.catch_up();
         let mut state = self.locked();
-        let now = state.now;
-        within_a_second(&mut state.past.calls, now);
+        let (now, window) = (state.now, state.dialect.calls_max().1);
+        within(window, state.past.calls.entry(client.to_owned()).or_default(), now);
         match call {
             Call::Launch => state.counts.launches += 1,
             Call::Terminate => state.counts.terminations += 1,
             _ => {}
         }
-        let found = invariants::before_call(&state, call, about);
+        let found = invariants::before_call(&state, client, call, about);
         drop(state);
         self.note(found);
+    }
+
+    /// What has just been bought was asked for by the claim of this uid.
+    pub(crate) fn bought_for(&self, uid: &str) {
+        let mut state = self.locked();
+        self.cloud.inspect(|account| {
+            for record in account.records() {
+                let known = state.past.bought_for.entry(record.machine.id.clone());
+                known.or_insert_with(|| uid.to_owned());
+            }
+        });
     }
 
     fn note(&self, found: Option<Broken>) {
@@ -225,7 +257,8 @@ impl Truth {
                 state.machines = account.records().iter().map(Machine::read).collect();
             }
         });
-        let changes = self.world.changes_after(state.revision, &RESOURCES).unwrap_or_default();
+        state.attribute();
+        let changes = self.world.changes_after(state.revision, &state.dialect.judged()).unwrap_or_default();
         state.revision = self.world.revision();
         let mut changes = VecDeque::from(changes);
         let mut found = None;
@@ -245,6 +278,24 @@ impl Truth {
 }
 
 impl State {
+    fn new(dialect: Dialect, revision: u64, claims_max: u64) -> Self {
+        Self {
+            dialect,
+            revision,
+            now: Timestamp::default(),
+            pods: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            machines: Vec::new(),
+            happened: 0,
+            past: Past::default(),
+            counts: Counts::default(),
+            claims_max,
+        }
+    }
+
     /// Takes changes up to a revision, made by whoever asked for them.
     fn take(&mut self, changes: &mut VecDeque<Changed>, until: u64, by: Option<&Asked>) -> Option<Broken> {
         while changes.front().is_some_and(|change| change.revision <= until) {
@@ -264,11 +315,11 @@ impl State {
             return None;
         }
         self.counts.writes += 1;
-        within_a_second(self.past.writes.entry(asked.client.clone()).or_default(), self.now);
+        within(SECOND, self.past.writes.entry(asked.client.clone()).or_default(), self.now);
         let found = invariants::before_write(self, asked);
         if asked.is_done()
             && asked.verb == "delete"
-            && asked.resource == "nodeclaims.karpenter.sh"
+            && asked.resource == self.dialect.claims()
             && let Some(claim) = self.claims.get(&asked.name)
             && invariants::is_voluntary(self, claim)
         {
@@ -286,22 +337,26 @@ impl State {
                 None
             }
             "nodes" => {
-                put(&mut self.nodes, name, object.map(Node::read));
+                let dialect = self.dialect;
+                put(&mut self.nodes, name, object.map(|object| Node::read(object, dialect)));
                 invariants::of_nodes(self)
             }
             "poddisruptionbudgets.policy" => {
                 put(&mut self.budgets, name, object.map(Budget::read));
                 None
             }
-            "nodepools.karpenter.sh" => {
-                let (before, after) = (self.pools.get(&name).cloned(), object.map(Pool::read));
+            resource if resource == self.dialect.pools() => {
+                let after = object.map(|object| self.dialect.pool(object));
+                let before = self.pools.get(&name).cloned();
                 put(&mut self.pools, name.clone(), after.clone());
                 invariants::of_pool(self, &name, before.as_ref(), after.as_ref())
             }
-            "nodeclaims.karpenter.sh" => {
-                let (before, after) = (self.claims.get(&name).cloned(), object.map(Claim::read));
+            resource if resource == self.dialect.claims() => {
+                let after = object.map(|object| self.dialect.claim(object));
+                let before = self.claims.get(&name).cloned();
                 self.remember(&name, before.as_ref(), after.as_ref(), by);
                 put(&mut self.claims, name.clone(), after.clone());
+                self.attribute();
                 let is_made = before.is_none() && by.is_some_and(is_operator);
                 let committed = is_made.then(|| invariants::committed(self, &name, after.as_ref())).flatten();
                 committed.or_else(|| invariants::of_claim(self, &name, before.as_ref(), after.as_ref()))
@@ -323,6 +378,39 @@ impl State {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Finds whose machines are, where they do not show it: whoever has written it down first; else one that waits for a
+    /// machine, if possible the one that asked for it. One that nobody can be waiting for is nobody's.
+    fn attribute(&mut self) {
+        if !self.dialect.is_anonymous() {
+            return;
+        }
+        let mut waiting = BTreeSet::new();
+        for claim in self.claims.values() {
+            match claim.provider_id.rsplit('/').next().filter(|id| !id.is_empty()) {
+                Some(id) => drop(self.past.owners.entry(id.into()).or_insert_with(|| claim.uid.clone())),
+                None if claim.holds.contains("MachineEnded") => {}
+                None => drop(waiting.insert(claim.uid.clone())),
+            }
+        }
+        let Past { claims, bought_for, owners, .. } = &self.past;
+        let pool = self.pools.keys().next();
+        for machine in &mut self.machines {
+            let buyer = bought_for.get(&machine.id);
+            let named = |buyer: &String| claims.iter().find(|(_, uids)| uids.contains(buyer));
+            machine.name = buyer.and_then(named).map(|(name, _)| name.clone()).unwrap_or_default();
+            machine.pool = pool.cloned().unwrap_or_default();
+            let owner = owners.get(&machine.id);
+            let asks_still =
+                buyer.filter(|buyer| owner.is_none() && machine.is_alive && waiting.remove(*buyer));
+            machine.token = Some(owner.or(asks_still).cloned().unwrap_or_default());
+        }
+        for machine in self.machines.iter_mut().filter(|machine| machine.is_alive) {
+            if machine.token.as_deref() == Some("") {
+                machine.token = Some(waiting.pop_first().unwrap_or_default());
+            }
         }
     }
 
@@ -429,10 +517,13 @@ impl Machine {
     }
 }
 
-/// Adds a time, and forgets those that are over a second old.
-fn within_a_second(times: &mut VecDeque<Timestamp>, now: Timestamp) {
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Adds a time, and forgets those that are older than that.
+fn within(window: Duration, times: &mut VecDeque<Timestamp>, now: Timestamp) {
     times.push_back(now);
-    while times.front().is_some_and(|at| now.duration_since(*at).as_millis() >= 1000) {
+    let is_old = |at: &Timestamp| now.duration_since(*at).unsigned_abs() >= window;
+    while times.front().is_some_and(is_old) {
         times.pop_front();
     }
 }
@@ -448,11 +539,11 @@ fn put<K: Ord, V>(all: &mut BTreeMap<K, V>, key: K, value: Option<V>) {
     }
 }
 
-fn text(value: &Value) -> String {
+pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn time(value: &Value) -> Option<Timestamp> {
+pub(crate) fn time(value: &Value) -> Option<Timestamp> {
     value.as_str()?.parse().ok()
 }
 
@@ -460,9 +551,15 @@ fn labels(value: &Value) -> BTreeMap<String, String> {
     value.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), text(value))).collect()
 }
 
-fn holds(object: &Value, condition: &str) -> bool {
+/// The conditions that hold.
+pub(crate) fn holding(object: &Value) -> impl Iterator<Item = String> {
     let conditions = object["status"]["conditions"].as_array();
-    conditions.into_iter().flatten().any(|c| c["type"] == condition && c["status"] == "True")
+    let holding = conditions.into_iter().flatten().filter(|condition| condition["status"] == "True");
+    holding.map(|condition| text(&condition["type"]))
+}
+
+fn holds(object: &Value, condition: &str) -> bool {
+    holding(object).any(|held| held == condition)
 }
 
 impl Pod {
@@ -479,6 +576,11 @@ impl Pod {
         });
         let phase = text(&object["status"]["phase"]);
         let has_ended = matches!(&*phase, "Succeeded" | "Failed");
+        let volumes = object["spec"]["volumes"].as_array();
+        let is_local = |volume: &Value| {
+            let scratch = &volume["emptyDir"];
+            volume["hostPath"].is_object() || (scratch.is_object() && scratch["medium"] != "Memory")
+        };
         Self {
             node: text(&object["spec"]["nodeName"]),
             labels: labels(&metadata["labels"]),
@@ -486,57 +588,22 @@ impl Pod {
             deletion: time(&metadata["deletionTimestamp"]),
             is_protected: metadata["annotations"][names::DO_NOT_DISRUPT] == "true",
             may_stay: is_nodes || tolerates || has_ended,
+            has_local_storage: volumes.into_iter().flatten().any(is_local),
             phase,
         }
     }
 }
 
 impl Node {
-    fn read(object: &Value) -> Self {
+    fn read(object: &Value, dialect: Dialect) -> Self {
+        let annotations = &object["metadata"]["annotations"];
         let taints = object["spec"]["taints"].as_array();
         Self {
             provider_id: text(&object["spec"]["providerID"]),
             is_closed: taints.into_iter().flatten().any(|taint| taint["key"] == names::TAINT_DISRUPTED),
             is_deleting: !object["metadata"]["deletionTimestamp"].is_null(),
             is_ready: holds(object, "Ready"),
-        }
-    }
-}
-
-impl Claim {
-    fn read(object: &Value) -> Self {
-        let metadata = &object["metadata"];
-        let typed = serde_json::from_value::<NodeClaim>(object.clone()).ok();
-        let grace = typed.and_then(|claim| claim.spec.termination_grace_period);
-        let conditions = object["status"]["conditions"].as_array();
-        let holding = conditions.into_iter().flatten().filter(|condition| condition["status"] == "True");
-        Self {
-            uid: text(&metadata["uid"]),
-            pool: text(&metadata["labels"][names::NODEPOOL]),
-            provider_id: text(&object["status"]["providerID"]),
-            node: text(&object["status"]["nodeName"]),
-            created: time(&metadata["creationTimestamp"]).unwrap_or_default(),
-            deletion: time(&metadata["deletionTimestamp"]),
-            grace_secs: grace.and_then(|grace| i64::try_from(grace.as_std().as_secs()).ok()),
-            holds: holding.map(|condition| text(&condition["type"])).collect(),
-            is_ours: !metadata["annotations"][claims::OFFERINGS].is_null(),
-        }
-    }
-}
-
-impl Pool {
-    fn read(object: &Value) -> Self {
-        let whole = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-        let spec = &object["spec"];
-        let budgets = spec["disruption"]["budgets"].as_array();
-        let away = budgets.into_iter().flatten().filter_map(|budget| whole(&budget["nodes"]));
-        let ledger = serde_json::from_value::<NodePool>(object.clone()).ok();
-        Self {
-            nodes_max: whole(&spec["limits"]["nodes"]),
-            cpu_max: whole(&spec["limits"]["cpu"]),
-            away_max: away.min().unwrap_or(u64::MAX),
-            replicas: whole(&spec["replicas"]),
-            ledger: ledger.and_then(|pool| ledger::of(&pool.metadata).ok()).unwrap_or_default(),
+            is_protected: annotations[dialect.protection()] == "true",
         }
     }
 }

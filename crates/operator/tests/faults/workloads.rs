@@ -4,12 +4,15 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use berth_cloud::vpsie::Family;
 use berth_core::catalog::CapacityType;
 use berth_world::cloud::Weather;
 use berth_world::cloud::weather::{Reclaim, Which};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::account::{self, group, suited};
+use crate::dialect::Dialect;
 use crate::invariants::{self, Broken};
 use crate::objects::{NODEPOOLS, budget, capacity_type, class, deployment, pod, pool};
 use crate::play::Stage;
@@ -31,10 +34,30 @@ pub(crate) enum Workload {
     W8,
     /// Two hundred pods against a limit of ten nodes.
     Limit,
+    /// More pods come to a group of VPSie's than its nodes may take.
+    V1Servers,
+    V1Managed,
+    /// A group of VPSie's shrinks, but for what has to stay.
+    V2Servers,
+    V2Managed,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 6] = [Self::W1, Self::W2, Self::W4, Self::W5, Self::W6, Self::W8];
+    pub(crate) const KARPENTER: [Self; 6] = [Self::W1, Self::W2, Self::W4, Self::W5, Self::W6, Self::W8];
+    pub(crate) const VPSIE: [Self; 4] = [Self::V1Servers, Self::V1Managed, Self::V2Servers, Self::V2Managed];
+
+    pub(crate) fn dialect(self) -> Dialect {
+        match self {
+            Self::V1Servers | Self::V2Servers => Dialect::Vpsie(Family::Servers),
+            Self::V1Managed | Self::V2Managed => Dialect::Vpsie(Family::Managed),
+            _ => Dialect::Karpenter,
+        }
+    }
+
+    /// Those that are played for the same, itself among them.
+    pub(crate) fn peers(self) -> &'static [Self] {
+        if self.dialect().is_vpsie() { &Self::VPSIE } else { &Self::KARPENTER }
+    }
 }
 
 impl fmt::Display for Workload {
@@ -47,7 +70,8 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().chain([Self::Limit]).find(|workload| workload.to_string() == text);
+        let mut known = Self::KARPENTER.into_iter().chain(Self::VPSIE).chain([Self::Limit]);
+        let known = known.find(|workload| workload.to_string() == text);
         known.ok_or_else(|| format!("{text:?} is no workload"))
     }
 }
@@ -70,7 +94,7 @@ impl Workload {
     }
 
     pub(crate) async fn play(self, stage: &Stage) -> Result<(), Broken> {
-        stage.apply(class()).await;
+        stage.apply(if self.dialect().is_vpsie() { keys() } else { class() }).await;
         match self {
             Self::W1 => up_and_down(stage).await,
             Self::W2 => burst(stage).await,
@@ -79,6 +103,8 @@ impl Workload {
             Self::W6 => drifted(stage).await,
             Self::W8 => deleted_while_launching(stage).await,
             Self::Limit => limited(stage).await,
+            Self::V1Servers | Self::V1Managed => grown(stage).await,
+            Self::V2Servers | Self::V2Managed => shrunk(stage).await,
         }
     }
 
@@ -90,6 +116,14 @@ impl Workload {
             Self::W4 => at_rest(11)(state) && state.alive().count() <= 5,
             Self::W5 => at_rest(27)(state) && state.alive().count() <= 9,
             Self::Limit => state.running() == 30 && invariants::is_settled(state),
+            Self::V1Servers | Self::V1Managed => {
+                state.running() == 4 && state.alive().count() == 4 && invariants::is_settled(state)
+            }
+            Self::V2Servers | Self::V2Managed => {
+                at_rest(5)(state)
+                    && state.alive().count() == 2
+                    && state.nodes.values().any(|node| node.is_protected)
+            }
         }
     }
 
@@ -97,12 +131,13 @@ impl Workload {
     pub(crate) fn claims_max(self) -> u64 {
         match self {
             Self::W1 => 6,
-            Self::W2 => 5,
+            Self::W2 | Self::V2Servers | Self::V2Managed => 5,
             Self::W4 => 16,
             Self::W5 => 14,
             Self::W6 => 8,
             Self::W8 => 12,
             Self::Limit => 10,
+            Self::V1Servers | Self::V1Managed => 4,
         }
     }
 }
@@ -195,4 +230,48 @@ async fn limited(stage: &Stage) -> Result<(), Broken> {
     stage.apply(pool("default", &["4"], 10, limited)).await;
     stage.apply(deployment("web", 200, "1")).await;
     stage.until("the pool is full", |state| Workload::Limit.is_over(state)).await
+}
+
+/// Who Berth is at VPSie.
+fn keys() -> Value {
+    account::secret("kube-system", account::URL, account::SECRET)
+}
+
+fn small_group(change: impl FnOnce(&mut Value)) -> Value {
+    group("workers", |group| {
+        group["spec"]["offeringIDs"] = json!(["small"]);
+        // Shorter than what is waited for before all is at rest.
+        group["spec"]["scaleDownPolicy"] = json!({ "stabilizationWindowSeconds": 30, "cooldownSeconds": 30 });
+        change(group);
+    })
+}
+
+async fn grown(stage: &Stage) -> Result<(), Broken> {
+    stage.apply(small_group(|group| group["spec"]["maxNodes"] = json!(4))).await;
+    stage.apply(suited(deployment("web", 5, "1500m"))).await;
+    stage.until("the group is full", |state| Workload::V1Servers.is_over(state)).await?;
+    stage.explained().await
+}
+
+async fn shrunk(stage: &Stage) -> Result<(), Broken> {
+    stage.apply(small_group(|group| group["spec"]["minNodes"] = json!(1))).await;
+    let mut web = suited(deployment("web", 4, "300m"));
+    web["spec"]["template"]["spec"]["topologySpreadConstraints"] = json!([{
+        "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    }]);
+    let mut keeper = suited(deployment("keeper", 1, "300m"));
+    keeper["spec"]["template"]["spec"]["volumes"] = json!([{ "name": "cache", "emptyDir": {} }]);
+    for object in [web, keeper, suited(deployment("filler", 4, "1200m")), budget("web", 2)] {
+        stage.apply(object).await;
+    }
+    stage.until("nine pods run", at_rest(9)).await?;
+    let protected = stage.truth.look(|state| {
+        let is_keepers = |node: &str| state.pods_on(node).any(|(_, pod)| pod.has_local_storage);
+        state.nodes.keys().find(|node| !is_keepers(node)).cloned()
+    });
+    let mark = json!({ "metadata": { "annotations": { "autoscaler.vpsie.com/protected": "true" } } });
+    stage.patch(&format!("/api/v1/nodes/{}", protected.unwrap_or_default()), &mark).await;
+    stage.apply(suited(deployment("filler", 0, "1200m"))).await;
+    stage.until("two nodes are left", |state| Workload::V2Servers.is_over(state)).await
 }

@@ -9,9 +9,10 @@ use berth_world::vpsie::Faults;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::account::{NODES, SECRET, group};
 use crate::history::played;
 use crate::scene::{Scene, condition, text};
-use crate::vpsie::{Berthed, CONFIGS, NODES, SECRET, config, group, workload};
+use crate::vpsie::{Berthed, CONFIGS, config, workload};
 
 const START: &str = "autoscaler.vpsie.com/drain-start-time";
 const LEDGER: &str = "berth.dev/ledger";
@@ -402,8 +403,7 @@ fn an_object_tells_its_machines_life() {
         let told = scene.told().await;
         assert!(told.contains("ScalingUp from 0 to 1 nodes"), "{told}");
 
-        let path = NODES.replace("v1alpha1/", "v1alpha1/namespaces/kube-system/");
-        scene.delete(&format!("{path}/{}", text(&node["metadata"]["name"]))).await;
+        scene.delete(&format!("{NODES}/{}", text(&node["metadata"]["name"]))).await;
         let mut phases: Vec<String> = Vec::new();
         for _ in 0..60 {
             let nodes = berthed.nodes().await;

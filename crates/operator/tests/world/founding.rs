@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::account::{SECRET, group};
 use crate::awaited;
 use crate::scene::{deployment, text};
-use crate::vpsie::{Berthed, SECRET, group, workload};
+use crate::vpsie::{Berthed, workload};
 
 const ALL_GROUPS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/nodegroups";
 

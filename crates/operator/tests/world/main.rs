@@ -2,6 +2,9 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test that cannot go on has failed")]
 
+#[path = "../shared/account.rs"]
+mod account;
+mod canary;
 mod drain;
 mod founding;
 mod history;

@@ -8,8 +8,9 @@ use berth_world::vpsie::Faults;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::account::{CLUSTER, SECRET, group};
 use crate::scene::{self, Scene, condition, deployment, text};
-use crate::vpsie::{Berthed, CLUSTER, SECRET, group, played, workload};
+use crate::vpsie::{Berthed, played, workload};
 
 const FAMILIES: [Family; 2] = [Family::Servers, Family::Managed];
 const CLASS: &str = "/apis/berth.dev/v1alpha1/vpsienodeclasses/default";

@@ -9,9 +9,10 @@ use berth_world::vpsie::Faults;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::account::{GROUPS, SECRET, group};
 use crate::awaited;
 use crate::scene::{condition, text};
-use crate::vpsie::{Berthed, GROUPS, SECRET, group, workload};
+use crate::vpsie::{Berthed, workload};
 
 /// In two datacenters, and in the first as spot too.
 const OFFERS: &str = r#"[
@@ -60,7 +61,7 @@ fn a_share_of_a_group_is_spot() {
         let scene = &berthed.scene;
         scene
             .apply(small(|group| {
-                group["spec"]["spotConfig"] = json!({ "enabled": true, "maxSpotPercentage": 50 })
+                group["spec"]["spotConfig"] = json!({ "enabled": true, "maxSpotPercentage": 50 });
             }))
             .await;
         scene.apply(workload(4)).await;
@@ -182,7 +183,7 @@ fn dear_nodes_are_replaced_if_the_group_wants_that() {
     for (optimization, expected) in cases {
         played("{}", async |berthed| {
             left_on_a_big_node(berthed, &optimization).await;
-            sleep(Duration::from_mins(60)).await;
+            sleep(Duration::from_hours(1)).await;
             assert_eq!(types(berthed).await, counts(&[(expected, 1)]), "{optimization}");
             assert_eq!(berthed.scene.running().await, 1);
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::{CatalogOptions, Cloud};
-use berth_operator::{Clock, Clouds, Cluster, Operator, Settings};
+use berth_operator::{Clock, Clouds, Cluster, Lead, Operator, Settings};
 use berth_world::World;
 use berth_world::cloud::weather::Weather;
 use berth_world::cloud::{Account, SimulatedCloud};
@@ -62,7 +62,8 @@ impl Scene {
     pub(crate) fn operator_through(&self, client: Client, name: &str, epoch: u64) -> Operator {
         let cloud: Arc<dyn Cloud> = Arc::new(self.cloud.clone());
         let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
-        self.operator_with((clouds, Settings::default()), (client, name), epoch)
+        let lead = berth_operator::alone(epoch);
+        self.operator_with((clouds, Settings::default()), (client, name), lead)
     }
 
     /// An operator that buys from these clouds.
@@ -70,12 +71,12 @@ impl Scene {
         &self,
         (clouds, settings): (Clouds, Settings),
         (client, name): (Client, &str),
-        epoch: u64,
+        lead: Lead,
     ) -> Operator {
         let cluster = Cluster::through(client, "the world");
         let (world, client) = (self.world.clone(), name.to_owned());
         let clock = Clock::new(move || world.clock_of(&client));
-        Operator::new(cluster, clouds, clock, settings, berth_operator::alone(epoch))
+        Operator::new(cluster, clouds, clock, settings, lead)
     }
 
     /// Lets the world and an operator work for so long.

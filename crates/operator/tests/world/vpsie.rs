@@ -4,31 +4,24 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use berth_api::ClassKind;
+use berth_cloud::Cloud;
 use berth_cloud::vpsie::Family;
-use berth_cloud::{CatalogOptions, Cloud, import};
 use berth_operator::rbac::{PERMISSIONS, Part, Scope};
-use berth_operator::{Clock, Cluster, Metrics, Operator, Report, Settings, VpsieAccess};
+use berth_operator::{Clock, Clouds, Cluster, Lead, Metrics, Operator, Report, Settings, VpsieAccess};
+use berth_world::cloud::Account;
 use berth_world::cloud::weather::Weather;
-use berth_world::cloud::{Account, SimulatedCloud};
-use berth_world::vpsie::{Faults, InProcess, Vpsie, VpsieSettings};
+use berth_world::vpsie::{Faults, InProcess, Vpsie};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
+use crate::account::{self, CLUSTER, GROUPS, NODES, SECRET, group, suited};
 use crate::awaited;
 use crate::founding;
 use crate::nodeclass;
 use crate::permissions;
 use crate::scene::{Scene, began, condition, deployment, text};
-
-pub(crate) const CLUSTER: &str = "c-1";
-pub(crate) const SECRET: &str = "canary+5ecret&x=y";
-const OFFERS: &str = r#"[
-    {"id": "1", "name": "big", "cpu": 8, "ram": 16384, "disk": 160, "hourly_price": 0.2, "datacenter_id": "dc-1"},
-    {"id": "2", "name": "small", "cpu": 2, "ram": 4096, "disk": 80, "hourly_price": 0.05, "datacenter_id": "dc-1"}]"#;
 
 /// A cluster, a VPSie, and both ways to it.
 pub(crate) struct Berthed {
@@ -40,40 +33,22 @@ pub(crate) struct Berthed {
 
 impl Berthed {
     pub(crate) async fn new(family: Family, weather: Weather, faults: Faults) -> Self {
-        Self::selling(OFFERS, family, weather, faults).await
+        Self::selling(account::OFFERS, family, weather, faults).await
     }
 
     pub(crate) async fn selling(offers: &str, family: Family, weather: Weather, faults: Faults) -> Self {
-        let catalog = import(offers, "vpsie", &CatalogOptions::default()).expect("offers");
-        let account =
-            Account::new(Arc::new(catalog), weather, 1, began()).with_provider_ids("vpsie", CLUSTER);
-        let settings = VpsieSettings {
-            cluster: CLUSTER.into(),
-            datacenter: "dc-1".into(),
-            client_id: "id".into(),
-            client_secret: SECRET.into(),
-            token: SECRET.into(),
-            tokens_last: Duration::from_hours(1),
-            asynchronous: true,
-        };
-        let cloud = SimulatedCloud::new(account);
-        let scene = Scene::on(1, cloud.clone()).await;
+        let vpsie = account::vpsie(offers, weather, 1, faults, began());
+        let scene = Scene::on(1, vpsie.cloud().clone()).await;
         let namespace = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": permissions::NAMESPACE } });
         scene.apply(namespace).await;
-        Self { scene, vpsie: Vpsie::new(cloud, settings, faults), family, settings: Settings::default() }
+        Self { scene, vpsie, family, settings: Settings::default() }
     }
 
     /// The cloud, as the client's Secret opens it.
     fn cloud(&self, client: &kube::Client) -> Arc<dyn Cloud> {
         let access = VpsieAccess {
-            secret_namespace: permissions::NAMESPACE.to_owned(),
-            secret_name: "vpsie-secret".to_owned(),
-            family: self.family,
-            cluster: None,
-            datacenter: Some("dc-1".into()),
-            kubernetes_version: None,
             whereabouts: self.settings.whereabouts.clone(),
-            process: "test".to_owned(),
+            ..account::access(self.family, permissions::NAMESPACE, "berth")
         };
         let vpsie = self.vpsie.clone();
         let clock = Clock::new(move || vpsie.cloud().inspect(Account::now));
@@ -97,12 +72,23 @@ impl Berthed {
 
     /// Says who Berth is at VPSie.
     pub(crate) async fn sign(&self, client_secret: &str) {
-        self.scene.apply(secret(&[("clientId", "id"), ("clientSecret", client_secret)])).await;
+        let secret = account::secret(permissions::NAMESPACE, account::URL, client_secret);
+        self.scene.apply(secret).await;
+    }
+
+    /// One of several, which leads or not.
+    pub(crate) fn operator_as(&self, name: &str, lead: Lead) -> Operator {
+        let client = kube::Client::new(self.scene.world.client(name), "default");
+        self.scene.operator_with(self.means(&client), (client, name), lead)
     }
 
     fn operator_through(&self, (client, name): (kube::Client, &str), epoch: u64) -> Operator {
-        let clouds = BTreeMap::from([(ClassKind::Vpsie, self.cloud(&client))]);
-        self.scene.operator_with((clouds, self.settings.clone()), (client, name), epoch)
+        self.scene.operator_with(self.means(&client), (client, name), berth_operator::alone(epoch))
+    }
+
+    fn means(&self, client: &kube::Client) -> (Clouds, Settings) {
+        let clouds = BTreeMap::from([(ClassKind::Vpsie, self.cloud(client))]);
+        (clouds, self.settings.clone())
     }
 
     /// What is counted so far.
@@ -115,7 +101,7 @@ impl Berthed {
     }
 
     pub(crate) async fn nodes(&self) -> Vec<Value> {
-        self.scene.list(NODES).await
+        self.scene.list(&NODES.replace("namespaces/kube-system/", "")).await
     }
 
     /// The phases of all VPSieNodes.
@@ -124,38 +110,7 @@ impl Berthed {
     }
 }
 
-pub(crate) const GROUPS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/namespaces/kube-system/nodegroups";
 pub(crate) const CONFIGS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/autoscalerconfigs";
-pub(crate) const NODES: &str = "/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes";
-
-/// Who Berth is at VPSie.
-fn secret(pairs: &[(&str, &str)]) -> Value {
-    let common = [("url", "https://vpsie.test/v2"), ("resourceIdentifier", CLUSTER)];
-    let pairs = pairs.iter().chain(&common);
-    let data: BTreeMap<&str, String> = pairs.map(|(key, value)| (*key, STANDARD.encode(value))).collect();
-    json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "Opaque",
-        "metadata": { "name": "vpsie-secret", "namespace": permissions::NAMESPACE }, "data": data,
-    })
-}
-
-pub(crate) fn group(name: &str, change: impl FnOnce(&mut Value)) -> Value {
-    let mut group = json!({
-        "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "NodeGroup",
-        "metadata": {
-            "name": name, "namespace": "kube-system", "labels": { "autoscaler.vpsie.com/managed": "true" },
-        },
-        "spec": {
-            "minNodes": 0, "maxNodes": 10, "datacenterID": "dc-1", "offeringIDs": ["big", "small"],
-            "resourceIdentifier": CLUSTER, "project": "p-1", "kubernetesVersion": "v1.34.0",
-            "labels": { "team": "quay" },
-            "taints": [{ "key": "dedicated", "value": "quay", "effect": "NoSchedule" }],
-            "scaleDownPolicy": { "stabilizationWindowSeconds": 60, "cooldownSeconds": 60 },
-        },
-    });
-    change(&mut group);
-    group
-}
 
 pub(crate) fn config(name: &str, settings: &Value) -> Value {
     json!({
@@ -166,11 +121,7 @@ pub(crate) fn config(name: &str, settings: &Value) -> Value {
 
 /// Pods that only go where the group's nodes are.
 pub(crate) fn workload(replicas: u32) -> Value {
-    let mut workload = deployment("web", replicas, "1");
-    workload["spec"]["template"]["spec"]["nodeSelector"] = json!({ "team": "quay" });
-    workload["spec"]["template"]["spec"]["tolerations"] =
-        json!([{ "key": "dedicated", "operator": "Exists" }]);
-    workload
+    suited(deployment("web", replicas, "1"))
 }
 
 pub(crate) fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {

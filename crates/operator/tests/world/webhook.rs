@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::account::group;
 use crate::scene::began;
-use crate::vpsie::group;
 
 const SERVICE: &str = "berth-system/berth-webhook:443";
 const GROUPS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/namespaces/shop/nodegroups";

@@ -4,13 +4,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::response::Response;
+use serde::{Deserialize, Serialize};
 
+use super::Asked;
 use super::answer::{broken, enveloped_error, text_of, throttled};
 use crate::cloud::fate::Fate;
 use crate::cloud::weather::Odds;
 
 /// What somebody asks of VPSie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Deed {
     SignIn,
     /// Offers and datacenters.
@@ -27,8 +30,9 @@ impl Deed {
     pub const ALL: [Self; 7] =
         [Self::SignIn, Self::Offers, Self::Look, Self::Groups, Self::AddGroup, Self::Create, Self::Delete];
 
-    pub(super) fn of(method: &str, path: &[String]) -> Self {
-        let has = |part: &str| path.iter().any(|found| found == part);
+    /// What a request asks.
+    pub fn of(method: &str, path: &str) -> Self {
+        let has = |part: &str| path.split('/').any(|found| found == part);
         match method {
             _ if has("auth") => Self::SignIn,
             _ if has("offers") || has("offerings") || has("datacenters") => Self::Offers,
@@ -54,11 +58,16 @@ impl Deed {
 }
 
 /// By the number of the request among those of its deed, from 1.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct DeedFaults {
     pub unauthorized: Odds,
+    /// All tokens that were signed in for end when it arrives.
+    pub expired: Odds,
     pub throttled: Odds,
     pub retry_after_secs: u64,
+    /// It is refused in words that repeat what was sent, and nothing is done.
+    pub echoed: Odds,
     /// A 5xx, and nothing is done.
     pub failed: Odds,
     /// It is done, and then a 5xx.
@@ -71,12 +80,13 @@ pub struct DeedFaults {
     pub garbled: Odds,
     /// It is done, and the answer does not end.
     pub oversized: Odds,
-    /// The answer takes `slow_by` longer.
+    /// The answer takes `slow_by_ms` longer.
     pub slow: Odds,
-    pub slow_by: Duration,
+    pub slow_by_ms: u64,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 pub struct Faults {
     pub seed: u64,
     pub deeds: BTreeMap<Deed, DeedFaults>,
@@ -103,8 +113,10 @@ impl Faults {
             };
             DeedFaults {
                 unauthorized: odds("unauthorized"),
+                expired: odds("expired"),
                 throttled: odds("throttled"),
                 retry_after_secs: fate.lot("retry after", 0) % 5,
+                echoed: Odds::never(),
                 failed: odds("failed"),
                 failed_after: odds("failed after"),
                 unheard: odds("unheard"),
@@ -112,7 +124,7 @@ impl Faults {
                 garbled: odds("garbled"),
                 oversized: Odds::never(),
                 slow: odds("slow"),
-                slow_by: Duration::from_secs(fate.lot("slow by", 0) % 60),
+                slow_by_ms: fate.lot("slow by", 0) % 60 * 1000,
             }
         };
         Self { seed, deeds: Deed::ALL.into_iter().map(|deed| (deed, faults(deed))).collect() }
@@ -130,6 +142,7 @@ impl Faults {
                 "throttled",
                 Instead::Throttled { retry_after_secs: faults.retry_after_secs },
             ),
+            (&faults.echoed, "echoed", Instead::Echoed),
             (&faults.failed, "failed", Instead::Failed),
             (&faults.unheard, "unheard", Instead::Unheard),
         ];
@@ -143,7 +156,8 @@ impl Faults {
         Strikes {
             instead: instead.into_iter().find(|(odds, fault, _)| strikes(odds, fault)).map(|(.., what)| what),
             after: after.into_iter().find(|(odds, fault, _)| strikes(odds, fault)).map(|(.., what)| what),
-            slow_by: if slow { faults.slow_by } else { Duration::ZERO },
+            signs_out: strikes(&faults.expired, "expired"),
+            slow_by: if slow { Duration::from_millis(faults.slow_by_ms) } else { Duration::ZERO },
         }
     }
 }
@@ -151,6 +165,7 @@ impl Faults {
 /// What befalls one request.
 #[derive(Debug, Default)]
 pub(super) struct Strikes {
+    pub(super) signs_out: bool,
     instead: Option<Instead>,
     after: Option<After>,
     pub(super) slow_by: Duration,
@@ -161,6 +176,7 @@ pub(super) struct Strikes {
 enum Instead {
     Unauthorized,
     Throttled { retry_after_secs: u64 },
+    Echoed,
     Failed,
     Unheard,
 }
@@ -178,10 +194,20 @@ enum After {
 const OVERSIZED_BYTES: usize = 11 << 20;
 
 impl Strikes {
-    pub(super) fn instead(&self, number: u64) -> Option<Response> {
+    /// Whether anything goes wrong.
+    pub(super) fn any(&self) -> bool {
+        self.signs_out || self.instead.is_some() || self.after.is_some() || !self.slow_by.is_zero()
+    }
+
+    pub(super) fn instead(&self, asked: &Asked, number: u64) -> Option<Response> {
         Some(match self.instead.as_ref()? {
             Instead::Unauthorized => enveloped_error(401, "Unauthorized"),
             Instead::Throttled { retry_after_secs } => throttled(*retry_after_secs),
+            Instead::Echoed => {
+                let bearer = asked.bearer.as_deref().unwrap_or_default();
+                let body = String::from_utf8_lossy(&asked.body);
+                enveloped_error(400, &format!("not understood: Bearer {bearer}: {body}"))
+            }
             Instead::Failed => failed(number),
             Instead::Unheard => broken(),
         })

@@ -118,6 +118,7 @@ impl Vpsie {
             setup: Arc::default(),
             note: None,
             taken: Arc::default(),
+            is_given_up: false,
         };
         let enter = |vpsie: &Self, id: &MachineId| {
             vpsie.register().group_of.insert(id.clone(), group.number);

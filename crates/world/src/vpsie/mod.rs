@@ -112,6 +112,22 @@ impl Vpsie {
         self.register().calls(deed)
     }
 
+    /// How many nodes the group of each size has had.
+    pub fn nodes_by_size(&self) -> BTreeMap<usize, usize> {
+        let register = self.register();
+        register.groups.iter().map(|group| (group.size, register.nodes_of(group.number))).collect()
+    }
+
+    /// How many requests something went wrong with, besides the weather.
+    pub fn faults_struck(&self) -> u64 {
+        self.register().struck
+    }
+
+    /// All tokens that were ever signed in for.
+    pub fn tokens(&self) -> Vec<String> {
+        self.register().granted.clone()
+    }
+
     /// The servers that were ordered, as it was said.
     pub fn orders(&self) -> Vec<Value> {
         self.register().orders.clone()
@@ -131,11 +147,15 @@ impl Vpsie {
 
     async fn respond(&self, request: Request) -> Response {
         let Some(asked) = read(request).await else { return broken() };
-        let deed = Deed::of(&asked.method, &asked.path);
+        let deed = Deed::of(&asked.method, &asked.path.join("/"));
         let number = self.register().called(deed, self.now());
         let since_ms = u64::try_from(self.now().duration_since(self.shared.began).as_millis()).unwrap_or(0);
         let strikes = self.shared.faults.strikes(deed, number, since_ms);
-        if let Some(answer) = strikes.instead(number) {
+        self.register().struck += u64::from(strikes.any());
+        if strikes.signs_out {
+            self.expire_tokens();
+        }
+        if let Some(answer) = strikes.instead(&asked, number) {
             sleep(strikes.slow_by).await;
             return answer;
         }

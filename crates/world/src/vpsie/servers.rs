@@ -108,6 +108,7 @@ impl Vpsie {
             setup: Arc::default(),
             note: None,
             taken: Arc::default(),
+            is_given_up: false,
         })
     }
 

@@ -20,7 +20,8 @@ impl Vpsie {
         let lasts = SignedDuration::try_from(settings.tokens_last).unwrap_or(SignedDuration::MAX);
         let expires = self.now().checked_add(lasts).unwrap_or(jiff::Timestamp::MAX);
         let mut register = self.register();
-        let token = format!("token-{}-{}", register.tokens.len() + 1, settings.client_secret);
+        let token = format!("token-{}-{}", register.granted.len() + 1, settings.client_secret);
+        register.granted.push(token.clone());
         register.tokens.insert(token.clone(), expires);
         let grant = json!({ "token": token, "expires": expires.to_string() });
         let answer = json!({ "accessToken": grant, "refreshToken": grant, "error": false, "code": 200, "message": "" });

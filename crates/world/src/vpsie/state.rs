@@ -21,8 +21,12 @@ pub(super) struct Register {
     pub(super) group_of: BTreeMap<MachineId, u64>,
     /// Tokens that were signed in for, and when they expire.
     pub(super) tokens: BTreeMap<String, Timestamp>,
+    /// All tokens that ever were.
+    pub(super) granted: Vec<String>,
     /// How many have been bought, by servers and nodes alike.
     pub(super) bought: u64,
+    /// Requests that something went wrong with.
+    pub(super) struck: u64,
     calls: BTreeMap<Deed, u64>,
     called_at: Vec<Timestamp>,
 }

@@ -115,6 +115,7 @@ pub(crate) fn order(token: &str, types: &[&str]) -> Order {
         setup: Arc::default(),
         note: None,
         taken: Arc::default(),
+        is_given_up: false,
     }
 }
 

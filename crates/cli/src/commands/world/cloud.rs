@@ -155,6 +155,7 @@ fn order(number: u16, kind: &InstanceType, offering: &Offering) -> Option<Order>
         setup: Arc::default(),
         note: None,
         taken: Arc::default(),
+        is_given_up: false,
     })
 }
 

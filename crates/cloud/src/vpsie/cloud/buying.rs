@@ -35,7 +35,7 @@ impl VpsieCloud {
             Family::Servers => Aim::Tagged,
             Family::Managed => self.aim(order).await?,
         };
-        let memo = Memo { noted_at: self.now(), aim };
+        let memo = Memo { noted_at: self.now(), maker: self.client.maker(), aim };
         let note = memo.write();
         self.launches().prepared(&order.token, &note, memo);
         Ok(note)
@@ -75,10 +75,11 @@ impl VpsieCloud {
 
     async fn buy_server(&self, order: &Order, note: &Note, memo: &Memo) -> Result<Launched, Refusal> {
         let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
-        let turn = self.launches().begin(&order.token, note, memo);
+        let turn = self.launches().begin(&order.token, note, memo, &order.taken);
         match turn {
             Turn::Found(machine) => return Ok(launched(*machine)),
             Turn::Void => return Ok(Launched::Nothing),
+            Turn::Send if order.is_given_up => return Ok(self.nothing(order)),
             Turn::Send => return self.send_server(order, memo, &catalog).await,
             Turn::Look => {}
         }
@@ -88,7 +89,7 @@ impl VpsieCloud {
             return Ok(self.missing(order, memo, &seen, LISTED_WITHIN));
         };
         let machine = ours(order, self.describe(server, &catalog, None));
-        self.launches().found(&order.token, &machine);
+        self.launches().found(&order.token, &machine, self.now());
         Ok(launched(machine))
     }
 
@@ -104,7 +105,7 @@ impl VpsieCloud {
             match self.client.create_server(order, offer, &self.settings, send_before).await {
                 Ok(Some(server)) => {
                     let machine = ours(order, self.describe(&server, catalog, None));
-                    self.launches().found(&order.token, &machine);
+                    self.launches().found(&order.token, &machine, self.now());
                     return Ok(Launched::Machine { machine, passed_over });
                 }
                 Ok(None) => return Ok(Launched::Underway),
@@ -129,12 +130,13 @@ impl VpsieCloud {
         target: &Target,
     ) -> Result<Launched, Refusal> {
         let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
-        let is_unsent = self.launches().is_unsent(&order.token, note);
+        let is_unsent = !order.is_given_up && self.launches().is_unsent(&order.token, note);
         let group = if is_unsent { Some(self.group(target).await?) } else { None };
-        let turn = self.launches().begin(&order.token, note, memo);
+        let turn = self.launches().begin(&order.token, note, memo, &order.taken);
         match (turn, group) {
             (Turn::Found(machine), _) => return Ok(launched(*machine)),
             (Turn::Void, _) => return Ok(Launched::Nothing),
+            (Turn::Send, _) if order.is_given_up => return Ok(self.nothing(order)),
             (Turn::Send, Some(group)) => return self.send_node(order, memo, target, &group, &catalog).await,
             (Turn::Send, None) => {
                 // It was prepared in just this moment, by somebody else.
@@ -144,6 +146,9 @@ impl VpsieCloud {
             (Turn::Look, _) => {}
         }
         let seen = self.look(Lane::Acting).await?;
+        if order.is_given_up && !self.launches().given_up(&order.token, seen.began_at) {
+            return Ok(Launched::Underway);
+        }
         match self.assign(order, target, &seen, &catalog) {
             Claim::Machine(machine) => {
                 let passed_over = self.launches().take_passed_over(&order.token);
@@ -173,7 +178,7 @@ impl VpsieCloud {
                 let machine = ours(order, self.describe(&node, catalog, Some(group)));
                 let mut launches = self.launches();
                 let passed_over = launches.take_passed_over(&order.token);
-                launches.found(&order.token, &machine);
+                launches.found(&order.token, &machine, self.now());
                 return Ok(Launched::Machine { machine, passed_over });
             }
             Ok(None) => return Ok(Launched::Underway),
@@ -216,17 +221,18 @@ impl VpsieCloud {
     /// Finds the node of a launch and claims it, so that no other launch of this process can.
     fn assign(&self, order: &Order, target: &Target, seen: &Seen, catalog: &Catalog) -> Claim {
         let mut launches = self.launches();
-        let claimed = launches.claimed();
+        let claimed = launches.claimed(self.now());
         let group = seen.group(&target.size, &target.datacenter);
         let is_free = |node: &Server| !order.taken.contains(&node.id) && !claimed.contains(&node.id);
         let fresh: Vec<&Server> = fresh_nodes(seen, group).into_iter().filter(|node| is_free(node)).collect();
         let waiting: Vec<Waiting> = launches
             .waiting()
-            .filter_map(|(token, memo)| match &memo.aim {
+            .filter_map(|(token, memo, is_given_up)| match &memo.aim {
                 Aim::Node(other) if other.size == target.size && other.datacenter == target.datacenter => {
                     let candidates = fresh.iter().map(|node| &node.id).filter(|id| !other.knew(id));
                     let candidates = candidates.cloned().collect();
-                    Some(Waiting { token: token.clone(), noted_at: memo.noted_at, candidates })
+                    let noted_at = memo.noted_at;
+                    Some(Waiting { token: token.clone(), noted_at, is_given_up, candidates })
                 }
                 _ => None,
             })
@@ -238,7 +244,7 @@ impl VpsieCloud {
         };
         let Some(node) = fresh.into_iter().find(|node| node.id == id) else { return Claim::None };
         let machine = ours(order, self.describe(node, catalog, group));
-        launches.found(&order.token, &machine);
+        launches.found(&order.token, &machine, self.now());
         Claim::Machine(Box::new(machine))
     }
 

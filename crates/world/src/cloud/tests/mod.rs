@@ -84,6 +84,7 @@ fn order(token: &str, offerings: &str) -> Order {
         setup: Arc::default(),
         note: None,
         taken: Arc::default(),
+        is_given_up: false,
     }
 }
 

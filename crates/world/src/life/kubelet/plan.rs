@@ -22,7 +22,16 @@ pub struct Kubelets {
     plan: Arc<Mutex<Plan>>,
 }
 
-/// The Node that a machine's kubelet makes of it.
+impl Registration {
+    /// The Node that a machine's kubelet makes of it.
+    pub fn node(&self) -> serde_json::Value {
+        let mut node = serde_json::Value::from(&node(self));
+        node["apiVersion"] = "v1".into();
+        node["kind"] = "Node".into();
+        node
+    }
+}
+
 fn node(machine: &Registration) -> Value {
     let taints = machine.taints.iter().map(|taint| {
         let mut shown = json!({ "key": &*taint.key, "effect": taint.effect.name() });

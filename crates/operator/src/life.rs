@@ -137,7 +137,7 @@ impl Office {
     /// it is not known yet for whom it would be.
     async fn order(&self, claim: &Claim, catalog: &Catalog) -> Result<Option<Order>, Failure> {
         let note = claim.note.clone().map(Note);
-        let taken = if note.is_some() { self.taken().await? } else { Arc::default() };
+        let taken = if note.is_some() { self.taken(claim).await? } else { Arc::default() };
         let order = self.plain_order(claim, catalog).await;
         Ok(order.map(|order| Order { note, taken, ..order }))
     }
@@ -151,7 +151,7 @@ impl Office {
         if !PlantedBug::LaunchUnnoted.is_planted() {
             self.write_note(claim, Some(&note)).await?;
         }
-        Ok(Order { note: Some(note), taken: self.taken().await?, ..order })
+        Ok(Order { note: Some(note), taken: self.taken(claim).await?, ..order })
     }
 
     /// Writes down what a cloud wants to know again, if nobody has written to the claim since it was seen.
@@ -164,10 +164,11 @@ impl Office {
         Ok(())
     }
 
-    /// The machines that claims have, as it is and not as it was last seen.
-    async fn taken(&self) -> Result<Arc<BTreeSet<MachineId>>, Failure> {
+    /// The machines that other claims have, as it is and not as it was last seen.
+    async fn taken(&self, claim: &Claim) -> Result<Arc<BTreeSet<MachineId>>, Failure> {
         let claims = self.entries().await?;
-        let machines = claims.iter().filter_map(|claim| machine_in(&claim.provider_id));
+        let others = claims.iter().filter(|other| other.uid != claim.uid);
+        let machines = others.filter_map(|other| machine_in(&other.provider_id));
         Ok(Arc::new(machines.collect()))
     }
 

@@ -120,6 +120,9 @@ impl Cloud for JudgedCloud {
     }
 }
 
+/// With it in the environment all that VPSie is asked is told.
+const TELL: &str = "BERTH_TELL";
+
 /// The way to VPSie: what is sent there is judged.
 #[derive(Clone, Debug)]
 pub(crate) struct JudgedTransport {
@@ -130,6 +133,7 @@ pub(crate) struct JudgedTransport {
 impl Transport for JudgedTransport {
     fn send(&self, request: Request<Bytes>) -> Sent<'_> {
         let path = request.uri().path();
+        let line = format!("{} {path}", request.method());
         let (call, about) = match Deed::of(request.method().as_str(), path) {
             Deed::Create => (Call::Launch, BUYER.try_with(String::clone).unwrap_or_default()),
             Deed::Delete => (Call::Terminate, deleted(path, request.body())),
@@ -143,10 +147,16 @@ impl Transport for JudgedTransport {
                 if call == Call::Launch {
                     self.witness.truth.bought_for(&about);
                 }
-                match first {
+                let answer = match first {
                     Poll::Ready(answer) => answer,
                     Poll::Pending => sent.await,
+                };
+                if std::env::var_os(TELL).is_some() {
+                    let now = self.witness.world.clock_of(&self.witness.client);
+                    let answer = answer.as_ref().map(|answer| answer.status().as_u16());
+                    eprintln!("{now} {}: {line} {about}: {answer:?}", self.witness.client);
                 }
+                answer
             };
             self.witness.judged(call, &about, sent).await
         })

@@ -422,6 +422,12 @@ fn before_termination(state: &State, id: &str) -> Option<Broken> {
     if !machine.is_alive || machine.was_ended {
         return None;
     }
+    // Such machines are alike: whoever was given up may have any that nobody has.
+    let is_given_up = |claim: &Claim| claim.deletion.is_some() || claim.has_failed();
+    let seeks = |claim: &Claim| claim.provider_id.is_empty() && is_given_up(claim);
+    if state.is_loose(machine) && state.claims.values().any(seeks) {
+        return None;
+    }
     let (name, claim) =
         state.claims.iter().find(|(_, claim)| machine.token.as_deref() == Some(&*claim.uid))?;
     if claim.deletion.is_none() && !claim.has_failed() {

@@ -100,7 +100,7 @@ pub(crate) struct Machine {
 }
 
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "each is true by itself")]
 pub(crate) struct Pod {
     pub(crate) node: String,
     pub(crate) labels: BTreeMap<String, String>,
@@ -115,7 +115,7 @@ pub(crate) struct Pod {
 }
 
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "each is true by itself")]
 pub(crate) struct Node {
     pub(crate) provider_id: String,
     pub(crate) is_closed: bool,
@@ -412,6 +412,11 @@ impl State {
                 machine.token = Some(waiting.pop_first().unwrap_or_default());
             }
         }
+    }
+
+    /// No claim has it yet, and it does not show whose it is.
+    pub(crate) fn is_loose(&self, machine: &Machine) -> bool {
+        self.dialect.is_anonymous() && !self.past.owners.contains_key(&machine.id)
     }
 
     /// Notes since when machines have no claim.

@@ -374,8 +374,8 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
         capacity,
         allocatable: Resources::new(),
         requests: Resources::new(),
-        deleting: object.metadata.deletion_timestamp.is_some()
-            || matches!(status.phase, Phase::Terminating | Phase::Deleting),
+        // One that is terminating without being deleted may yet stay.
+        deleting: object.metadata.deletion_timestamp.is_some() || status.phase == Phase::Deleting,
         life: read_machine_life(&object.metadata, status.ready_at.as_ref()),
         failed_drain: failed_drain.and_then(|c| c.last_transition_time.as_ref()).map(|time| time.0),
     })

@@ -272,6 +272,8 @@ pub(crate) fn phase(claim: &Claim, conditions: &[Condition]) -> Phase {
     }
     match () {
         () if holds(FAILED) => Phase::Failed,
+        // It is being emptied, and may yet stay.
+        () if holds("DisruptionReason") => Phase::Terminating,
         () if holds("Initialized") => Phase::Ready,
         () if holds("Registered") => Phase::Joining,
         () if holds(RUNNING) => Phase::Provisioned,

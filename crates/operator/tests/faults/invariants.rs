@@ -453,6 +453,8 @@ pub(crate) fn is_settled(state: &State) -> bool {
     let is_up = |claim: &Claim| {
         claim.deletion.is_none()
             && claim.holds.contains("Initialized")
+            // What has drifted is about to be replaced.
+            && !claim.holds.contains("Drifted")
             && state.machine_of(claim).is_some_and(|machine| machine.is_alive)
     };
     let is_owned = |node: &Node| {

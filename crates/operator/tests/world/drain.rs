@@ -95,7 +95,9 @@ fn a_node_that_cannot_be_emptied_stays() {
             let node = drained(scene).await.expect("it is there");
             assert_eq!(annotation(&node, STATUS), "draining", "{what}");
             assert_eq!(node["spec"]["unschedulable"], true, "{what}");
-            assert!(berthed.phases().await.iter().all(|phase| phase == "Ready"), "nothing is deleted yet");
+            assert!(berthed.phases().await.contains(&"Terminating".to_owned()), "{what}");
+            let is_going = |node: &Value| !node["metadata"]["deletionTimestamp"].is_null();
+            assert!(!berthed.nodes().await.iter().any(is_going), "nothing is deleted yet");
             let began: Timestamp = annotation(&node, START).parse().expect("a time");
             scene
                 .until(600, "it is given up", async || {

@@ -17,6 +17,9 @@ use crate::objects::NodeObject;
 /// Nodes by the provider ids of the machines that they run on.
 pub(crate) type NodesByMachine = BTreeMap<String, Vec<Arc<NodeObject>>>;
 
+/// What provider ids begin with that name a machine of VPSie's.
+const VPSIE_SCHEME: &str = "vpsie://";
+
 /// By what a Node is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
@@ -74,8 +77,12 @@ pub(crate) fn by_machine(
     let of_claims = claims.values().map(|claim| &*claim.provider_id).filter(|id| !id.is_empty());
     let of_cloud = machines.into_iter().flat_map(Machines::last).map(|machine| &*machine.provider_id);
     let known: BTreeSet<&str> = of_claims.chain(of_cloud).collect();
-    let unknown: Vec<&Arc<NodeObject>> =
-        nodes.values().filter(|node| !known.contains(node.spec.provider_id.as_str())).collect();
+    // One that names a machine of VPSie's is on that, and on no other, whoever knows of it.
+    let is_unknown = |node: &&Arc<NodeObject>| {
+        let id = node.spec.provider_id.as_str();
+        !known.contains(id) && !id.starts_with(VPSIE_SCHEME)
+    };
+    let unknown: Vec<&Arc<NodeObject>> = nodes.values().filter(is_unknown).collect();
     for (claim, node) in matched(&sought, &unknown) {
         by_machine.entry(claim.provider_id.to_string()).or_default().push(Arc::clone(node));
     }

@@ -221,8 +221,9 @@ pub const PERMISSIONS: &[Permission] = &[
     ),
     vpsie(
         "vpsienodes",
-        &["create", "patch", "delete"],
-        "A node's object is made before its machine, completed with its id, and deleted when the node has to go.",
+        &["get", "create", "patch", "delete"],
+        "A node's object is made before its machine, read again and completed with its id, and deleted when the node has to \
+         go.",
     ),
     Permission {
         part: Part::Vpsie,

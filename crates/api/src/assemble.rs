@@ -1,17 +1,18 @@
 //! The snapshot: all objects put together, with what the catalogs offer.
 
+mod types;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use berth_core::catalog::{Catalog, InstanceType, OfferingPattern};
+use berth_core::catalog::{Catalog, OfferingPattern};
 use berth_core::disruption::{Budget, PodBudget, Share};
 use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
-use berth_core::overlay::{self, Overlay};
 use berth_core::plan::Skipped;
 use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
-use berth_core::reason::{Reason, Refusal};
+use berth_core::reason::Refusal;
 use berth_core::snapshot::{DaemonSet, SharedLimit, Snapshot};
 use berth_core::units::Price;
 use jiff::Timestamp;
@@ -25,8 +26,7 @@ use crate::nodes;
 use crate::pods::{Dangling, Finisher, PodObject};
 use crate::pools::class::{self, VpsieClassObject};
 use crate::pools::cost;
-use crate::pools::gardener::ConstraintPoolObject;
-use crate::pools::growth::{Circumstances, GrowthRules};
+use crate::pools::growth::{Circumstances, GrowthRules, Thresholds};
 use crate::pools::karpenter::{ClaimObject, NodePoolObject};
 use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::Problem;
@@ -34,6 +34,8 @@ use crate::resources::karpenter::NodeClassReference;
 use crate::template::{GroupTemplate, Surroundings};
 use crate::usage;
 use crate::workloads::{self, EXPANDED_PODS_MAX, Workload};
+
+use types::{Catalogs, NoTypes, Types};
 
 /// Whose machines a pool buys, and so whose catalog it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,13 +107,14 @@ pub fn assemble(
     assembly.drop_repeated_pods();
     let waiting_since = waiting_since(&assembly.manifests.pods);
     let foreign = assembly.foreign_groups();
+    let thresholds = assembly.thresholds();
     let first_waiting_since = waiting_since.values().min().copied();
     let mut pools = assembly.pools(first_waiting_since);
     let shared_limits = assembly.shared_limits(&pools);
     let new_groups = assembly.new_groups(first_waiting_since);
     assembly.blame_unclear_protection();
     let mut nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
-    let is_foreign = |node: &Node| node.pool.as_ref().is_some_and(|pool| foreign.contains(pool));
+    let is_foreign = |node: &Node| nodes::group_of(&node.labels).is_some_and(|group| foreign.contains(group));
     // Nobody waits for nodes that somebody else wants.
     nodes.retain(|node| !is_foreign(node) || node.state != NodeState::Starting);
     for node in nodes.iter_mut().filter(|node| is_foreign(node)) {
@@ -119,7 +122,9 @@ pub fn assemble(
     }
     let (pods, daemon_sets, census) = assembly.pods();
     cost::bar_while_ill(&mut pools, &nodes);
-    usage::tell(&mut nodes, (&pods, &pools), &assembly.manifests.usage, context.now);
+    let samples = &assembly.manifests.usage;
+    usage::tell(&mut nodes, (&pods, &pools), samples, context.now);
+    usage::raise_minima(&mut pools, &nodes, &thresholds, samples, context.now);
     let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
     let Assembly { manifests, mut problems, is_partial, .. } = assembly;
     for found in [&mut problems, &mut remarks] {
@@ -223,37 +228,6 @@ impl Claimed {
     }
 }
 
-struct Catalogs<'c> {
-    load: &'c mut dyn FnMut(ClassKind) -> Result<Arc<Catalog>, String>,
-    loaded: BTreeMap<ClassKind, Result<Arc<Catalog>, String>>,
-}
-
-impl Catalogs<'_> {
-    fn types(&mut self, kind: ClassKind) -> Result<Vec<Arc<InstanceType>>, String> {
-        let catalog = self.loaded.entry(kind).or_insert_with(|| (self.load)(kind));
-        catalog.as_ref().map(|catalog| catalog.types.clone()).map_err(Clone::clone)
-    }
-}
-
-/// Why a pool can buy nothing: the field that is to blame, and what would be right.
-struct NoTypes {
-    field: String,
-    refusal: Refusal,
-}
-
-impl NoTypes {
-    fn new(field: impl Into<String>, refusal: Refusal) -> Self {
-        Self { field: field.into(), refusal }
-    }
-
-    /// There is no catalog.
-    fn unoffered(field: impl Into<String>, why: String) -> Self {
-        Self::new(field, Reason::PoolNotReady.because(why))
-    }
-}
-
-type Types = Result<Arc<[Arc<InstanceType>]>, NoTypes>;
-
 impl Assembly<'_> {
     fn pools(&mut self, waiting_since: Option<Timestamp>) -> Vec<Pool> {
         let node_pools = std::mem::take(&mut self.manifests.node_pools);
@@ -322,14 +296,20 @@ impl Assembly<'_> {
         pools.pools
     }
 
-    /// Groups that are nobody's to change, so that their nodes are of no pool.
+    /// Groups that are nobody's to change, or whose name a NodePool has, so that their nodes are of no pool.
     fn foreign_groups(&self) -> BTreeSet<Text> {
         let is_live = self.manifests.is_whole;
+        let node_pools: BTreeSet<&Text> = self.manifests.node_pools.iter().map(|kept| &kept.name).collect();
         let groups = self.manifests.node_groups.iter().map(|kept| &kept.object);
         groups
-            .filter(|group| is_live && !group.growth.is_managed)
+            .filter(|group| (is_live && !group.growth.is_managed) || node_pools.contains(&group.pool.name))
             .map(|group| group.pool.name.clone())
             .collect()
+    }
+
+    fn thresholds(&self) -> BTreeMap<Text, Thresholds> {
+        let groups = self.manifests.node_groups.iter().map(|kept| &kept.object);
+        groups.map(|group| (group.pool.name.clone(), group.growth.thresholds)).collect()
     }
 
     fn node_cost(&self, own: Option<Price>) -> Price {
@@ -352,117 +332,12 @@ impl Assembly<'_> {
         pools.pools.push(pool);
     }
 
-    /// The class that a pool names, if it is one of VPSie's and there.
-    fn vpsie_class(&self, class: &NodeClassReference) -> Option<&VpsieClassObject> {
-        let is_it = ClassKind::of(class) == Some(ClassKind::Vpsie);
-        self.manifests.vpsie_classes.get(class.name.as_str()).filter(|_| is_it)
-    }
-
     fn unfit_classes(&mut self) -> BTreeMap<Text, Refusal> {
         if self.manifests.vpsie_classes.is_empty() {
             return BTreeMap::new();
         }
         let offered = self.catalogs.types(ClassKind::Vpsie);
         class::unfit(&self.manifests.vpsie_classes, &offered, self.manifests.is_whole)
-    }
-
-    fn node_pool_types(&mut self, object: &NodePoolObject) -> Types {
-        const FIELD: &str = "spec.template.spec.nodeClassRef";
-        let class = &object.class;
-        let Some(kind) = ClassKind::of(class) else {
-            let NodeClassReference { group, kind, .. } = class;
-            let why = format!(
-                "{group}/{kind} is a class without a catalog; Berth knows karpenter.kwok.sh/KWOKNodeClass, \
-                 karpenter.k8s.aws/EC2NodeClass and berth.dev/VPSieNodeClass"
-            );
-            return Err(NoTypes::unoffered(FIELD, why));
-        };
-        let of_kind = self.manifests.classes.iter().filter(|((of, _), _)| *of == kind);
-        let known: BTreeMap<&str, &Option<String>> =
-            of_kind.map(|((_, name), trouble)| (&**name, trouble)).collect();
-        let unusable = |reason: Reason, message: String| {
-            Err(NoTypes::new(format!("{FIELD}.name"), reason.because(message)))
-        };
-        match known.get(class.name.as_str()) {
-            Some(None) => {}
-            Some(Some(trouble)) => {
-                let message = format!("{} `{}` {trouble}", class.kind, class.name);
-                return unusable(Reason::NodeClassNotReady, message);
-            }
-            // Without any class of the kind only the pools were given, and a class changes little.
-            None if known.is_empty() && !self.manifests.is_whole => {}
-            None => {
-                let names = known.keys().copied().collect::<Vec<_>>().join(", ");
-                let names = if names.is_empty() { "none" } else { &*names };
-                let message = format!("there is no {} `{}`; the input has {names}", class.kind, class.name);
-                return unusable(Reason::NodeClassNotFound, message);
-            }
-        }
-        let mut types = self.catalogs.types(kind).map_err(|error| NoTypes::unoffered(FIELD, error))?;
-        if let Some(of_class) = self.vpsie_class(class) {
-            types = match of_class.types(&types) {
-                Ok(types) => types,
-                Err((field, Refusal { reason, message })) => {
-                    return unusable(reason, format!("{} `{}`: {field}: {message}", class.kind, class.name));
-                }
-            };
-        }
-        if kind == ClassKind::Ec2
-            && let Some(kubelet) = self.manifests.kubelets.get(class.name.as_str())
-            && !kubelet.is_default()
-        {
-            types = kubelet.adapted(&types);
-        }
-        Ok(self.overlaid(types, &object.pool).into())
-    }
-
-    /// Overlays that contradict each other change nothing, and are reported.
-    fn overlaid(&mut self, types: Vec<Arc<InstanceType>>, pool: &Pool) -> Vec<Arc<InstanceType>> {
-        if self.manifests.overlays.is_empty() {
-            return types;
-        }
-        let overlays: Vec<Overlay> = self.manifests.overlays.iter().map(|kept| kept.object.clone()).collect();
-        match overlay::apply_in_pool(&types, &pool.labels, &overlays) {
-            Ok(types) => types,
-            Err(conflicts) => {
-                for conflict in conflicts {
-                    let (overlay::Conflict::Price { second: name, .. }
-                    | overlay::Conflict::Capacity { second: name, .. }
-                    | overlay::Conflict::NotExtended { overlay: name, .. }) = &conflict;
-                    let blamed = self.manifests.overlays.iter().find(|kept| kept.name == *name);
-                    let blamed = blamed.map(|kept| (kept.origin, kept.namespace.clone(), kept.name.clone()));
-                    if let Some((origin, namespace, name)) = blamed {
-                        self.blame_at(origin, &namespace, &name, "spec", conflict.to_string());
-                    }
-                }
-                types
-            }
-        }
-    }
-
-    fn node_group_types(&mut self, object: &NodeGroupObject) -> Types {
-        const FIELD: &str = "spec.offeringIDs";
-        let catalog =
-            self.catalogs.types(ClassKind::Vpsie).map_err(|error| NoTypes::unoffered(FIELD, error))?;
-        let types = vpsie::types_named(&object.offerings, &catalog);
-        let types = types.map_err(|refusal| NoTypes::new(FIELD, refusal))?.into_iter();
-        let most = object.interruption_percent_max;
-        Ok(types.map(|known| vpsie::without_frequent_interruptions(known, most)).collect())
-    }
-
-    fn constraint_pool_types(&mut self, object: &ConstraintPoolObject) -> Types {
-        let field = format!("spec.nodePools[{}].nodeTemplates", object.index);
-        let unoffered = |error| NoTypes::unoffered(field.as_str(), error);
-        let catalog = self.catalogs.types(ClassKind::Gardener).map_err(unoffered)?;
-        let storage = &self.manifests.storage;
-        let classes = storage.classes.values().map(|class| class.driver.clone());
-        let volumes = storage.volumes.values().filter_map(|volume| volume.driver.clone());
-        let drivers: BTreeSet<Text> = classes.chain(volumes).collect();
-        let drivers: Vec<Text> = drivers.into_iter().collect();
-        object.priced_types(&catalog, &drivers).map(Into::into).map_err(|unpriced| {
-            let field = format!("{field}[{}].instanceType", unpriced.template);
-            NoTypes::unoffered(field, unpriced.to_string())
-        })
     }
 
     fn shared_limits(&self, pools: &[Pool]) -> Vec<SharedLimit> {

@@ -74,6 +74,11 @@ pub(crate) fn pool_of(labels: &Labels) -> Option<Text> {
         .find_map(|key| labels.get(key).cloned())
 }
 
+/// The NodeGroup that a node's labels name, if it is of one.
+pub(crate) fn group_of(labels: &Labels) -> Option<&Text> {
+    labels.get(vpsie::NODEGROUP).filter(|_| !labels.contains_key(names::NODEPOOL))
+}
+
 impl NodeObject {
     pub(crate) fn is_going_away(&self) -> bool {
         self.deleting || self.taints.iter().any(|taint| &*taint.key == names::TAINT_DISRUPTED)

@@ -10,6 +10,8 @@ use berth_core::pool::Pool;
 use berth_core::resources::{CPU, MEMORY, Resources};
 use jiff::Timestamp;
 
+use crate::pools::growth::Thresholds;
+
 /// What a node used at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UsageSample {
@@ -119,6 +121,64 @@ fn measured(node: &Node, samples: &[UsageSample], window_secs: u64, now: Timesta
     })
 }
 
+/// Groups whose nodes use too much, by what is measured, are to have more of them. What is new, or not measured for as
+/// long as its group wants, is taken to use nothing: so it counts for the others.
+pub(crate) fn raise_minima(
+    pools: &mut [Pool],
+    nodes: &[Node],
+    thresholds: &BTreeMap<Text, Thresholds>,
+    samples: &UsageSamples,
+    now: Timestamp,
+) {
+    for pool in pools {
+        let Some(thresholds) = thresholds.get(&pool.name) else { continue };
+        let is_staying =
+            |node: &&Node| node.pool.as_ref() == Some(&pool.name) && node.state != NodeState::Deleting;
+        let nodes: Vec<&Node> = nodes.iter().filter(is_staying).collect();
+        // One node is wanted for its pods or not at all: it uses something even without any.
+        let wanted =
+            Some(nodes_wanted(&nodes, *thresholds, samples, now)).filter(|wanted| *wanted > 1).unwrap_or(0);
+        let most = pool.limits.nodes.unwrap_or(u32::MAX);
+        pool.nodes_min = pool.nodes_min.max(wanted.min(most));
+    }
+}
+
+/// So many nodes as these would use no more than the thresholds allow.
+fn nodes_wanted(nodes: &[&Node], thresholds: Thresholds, samples: &UsageSamples, now: Timestamp) -> u32 {
+    let wanted = |resource: &str, amount: fn(&UsageSample) -> i64, percent: u32| {
+        let used = nodes.iter().map(|node| {
+            let samples = samples.get(&node.name).map_or(&[][..], |samples| samples);
+            i128::from(lasting(samples, amount, thresholds.window_secs, now))
+        });
+        let has: i128 = nodes.iter().map(|node| i128::from(node.capacity.get(resource))).sum();
+        let allowed = has * i128::from(percent);
+        if allowed == 0 {
+            return 0;
+        }
+        let times = nodes.len() as i128 * used.sum::<i128>() * 100;
+        u32::try_from((times + allowed - 1) / allowed).unwrap_or(u32::MAX)
+    };
+    let by_cpu = wanted(CPU, |sample| sample.cpu, thresholds.cpu_percent);
+    by_cpu.max(wanted(MEMORY, |sample| sample.memory, thresholds.memory_percent))
+}
+
+/// What was used all the time for so long, until lately. Nothing, as far as anybody knows.
+fn lasting(
+    samples: &[UsageSample],
+    amount: fn(&UsageSample) -> i64,
+    window_secs: u32,
+    now: Timestamp,
+) -> i64 {
+    let age = |sample: &UsageSample| now.duration_since(sample.at).as_secs();
+    let is_known = samples.iter().any(|sample| age(sample) <= FRESH_SECS);
+    // The last before the window began is what was used when it did.
+    let Some(first) = samples.iter().rposition(|sample| age(sample) >= i64::from(window_secs)) else {
+        return 0;
+    };
+    let within = samples.get(first..).filter(|_| is_known).unwrap_or_default();
+    within.iter().map(amount).min().unwrap_or(0)
+}
+
 fn percent(part: i64, whole: i64) -> u32 {
     if whole <= 0 {
         return 0;
@@ -130,6 +190,7 @@ fn percent(part: i64, whole: i64) -> u32 {
 mod tests {
     use berth_core::disruption::{NodeDisruption, PoolDisruption, SafetyChecks};
     use berth_core::names::Labels;
+    use berth_core::pool::Limits;
 
     use super::*;
 
@@ -178,6 +239,42 @@ mod tests {
             let samples: Vec<UsageSample> = samples.into_iter().map(sample).collect();
             let now = Timestamp::from_second(NOW).unwrap();
             assert_eq!(measured(&node, &samples, 600, now), expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn groups_that_use_much_have_more_nodes() {
+        let thresholds = Thresholds { cpu_percent: 80, memory_percent: 80, window_secs: 60 };
+        let busy = |cpu, memory| vec![(0, cpu, memory), (60, cpu, memory)];
+        let cases: [(&str, Vec<Vec<Told>>, u32); 10] = [
+            ("none", vec![], 0),
+            ("unmeasured", vec![vec![]], 0),
+            ("as much as is allowed", vec![busy(80, 10)], 0),
+            ("more CPU", vec![busy(81, 10)], 2),
+            ("more memory", vec![busy(10, 81)], 2),
+            ("all of it", vec![busy(100, 10); 4], 5),
+            ("one does, and one is new", vec![busy(100, 10), vec![]], 2),
+            ("not for long enough", vec![vec![(0, 90, 10), (59, 90, 10)]], 0),
+            ("not all the time", vec![vec![(0, 90, 10), (30, 40, 10), (60, 90, 10)]], 0),
+            ("long ago", vec![vec![(301, 90, 10), (400, 90, 10)]], 0),
+        ];
+        let now = Timestamp::from_second(NOW).unwrap();
+        for (what, told, expected) in cases {
+            let names = (0..told.len()).map(|index| Text::from(format!("n{index}")));
+            let nodes: Vec<Node> =
+                names.clone().map(|name| Node { name, pool: Some("a".into()), ..node("a") }).collect();
+            let samples = told.into_iter().map(|told| told.into_iter().rev().map(sample).collect());
+            let samples: UsageSamples = names.zip(samples).collect();
+            let rules = BTreeMap::from([("a".into(), thresholds)]);
+            for (least, most, expected) in
+                [(0, None, expected), (3, None, expected.max(3)), (0, Some(1), expected.min(1))]
+            {
+                let limits = Limits { nodes: most, ..Limits::default() };
+                let empty = crate::pools::empty_pool("a".into());
+                let mut pools = [Pool { nodes_min: least, limits, ..empty }];
+                raise_minima(&mut pools, &nodes, &rules, &samples, now);
+                assert_eq!(pools[0].nodes_min, expected, "{what}, at least {least} and at most {most:?}");
+            }
         }
     }
 

@@ -33,7 +33,7 @@ pub(crate) const PAUSE: &str = "autoscaler.vpsie.com/pause";
 /// On a group: the replacement that somebody has agreed to, by the id that was proposed.
 pub(crate) const APPROVED: &str = "autoscaler.vpsie.com/approve-optimization";
 /// On a group: how many of its nodes are replaced at once: `rolling`, `surge` or `blue-green`.
-pub(crate) const REBALANCE_STRATEGY: &str = "autoscaler.vpsie.com/rebalance-strategy";
+pub const REBALANCE_STRATEGY: &str = "autoscaler.vpsie.com/rebalance-strategy";
 /// On a machine's object or its Node: `true` keeps it.
 pub(crate) const DO_NOT_DELETE: &str = "autoscaler.vpsie.com/do-not-delete";
 /// The same.

@@ -1,7 +1,6 @@
 //! The record of what cannot be taken back: a line of the log for each, with what it takes to find out why. And what
 //! is counted of claims' lives.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,15 +12,13 @@ use berth_core::claim::Ending;
 use berth_core::names;
 use berth_core::plan::Launch;
 
-use crate::claim::{Claim, FAILED};
+use crate::claim::Claim;
 use crate::cluster::Refused;
-use crate::dialect::{Dialect, PoolId};
+use crate::dialect::Dialect;
 use crate::discovery::Strategy;
-use crate::journal::{About, Severity};
 use crate::metrics::table;
 use crate::objects::{NodeObject, PodObject};
 use crate::office::Office;
-use crate::planning::Round;
 use crate::sight::secs_between;
 
 /// In whose name things are done, and upon what was seen.
@@ -30,13 +27,6 @@ pub(crate) struct Standing {
     epoch: AtomicU64,
     /// The number of changes that were seen.
     revision: AtomicU64,
-}
-
-/// Whether a group has grown or shrunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Up,
-    Down,
 }
 
 impl Standing {
@@ -160,51 +150,6 @@ impl Office {
         if let Some(time) = self.since(claim.created).filter(|_| to == Phase::Ready.name()) {
             self.metrics.took(table::VPSIE_PROVISIONING, [group, namespace], time);
         }
-    }
-
-    /// A group has grown by so many nodes, or shrunk.
-    pub(crate) async fn scaled(&self, round: &Round, pool: &PoolId, direction: Direction, nodes: usize) {
-        if pool.dialect != Dialect::Vpsie || nodes == 0 {
-            return;
-        }
-        self.counts_scaling(pool, direction, nodes);
-        let is_staying = |claim: &&Arc<Claim>| {
-            let is_leaving = claim.is_deleting() || round.leaving.contains_key(&claim.name);
-            claim.pool_id().as_ref() == Some(pool) && !is_leaving && !claim.holds(FAILED)
-        };
-        let before = round.claims.values().filter(is_staying).count();
-        let (reason, after) = match direction {
-            Direction::Up => ("ScalingUp", before + nodes),
-            Direction::Down => ("ScalingDown", before.saturating_sub(nodes)),
-        };
-        let Some(object) = round.pools.get(&pool.name) else { return };
-        let about = About {
-            api_version: pool.dialect.api_version(),
-            kind: "NodeGroup",
-            namespace: pool.namespace.to_string(),
-            name: pool.name.to_string(),
-            uid: object.metadata().uid.clone().unwrap_or_default(),
-        };
-        let message = format!("from {before} to {after} nodes");
-        tracing::info!(target: "berth::lives", nodegroup = &*pool.name, "{reason} {message}");
-        let told = (Severity::Normal, reason, &*message);
-        // It is for people, and nothing depends on it.
-        let _ = self.journal.tell(&self.desk, (&about, self.now()), told).await;
-    }
-
-    fn counts_scaling(&self, pool: &PoolId, direction: Direction, nodes: usize) {
-        let labels = [&*pool.name, &*pool.namespace];
-        let by_nodes = f64::from(u32::try_from(nodes).unwrap_or(u32::MAX));
-        if direction == Direction::Up {
-            self.metrics.count(table::SCALE_UP_DECISIONS, [&pool.name, &pool.namespace, "executed"]);
-            self.metrics.observed(table::SCALE_UP_REQUESTED, labels, by_nodes);
-        }
-        let (times, by) = match direction {
-            Direction::Up => (table::SCALE_UPS, table::SCALE_UP_NODES),
-            Direction::Down => (table::SCALE_DOWNS, table::SCALE_DOWN_NODES),
-        };
-        self.metrics.count(times, labels);
-        self.metrics.observed(by, labels, by_nodes);
     }
 
     pub(crate) fn node_gone(&self, claim: &Claim) {

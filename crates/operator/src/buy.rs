@@ -12,13 +12,13 @@ use berth_core::resources::Resources;
 use futures::{StreamExt, stream};
 use serde_json::json;
 
-use crate::acts::Direction;
 use crate::cluster::Refused;
 use crate::dialect::{Entry, PoolId, PoolObject};
 use crate::metrics::table;
 use crate::office::Office;
 use crate::planning::Round;
 use crate::planted::PlantedBug;
+use crate::tally::Direction;
 
 /// So many claims are committed to at once: what was committed and not made is little.
 const CLAIMS_AT_ONCE_MAX: usize = 50;

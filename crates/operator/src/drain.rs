@@ -14,7 +14,7 @@ use crate::conditions::Conditions;
 use crate::dialect::{Dialect, News, PoolObject};
 use crate::journal::Severity;
 use crate::life::{Failure, Outcome, node_path};
-use crate::metrics::table;
+use crate::metrics::{self, table};
 use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::sight::secs_between;
@@ -145,6 +145,14 @@ impl Office {
         self.took_drain(claim, node, result);
         let group = claim.pool.as_deref().unwrap_or_default();
         self.metrics.count(table::SCALE_DOWN_ERRORS, [group, &claim.namespace, error_type]);
+    }
+
+    /// So many pods are asked to leave at once.
+    pub(crate) fn asks_to_leave(&self, claim: &Claim, pods: usize) {
+        if claim.dialect == Dialect::Vpsie && pods > 0 {
+            let group = claim.pool.as_deref().unwrap_or_default();
+            self.metrics.observed(table::NODE_DRAIN_PODS, [group, &claim.namespace], metrics::count(pods));
+        }
     }
 
     fn took_drain(&self, claim: &Claim, node: &NodeObject, result: &str) {

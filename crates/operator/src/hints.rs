@@ -14,9 +14,7 @@ use tokio::time::Instant;
 
 use crate::buy::WRITES_AT_ONCE;
 use crate::claim::Claim;
-use crate::dialect::Dialect;
 use crate::journal::{About, SAID_AGAIN, Severity};
-use crate::metrics::table;
 use crate::objects::Versioned;
 use crate::office::{Office, PodName};
 use crate::planning::Round;
@@ -37,6 +35,7 @@ impl Office {
         stream::iter(wanted.take(TOLD_AT_ONCE_MAX))
             .for_each_concurrent(WRITES_AT_ONCE, async |(pod, node)| self.nominate_one(pod, node).await)
             .await;
+        self.counts_awaited(round, expected.keys());
         *self.expected() = expected;
     }
 
@@ -82,25 +81,6 @@ impl Office {
                 }
             })
             .await;
-    }
-
-    /// What VPSie's own autoscaler counts of pods without a place, and of the groups that do not grow for them.
-    fn counts_unplaced(&self, round: &Round, news: &[(PodName, &[PoolRefusal])]) {
-        let mut resting = BTreeSet::new();
-        for ((namespace, _), refusals) in news {
-            let constraints = refusals.iter().map(|refusal| constraint(refusal.refusal.reason));
-            for constraint in constraints.collect::<BTreeSet<_>>() {
-                self.metrics.count(table::VPSIE_UNSCHEDULABLE, [constraint, namespace]);
-            }
-            for PoolRefusal { pool, refusal } in *refusals {
-                let group = pool.as_ref().and_then(|pool| round.pools.get(pool)).map(|pool| pool.id());
-                let group = group.filter(|group| group.dialect == Dialect::Vpsie);
-                resting.extend(group.and_then(|group| Some((group, skipped(refusal.reason)?))));
-            }
-        }
-        for (group, result) in resting {
-            self.metrics.count(table::SCALE_UP_DECISIONS, [&group.name, &group.namespace, result]);
-        }
     }
 
     /// Those that were not told so yet, or long ago, and so many of them as are told at once.
@@ -164,29 +144,6 @@ fn expected(round: &Round, plan: &Plan) -> BTreeMap<Text, Vec<PodName>> {
         }
     }
     expected
-}
-
-/// What VPSie calls that which keeps a pod waiting.
-fn constraint(reason: Reason) -> &'static str {
-    match reason {
-        Reason::InsufficientCpu => "cpu",
-        Reason::InsufficientMemory => "memory",
-        Reason::InsufficientPods => "pods",
-        Reason::UntoleratedTaint => "taint",
-        Reason::NodeAffinity | Reason::PodAffinity => "affinity",
-        Reason::PodAntiAffinity | Reason::ExistingAntiAffinity => "anti_affinity",
-        Reason::NodeSelector => "node_selector",
-        _ => "unknown",
-    }
-}
-
-/// What VPSie calls it when a group does not grow for this reason.
-fn skipped(reason: Reason) -> Option<&'static str> {
-    match reason {
-        Reason::PoolResting => Some("skipped_cooldown"),
-        Reason::NodeLimit => Some("skipped_max_capacity"),
-        _ => None,
-    }
 }
 
 /// What a pod was told last.

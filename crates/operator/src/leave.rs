@@ -19,7 +19,6 @@ use berth_core::provision;
 use berth_core::safety;
 use berth_core::snapshot::{Policy, Snapshot};
 
-use crate::acts::Direction;
 use crate::buy::{Account, NotCommitted, Refusals};
 use crate::claim::Claim;
 use crate::conditions::Conditions;
@@ -33,6 +32,7 @@ use crate::objects::NodeObject;
 use crate::office::Office;
 use crate::planning::Round;
 use crate::planted::PlantedBug;
+use crate::tally::Direction;
 use crate::tenants;
 
 /// What is bought for a departure has to be up after so long.
@@ -86,6 +86,17 @@ pub(crate) enum Moves {
     /// They are on their way.
     On,
     /// At least one stays after all.
+    Back,
+}
+
+/// What became of one of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// It is on its way.
+    On,
+    /// Its claim is deleted.
+    Gone,
+    /// It stays after all, and is no longer leaving.
     Back,
 }
 
@@ -290,14 +301,14 @@ impl Office {
         }
     }
 
-    /// Moves a leaver on as judged. Whether it stays, so that it is no longer leaving.
+    /// Moves a leaver on as judged.
     pub(crate) async fn move_on(
         &self,
         leaver: &Leaver,
         verdict: &Verdict,
         epoch: u64,
-    ) -> Result<bool, Failure> {
-        let Leaver { claim, node: Some(node), departure, .. } = leaver else { return Ok(false) };
+    ) -> Result<Moved, Failure> {
+        let Leaver { claim, node: Some(node), departure, .. } = leaver else { return Ok(Moved::On) };
         let reason = departure.reason.name();
         match verdict {
             // A drain takes its time, and is done on the side.
@@ -310,7 +321,7 @@ impl Office {
             }
             Verdict::BeginDrain | Verdict::Go => {
                 if !self.still_leaves(claim, epoch).await? {
-                    return Ok(false);
+                    return Ok(Moved::On);
                 }
                 // The truth, after the taint: what came to the node before it counts.
                 let pods = tenants::on_node(&self.desk, &node.metadata.name).await?;
@@ -332,11 +343,12 @@ impl Office {
                 }
                 if *verdict == Verdict::BeginDrain {
                     self.begin_drain(claim, node).await?;
-                    return Ok(false);
+                    return Ok(Moved::On);
                 }
                 let message = format!("the node is taken away: {reason}");
                 self.say(claim, Severity::Normal, "DisruptionTerminating", &message).await;
                 self.delete_claim(claim, reason).await?;
+                return Ok(Moved::Gone);
             }
             Verdict::Undo(why) => return self.stay(leaver, node, (None, why), epoch).await,
             Verdict::GiveUp(failure) => {
@@ -344,7 +356,7 @@ impl Office {
                 return self.stay(leaver, node, (Some(*failure), &why), epoch).await;
             }
         }
-        Ok(false)
+        Ok(Moved::On)
     }
 
     /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.
@@ -373,7 +385,7 @@ impl Office {
         }
     }
 
-    /// Lets a node stay that was to go: whether it does. Its claim says so first, so that it is not taken again at once
+    /// Lets a node stay that was to go. Its claim says so first, so that it is not taken again at once
     /// if its pods would not leave. Then its departure is taken back, and only then is it opened: who is open and
     /// still leaving would be closed again.
     async fn stay(
@@ -382,7 +394,7 @@ impl Office {
         node: &NodeObject,
         (failure, why): (Option<DrainFailure>, &str),
         epoch: u64,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Moved, Failure> {
         let claim = &leaver.claim;
         // Whatever else keeps it, its pods were being asked to leave.
         let failure = failure.or_else(|| drain::began(node).map(|_| DrainFailure::Failed));
@@ -390,7 +402,7 @@ impl Office {
         let staying = BTreeSet::from([claim.name.clone()]);
         if self.release(&leaver.pool, &BTreeSet::new(), &staying, epoch).await.is_err() {
             // It is judged anew, and stays again.
-            return Ok(false);
+            return Ok(Moved::On);
         }
         self.open(node, failure.unwrap_or(DrainFailure::Failed)).await?;
         let name = claim.name.to_string();
@@ -407,7 +419,7 @@ impl Office {
         let reason = leaver.departure.reason.name();
         self.metrics.count(table::FAILED_VALIDATIONS, [reason]);
         self.decided(DecisionKind::Undo, (reason, message), vec![name], None);
-        Ok(true)
+        Ok(Moved::Back)
     }
 
     /// Tells of a step that begins.

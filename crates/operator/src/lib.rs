@@ -41,6 +41,7 @@ pub mod rbac;
 mod report;
 mod served;
 mod sight;
+mod tally;
 mod tenants;
 mod upkeep;
 mod usage;

@@ -43,6 +43,8 @@ pub(crate) struct Task {
     pub(crate) claim: Arc<Claim>,
     pub(crate) node: Option<Arc<NodeObject>>,
     pub(crate) step: Step,
+    /// How long pods may take to leave from when the claim was deleted. Near its end they are deleted.
+    pub(crate) grace_secs: Option<u64>,
 }
 
 /// What became of a task.
@@ -71,7 +73,7 @@ type Performed = Result<Outcome, Failure>;
 
 impl Office {
     pub(crate) async fn perform(&self, task: &Task) -> Performed {
-        let Task { claim, node, step } = task;
+        let Task { claim, node, step, grace_secs } = task;
         match (step, node.as_deref()) {
             (Step::Launch, _) => self.launch(claim).await,
             (Step::Confirm, _) => self.confirm(claim).await,
@@ -82,7 +84,7 @@ impl Office {
             (Step::Register, Some(node)) => self.register(claim, node).await,
             (Step::Initialize, Some(node)) => self.initialize(claim, node).await,
             (Step::Close, Some(node)) => self.close(claim, node).await,
-            (Step::Drain, Some(node)) => self.drain(claim, node).await,
+            (Step::Drain, Some(node)) => self.drain(claim, node, *grace_secs).await,
             (Step::Wait(_) | Step::Register | Step::Initialize | Step::Close | Step::Drain, _) => {
                 Ok(Outcome::Done)
             }
@@ -442,7 +444,7 @@ impl Office {
     }
 
     /// The pods that are on the node now, whatever was seen before.
-    async fn drain(&self, claim: &Claim, node: &NodeObject) -> Performed {
+    async fn drain(&self, claim: &Claim, node: &NodeObject, grace_secs: Option<u64>) -> Performed {
         if claim.dialect == Dialect::Vpsie && drain::began(node).is_none() {
             return self.begin_drain(claim, node).await;
         }
@@ -454,7 +456,7 @@ impl Office {
         let now = self.now();
         let began = claim.deleting.or_else(|| drain::began(node)).unwrap_or(now);
         let draining_secs = secs_between(began, now);
-        let left_secs = claim.grace_secs.map(|grace| grace.saturating_sub(draining_secs));
+        let left_secs = grace_secs.map(|grace| grace.saturating_sub(draining_secs));
         let held_back =
             if draining_secs < TURN_SECS_MAX { self.held_back().clone() } else { BTreeSet::new() };
         let judged: Vec<_> = pods.iter().map(|pod| tenants::judged(pod, &held_back, now)).collect();
@@ -469,6 +471,7 @@ impl Office {
             }
             Drain::Going { evict, delete } => (evict, delete),
         };
+        self.asks_to_leave(claim, evict.len());
         let (mut failure, mut refusals) = (None, Vec::new());
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;

@@ -14,12 +14,13 @@ use tokio::time::{Instant, timeout};
 use crate::buy::NotCommitted;
 use crate::claim::Claim;
 use crate::cluster::Refused;
-use crate::dialect::{Dialect, PoolId};
+use crate::dialect::{Dialect, PoolId, PoolObject};
 use crate::discovery::{NodesByMachine, node_of};
 use crate::life::{self, Holding, Outcome, Task};
 use crate::office::Office;
 use crate::operator::Operator;
 use crate::sight::{self, Surroundings};
+use crate::tally::{Controller, Worked};
 use crate::watched::View;
 
 /// So many claims are worked on at a time.
@@ -69,6 +70,11 @@ impl Lives {
     /// How many steps are being done.
     pub(crate) fn under_way(&self) -> usize {
         self.tasks.len()
+    }
+
+    /// How many of them are of claims for which this holds.
+    pub(crate) fn under_way_of(&self, is_meant: impl Fn(&Text) -> bool) -> usize {
+        self.under_way.iter().filter(|claim| is_meant(claim)).count()
     }
 
     /// Whether a step of this claim is being done.
@@ -125,7 +131,17 @@ impl Lives {
         let (office, permits) = (office.clone(), self.permits.clone());
         self.tasks.spawn(async move {
             let _permit = permits.acquire_owned().await;
+            let began = Instant::now();
             let outcome = timeout(STEP_MAX, office.perform(&task)).await;
+            if task.claim.dialect == Dialect::Vpsie {
+                let worked = match &outcome {
+                    Ok(Ok(Outcome::Done | Outcome::Gone)) => Worked::Well,
+                    Ok(Ok(Outcome::Unfinished)) => Worked::Requeued,
+                    Ok(Err(failure)) => Worked::Ill(failure),
+                    Err(_) => Worked::Late,
+                };
+                office.counts_work(Controller::VpsieNode, worked, began.elapsed());
+            }
             Done {
                 claim: name,
                 pool: task.claim.pool_id(),
@@ -145,6 +161,14 @@ fn pause(step: Step, tries: u32) -> Duration {
     Duration::from_secs((1_u64 << tries.min(6)).min(most))
 }
 
+/// How long pods of a group's spot machine have once the cloud takes it away: it ends then, whoever is still on it.
+fn interruption_grace_secs(claim: &Claim, pools: &BTreeMap<Text, Arc<PoolObject>>) -> Option<u64> {
+    let pool = pools.get(claim.pool.as_ref()?).filter(|_| claim.dialect == Dialect::Vpsie)?;
+    let PoolObject::NodeGroup(group) = &**pool else { return None };
+    let spot = group.spec.spot_config.as_ref().filter(|spot| spot.enabled)?;
+    Some(spot.interruption_grace_period.whole_secs())
+}
+
 impl Operator {
     /// Begins the next step of every claim. Whether any is under way.
     pub(crate) async fn live(&mut self, view: &View, nodes: &NodesByMachine, epoch: u64) -> bool {
@@ -161,7 +185,8 @@ impl Operator {
                 Dialect::Karpenter => Deadlines::default(),
                 Dialect::Vpsie => Deadlines::vpsie(ready_secs),
             };
-            let task = self.task(claim, nodes, (&ledgers, &holding, deadlines), sees_all);
+            let grace_secs = interruption_grace_secs(claim, &view.pools);
+            let task = self.task(claim, nodes, (&ledgers, &holding, deadlines, grace_secs), sees_all);
             let Some(task) = task.filter(|task| task.step != Step::Wait(Waiting::Nothing)) else { continue };
             is_busy = true;
             if !matches!(task.step, Step::Wait(_)) {
@@ -196,7 +221,12 @@ impl Operator {
         &self,
         claim: &Arc<Claim>,
         nodes: &NodesByMachine,
-        (ledgers, holding, deadlines): (&BTreeMap<PoolId, Option<Commitments>>, &Holding, Deadlines),
+        (ledgers, holding, deadlines, interruption_grace_secs): (
+            &BTreeMap<PoolId, Option<Commitments>>,
+            &Holding,
+            Deadlines,
+            Option<u64>,
+        ),
         sees_all: bool,
     ) -> Option<Task> {
         let (kind, _) = self.office.cloud_of(claim)?;
@@ -215,6 +245,7 @@ impl Operator {
             (Some(machines), Some(id)) => (machines.sight(id), machines.is_interrupted(id)),
             _ => (MachineSight::Unseen, false),
         };
+        let grace_secs = claim.grace_secs.or(interruption_grace_secs.filter(|_| is_interrupted));
         let around = Surroundings {
             now: self.office.now(),
             nodes,
@@ -223,6 +254,7 @@ impl Operator {
             machine: machine_sight,
             is_interrupted,
             has_volumes,
+            grace_secs,
             failures: self.office.failures_of(claim),
             deadlines,
         };
@@ -231,7 +263,7 @@ impl Operator {
         let is_harmless =
             matches!(step, Step::Wait(_) | Step::Launch | Step::Confirm | Step::Register | Step::Initialize)
                 || is_interrupted;
-        (sees_all || is_harmless).then(|| Task { claim: claim.clone(), node, step })
+        (sees_all || is_harmless).then(|| Task { claim: claim.clone(), node, step, grace_secs })
     }
 
     /// Which nodes have volumes attached, if a node is leaving for which that matters.

@@ -20,18 +20,19 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::asking;
 use crate::cluster::Cluster;
 use crate::desk::Desk;
-use crate::dialect::PoolObject;
+use crate::dialect::{Dialect, PoolObject};
 use crate::discovery;
 use crate::follow;
 use crate::found::Foundings;
 use crate::lives::Lives;
 use crate::machines::Machines;
-use crate::metrics::Metrics;
+use crate::metrics::{self, Metrics, table};
 use crate::office::{Clock, Clouds, Office, Zones};
 use crate::orphans::Orphans;
 use crate::planning::{Purchases, Round};
 use crate::planted::PlantedBug;
 use crate::report::{Course, Report};
+use crate::tally::Controller;
 use crate::upkeep::Tenancies;
 use crate::usage::Measurements;
 use crate::vpsie::Whereabouts;
@@ -146,6 +147,8 @@ pub struct Operator {
     /// What was last told and not done.
     pub(crate) foretold: Option<Plan>,
     seeing: Seeing,
+    /// After how many changes it was last looked.
+    looked_at: u64,
     reports: watch::Sender<Arc<Report>>,
 }
 
@@ -187,6 +190,7 @@ impl Operator {
             explained: None,
             foretold: None,
             seeing: Seeing::default(),
+            looked_at: 0,
             reports: watch::Sender::new(Arc::new(first)),
         }
     }
@@ -307,11 +311,13 @@ impl Operator {
             changes: view.changes,
             epoch,
         };
+        self.tell_queues(&round);
         let outcome = self.plan_and_begin(&round).await;
         is_busy |= outcome.is_busy;
         if epoch.is_some() {
             self.keep_up(&round).await;
         }
+        self.looked_at = round.changes;
         let report = Report {
             at: self.office.now(),
             cluster: self.cluster.server().to_owned(),
@@ -336,6 +342,22 @@ impl Operator {
         };
         self.reports.send_replace(Arc::new(report));
         if is_busy { LOOK_SOON } else { LOOK_AGAIN }
+    }
+
+    /// How much there is to do at once, where VPSie's groups are.
+    fn tell_queues(&self, round: &Round) {
+        if !round.pools.values().any(|pool| pool.dialect() == Dialect::Vpsie) {
+            return;
+        }
+        let is_theirs =
+            |name: &Text| round.claims.get(name).is_some_and(|claim| claim.dialect == Dialect::Vpsie);
+        let under_way = self.lives.under_way_of(is_theirs);
+        let changes = round.changes.saturating_sub(self.looked_at);
+        let metrics = &self.office.metrics;
+        for (controller, depth) in [(Controller::NodeGroup, 0), (Controller::VpsieNode, under_way)] {
+            metrics.set(table::RECONCILE_QUEUE, [controller.name()], metrics::count(depth));
+        }
+        metrics.set(table::EVENT_BUFFER, [], metrics::count(usize::try_from(changes).unwrap_or(usize::MAX)));
     }
 
     /// Pools buy from VPSie once it has said what it offers in all of their datacenters: else the first nodes would all

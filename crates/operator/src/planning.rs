@@ -16,6 +16,7 @@ use berth_core::plan::{DisruptionStep, Plan};
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
 use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
+use berth_core::units::Price;
 use berth_core::{check, disrupt, ideal, provision, turns};
 use tokio::time::Instant;
 
@@ -24,11 +25,12 @@ use crate::claim::Claim;
 use crate::dialect::{Dialect, PoolId, PoolObject};
 use crate::discovery::NodesByMachine;
 use crate::journal::DecisionKind;
-use crate::leave::{self, Going, Moves, Outlook, Verdict};
+use crate::leave::{self, Going, Moved, Moves, Outlook, Verdict};
 use crate::life::Task;
 use crate::metrics::table;
 use crate::office::PodName;
 use crate::operator::{LOOK_SOON, Mode, Operator};
+use crate::report::Savings;
 use crate::watched::{self, BlindSpot};
 
 /// How often it is asked whether nodes could go.
@@ -168,6 +170,7 @@ impl Operator {
         metrics.set(table::PLAN_GAP, [], f64::from(plan.gap_basis_points()) / 10_000.0);
         let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
         self.course.add(self.office.now(), &plan, lower_bound);
+        self.course.savings = round.savings(&plan);
         Some(plan)
     }
 
@@ -200,11 +203,22 @@ impl Operator {
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
             if verdict == Verdict::Drain {
-                let task = Task { claim: leaver.claim.clone(), node: leaver.node.clone(), step: Step::Drain };
+                let task = Task {
+                    claim: leaver.claim.clone(),
+                    node: leaver.node.clone(),
+                    step: Step::Drain,
+                    grace_secs: leaver.claim.grace_secs,
+                };
                 self.lives.begin(&self.office, leaver.claim.name.clone(), task);
             }
-            if self.office.move_on(leaver, &verdict, epoch).await == Ok(true) {
-                moves = Moves::Back;
+            match self.office.move_on(leaver, &verdict, epoch).await {
+                Ok(Moved::Gone) => self.office.counts_replaced(round, leaver, true),
+                Ok(Moved::Back) => {
+                    moves = Moves::Back;
+                    self.office.counts_replaced(round, leaver, false);
+                }
+                // What did not work is tried again.
+                Ok(Moved::On) | Err(_) => {}
             }
         }
         moves
@@ -230,6 +244,8 @@ impl Operator {
         let Purchase { bought, refused } =
             self.office.buy(round, &BTreeSet::new(), (&plan.launches, &wanted), epoch).await;
         self.refused(&refused);
+        let launches = bought.iter().filter_map(|bought| plan.launches.get(bought.launch));
+        self.office.counts_growth(round, launches.map(|launch| &launch.pool), "unschedulable_pods");
         for bought in &bought {
             let Some(launch) = plan.launches.get(bought.launch) else { continue };
             self.office.counts_claim(launch, "provisioned");
@@ -261,6 +277,8 @@ impl Operator {
             if bought.is_empty() {
                 break;
             }
+            let launches = bought.iter().filter_map(|bought| plan.launches.get(bought.launch));
+            self.office.counts_growth(round, launches.map(|launch| &launch.pool), "replacement");
             made.extend(bought.iter().map(|bought| bought.claim.clone()));
             claim_of.extend(bought.into_iter().map(|bought| (bought.launch, bought.claim)));
             open.retain(|launch| !claim_of.contains_key(launch));
@@ -278,6 +296,7 @@ impl Operator {
         self.refused(&departed.refused);
         for (going, claims) in ready.iter().zip(departed.claims).filter(|(_, claims)| !claims.is_empty()) {
             self.office.departing(going.step, claims);
+            self.office.counts_departure(round, going.step);
         }
         !claim_of.is_empty() || !ready.is_empty()
     }
@@ -328,6 +347,20 @@ impl Round {
             leaving.extend(departures.map(|(claim, departure)| (claim, (id.clone(), departure))));
         }
         leaving
+    }
+
+    /// What each pool's nodes would save that the plan takes away, or replaces.
+    fn savings(&self, plan: &Plan) -> BTreeMap<Text, Savings> {
+        let mut savings: BTreeMap<Text, Savings> = BTreeMap::new();
+        for step in plan.disruptions.iter().filter(|step| step.saves > Price::ZERO) {
+            let mut nodes = step.nodes.iter().filter_map(|node| self.snapshot.nodes.get(*node));
+            let Some(pool) = nodes.find_map(|node| node.pool.clone()) else { continue };
+            let of_pool = savings.entry(pool).or_default();
+            let of_kind =
+                if step.replacements.is_empty() { &mut of_pool.removal } else { &mut of_pool.replacement };
+            *of_kind = of_kind.plus(step.saves);
+        }
+        savings
     }
 
     /// What holds for VPSie's groups together, or would by default.

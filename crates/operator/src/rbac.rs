@@ -157,7 +157,7 @@ pub const PERMISSIONS: &[Permission] = &[
         "",
         "pods",
         &["delete"],
-        "Only where a claim has a terminationGracePeriod: what is still there near its end goes, as its owner asked.",
+        "Only where a claim has a terminationGracePeriod, or a group an interruptionGracePeriod: what is still there near its end goes, as its owner asked.",
     ),
     act(
         "",

@@ -61,6 +61,17 @@ pub struct Course {
     points: VecDeque<CostPoint>,
     /// What would have been saved so far, had all that was planned been done.
     pub could_have_saved: Price,
+    /// What the last plan saves, by pool.
+    pub savings: BTreeMap<Text, Savings>,
+}
+
+/// What nodes that go save, an hour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Savings {
+    /// Those that go for nothing.
+    pub removal: Price,
+    /// Those that go for cheaper ones.
+    pub replacement: Price,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -19,6 +19,7 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) machine: MachineSight,
     pub(crate) is_interrupted: bool,
     pub(crate) has_volumes: bool,
+    pub(crate) grace_secs: Option<u64>,
     pub(crate) failures: Failures,
     pub(crate) deadlines: Deadlines,
 }
@@ -42,7 +43,7 @@ pub(crate) fn sight(claim: &Claim, around: &Surroundings<'_>) -> Sight {
         machine: around.machine,
         is_interrupted: around.is_interrupted,
         deleting_secs: since(claim.deleting),
-        termination_grace_secs: claim.grace_secs,
+        termination_grace_secs: around.grace_secs,
         is_drained: claim.holds("Drained"),
         failed_secs: since(claim.held_since(FAILED)),
         is_ended: claim.holds(ENDED),

@@ -31,6 +31,7 @@ use crate::office::Office;
 use crate::operator::Operator;
 use crate::planning::Round;
 use crate::sight::secs_between;
+use crate::tally::{Controller, Worked};
 
 /// A claim's last pod event is not written more often than this.
 const POD_EVENT_EVERY: Duration = Duration::from_secs(10);
@@ -104,12 +105,19 @@ impl Operator {
         stream::iter(&round.pools)
             .for_each_concurrent(WRITES_AT_ONCE, async |(name, pool)| {
                 let _ = match &**pool {
-                    PoolObject::NodeGroup(object) if pool.is_deleting() => {
-                        office.wind_up(round, &pool.id(), object).await
-                    }
-                    _ if pool.is_deleting() => Ok(()),
+                    PoolObject::NodePool(_) if pool.is_deleting() => Ok(()),
                     PoolObject::NodePool(object) => office.keep_pool(round, name, object).await,
-                    PoolObject::NodeGroup(object) => office.keep_group(round, name, object).await,
+                    PoolObject::NodeGroup(object) => {
+                        let began = Instant::now();
+                        let kept = if pool.is_deleting() {
+                            office.wind_up(round, &pool.id(), object).await
+                        } else {
+                            office.keep_group(round, name, object).await
+                        };
+                        let worked = kept.as_ref().map_or_else(Worked::Ill, |()| Worked::Well);
+                        office.counts_work(Controller::NodeGroup, worked, began.elapsed());
+                        kept
+                    }
                 };
             })
             .await;

@@ -7,7 +7,7 @@ use berth_core::reason::{Reason, Refusal};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::resources::vpsie::{AutoscalerConfig, GlobalSettings, NodeGroup};
+use crate::resources::vpsie::{AutoscalerConfig, GlobalSettings, NodeGroup, ScaleUpPolicy};
 use crate::template::NewGroups;
 use crate::vpsie::{MANAGED, PAUSE, is_managed};
 
@@ -80,6 +80,16 @@ pub(crate) struct GrowthRules {
     stabilization_secs: u32,
     shrank: Option<Timestamp>,
     grew: Option<Timestamp>,
+    pub(crate) thresholds: Thresholds,
+}
+
+/// A group whose nodes use more than this, in percent, for so long has too few of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Thresholds {
+    /// Nothing is asked for where this is none.
+    pub(crate) cpu_percent: u32,
+    pub(crate) memory_percent: u32,
+    pub(crate) window_secs: u32,
 }
 
 pub(crate) fn read_growth(group: &NodeGroup) -> GrowthRules {
@@ -92,6 +102,17 @@ pub(crate) fn read_growth(group: &NodeGroup) -> GrowthRules {
         stabilization_secs: policy.stabilization_window_seconds.get(),
         shrank: status.and_then(|status| status.last_scale_down_time.as_ref()).map(|time| time.0),
         grew: status.and_then(|status| status.last_scale_up_time.as_ref()).map(|time| time.0),
+        thresholds: if policy.enabled { Thresholds::of(policy) } else { Thresholds::default() },
+    }
+}
+
+impl Thresholds {
+    fn of(policy: &ScaleUpPolicy) -> Self {
+        Self {
+            cpu_percent: policy.cpu_threshold.get(),
+            memory_percent: policy.memory_threshold.get(),
+            window_secs: policy.stabilization_window_seconds.get(),
+        }
     }
 }
 
@@ -126,6 +147,7 @@ impl GrowthRules {
             stabilization_secs: 0,
             shrank: None,
             grew: None,
+            thresholds: Thresholds::default(),
         }
     }
 
@@ -187,6 +209,7 @@ mod tests {
             stabilization_secs: 60,
             shrank: ago(61),
             grew: ago(31),
+            thresholds: Thresholds::default(),
         }
     }
 

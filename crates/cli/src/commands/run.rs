@@ -3,7 +3,6 @@
 mod leading;
 mod log;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
 use std::path::PathBuf;
@@ -122,17 +121,17 @@ fn clouds(
     let catalog = |name| berth_cloud::load(name, &CatalogOptions::default()).map(Arc::new);
     let quoting =
         |name| -> Result<Arc<dyn Cloud>, Failure> { Ok(Arc::new(QuotingCloud::new(catalog(name)?))) };
-    Ok(match args.mode() {
+    let mut clouds = match args.mode() {
         Mode::Shadow => {
-            BTreeMap::from([(ClassKind::Kwok, quoting("kwok")?), (ClassKind::Ec2, quoting("aws-us-east-1")?)])
+            Clouds::from([(ClassKind::Kwok, quoting("kwok")?), (ClassKind::Ec2, quoting("aws-us-east-1")?)])
         }
         Mode::Act => {
-            let kwok = berth_operator::kwok_cloud(cluster, catalog("kwok")?, clock);
-            let vpsie = vpsie_cloud(&args.vpsie, cluster, clock, settings)?;
-            let vpsie = vpsie.map(|vpsie| (ClassKind::Vpsie, vpsie));
-            [(ClassKind::Kwok, kwok)].into_iter().chain(vpsie).collect()
+            Clouds::from([(ClassKind::Kwok, berth_operator::kwok_cloud(cluster, catalog("kwok")?, clock))])
         }
-    })
+    };
+    // Only VPSie itself knows its prices; a shadow asks it for them.
+    clouds.extend(vpsie_cloud(&args.vpsie, cluster, clock, settings)?.map(|cloud| (ClassKind::Vpsie, cloud)));
+    Ok(clouds)
 }
 
 /// VPSie, if there is a Secret for it.

@@ -221,7 +221,7 @@ pub(super) fn dollars(price: Price) -> f64 {
     float(price.micro_usd()) / 1_000_000.0
 }
 
-pub(super) fn count(count: usize) -> f64 {
+pub(crate) fn count(count: usize) -> f64 {
     float(i64::try_from(count).unwrap_or(i64::MAX))
 }
 

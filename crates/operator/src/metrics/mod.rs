@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use berth_core::units::Price;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -22,6 +23,7 @@ use prometheus_client::registry::Registry;
 use crate::report::Report;
 use table::{Counter, Gauge, Histogram, Kind, Metric, TABLE};
 
+pub(crate) use gauges::count;
 pub(crate) use measured::measured;
 
 /// From what a plan for a few pods takes to what a drain may take.
@@ -63,6 +65,11 @@ impl Metrics {
         let mut counted = self.counted();
         let durations = counted.durations.entry(series(metric.0, labels));
         durations.or_insert_with(|| Durations::new(BUCKETS)).observe(value);
+    }
+
+    /// Money that adds up.
+    pub(crate) fn add_dollars<const N: usize>(&self, metric: Counter<N>, labels: [&str; N], sum: Price) {
+        *self.counted().last.entry(series(metric.0, labels)).or_default() += gauges::dollars(sum);
     }
 
     /// Something whose last value counts.

@@ -199,7 +199,35 @@ table! {
         "By how many nodes a group shrank at once";
     SCALE_UP_DECISIONS = Counter "vpsie_autoscaler_scale_up_decisions_total" ["nodegroup" "namespace" "result"]
         "What became of pods' wish that a group grows: executed; or, once for each time that pods are told, \
-         skipped_cooldown where it rests and skipped_max_capacity where it is as large as it may be";
+         skipped_cooldown where it rests and skipped_max_capacity where it is as large as it may be; \
+         skipped_provisioning for each node that pods await";
+    SCALING_DECISIONS = Counter "vpsie_autoscaler_scaling_decisions_total"
+        ["nodegroup" "namespace" "decision" "reason"]
+        "Decisions about a group: scale_up for unschedulable_pods or as replacement, scale_down by why, or no_action by \
+         what was skipped";
+    SAVINGS = Gauge "vpsie_autoscaler_cost_savings_estimated_monthly" ["nodegroup" "namespace" "source"]
+        "What a group's nodes that could go would save, in dollars a month: by consolidation or rebalancing, which buys \
+         cheaper ones";
+    REBALANCES = Counter "vpsie_autoscaler_rebalancer_operations_total"
+        ["nodegroup" "namespace" "operation" "result"]
+        "Nodes that go for others: replace, with started, success or failure";
+    REBALANCED_NODES = Counter "vpsie_autoscaler_rebalancer_nodes_replaced_total"
+        ["nodegroup" "namespace" "strategy"]
+        "Nodes that went for others, by the strategy of their group";
+    REBALANCED_SAVINGS = Counter "vpsie_autoscaler_rebalancer_cost_savings_total" ["nodegroup" "namespace"]
+        "What the replacements that were begun save, in dollars a month";
+    RECONCILE = Histogram "vpsie_autoscaler_controller_reconcile_duration_seconds" ["controller"]
+        "How long work on an object took: nodegroup or vpsienode";
+    RECONCILES = Counter "vpsie_autoscaler_controller_reconcile_total" ["controller" "result"]
+        "How often objects were worked on: success, requeue or error";
+    RECONCILE_ERRORS = Counter "vpsie_autoscaler_controller_reconcile_errors_total" ["controller" "error_type"]
+        "What went wrong: conflict, kubernetes_api, vpsie_api, no_cloud or timeout";
+    RECONCILE_QUEUE = Gauge "vpsie_autoscaler_reconciliation_queue_depth" ["controller"]
+        "How many objects are worked on, or wait for it";
+    EVENT_BUFFER = Gauge "vpsie_autoscaler_event_buffer_size" []
+        "How many changes the last look took in together";
+    EVENTS_DROPPED = Counter "vpsie_autoscaler_event_buffer_dropped_total" []
+        "None: every look sees all that there is";
     SCALE_UP_REQUESTED = Histogram "vpsie_autoscaler_scale_up_decision_nodes_requested" ["nodegroup" "namespace"]
         "How many nodes were asked for at once";
     SCALE_DOWN_BLOCKED = Counter "vpsie_autoscaler_scale_down_blocked_total" ["nodegroup" "namespace" "reason"]
@@ -218,6 +246,8 @@ table! {
         "Nodes that were to go and stayed: drain_failed if a pod would not leave, drain_timeout if it took too long";
     NODE_DRAIN = Histogram "vpsie_autoscaler_node_drain_duration_seconds" ["nodegroup" "namespace" "result"]
         "How long pods took to leave a node, by what came of it: success, timeout or error";
+    NODE_DRAIN_PODS = Histogram "vpsie_autoscaler_node_drain_pods_evicted" ["nodegroup" "namespace"]
+        "How many pods of a node were asked to leave at once";
     DISCOVERIES = Counter "vpsie_autoscaler_vpsienode_discovery_strategy_used_total" ["strategy"]
         "Nodes that joined, by what their machine was known by: provider_id, hostname_pattern or ip_matching";
     DISCOVERIES_FAILED = Counter "vpsie_autoscaler_vpsienode_discovery_failures_total" ["reason"]
@@ -331,8 +361,9 @@ mod tests {
         assert_eq!(names.len(), TABLE.len(), "each once");
         for Metric { name, kind, labels, help } in TABLE {
             assert_eq!(*kind == Kind::Counter, name.ends_with("_total") && *name != POOLS_COST.0, "{name}");
-            // Two of VPSie's count nodes.
-            if *kind == Kind::Histogram && !name.starts_with("vpsie_autoscaler_scale_") {
+            // Some of VPSie's count nodes or pods.
+            let counts = [SCALE_UP_NODES.0, SCALE_DOWN_NODES.0, SCALE_UP_REQUESTED.0, NODE_DRAIN_PODS.0];
+            if *kind == Kind::Histogram && !counts.contains(name) {
                 assert!(name.ends_with("_seconds"), "{name}");
             }
             assert!(!help.is_empty() && !help.ends_with('.'), "{name}");

@@ -25,6 +25,7 @@ pub(super) fn of_report(samples: &mut Samples, report: &Report) {
         of_group(samples, report, &name, group);
     }
     if has_groups {
+        samples.counted(table::EVENTS_DROPPED, [], 0.0);
         for (namespace, _) in report.waiting_since.keys() {
             samples.add(table::VPSIE_PENDING, [namespace], 1.0);
         }
@@ -65,6 +66,10 @@ fn of_group(samples: &mut Samples, report: &Report, name: &Text, group: &NodeGro
     }
     let cost = nodes.filter_map(|node| report.snapshot.cost_of(node)).fold(Price::ZERO, Price::plus);
     samples.set(table::GROUP_COST, labels, dollars(cost));
+    let savings = report.course.savings.get(name).copied().unwrap_or_default();
+    for (source, saves) in [("consolidation", savings.removal), ("rebalancing", savings.replacement)] {
+        samples.set(table::SAVINGS, [name, namespace, source], dollars(saves.per_month()));
+    }
 }
 
 /// Counts what the client does.

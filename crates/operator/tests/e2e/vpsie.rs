@@ -72,7 +72,7 @@ async fn grows(stage: &Stage, yard: &Yard) {
     eprintln!("from a pending pod to the create call, looked at five times a second: {:?}", began.elapsed());
     stage.scale("web", 30).await;
     // No machine joins before five have been asked for.
-    stage.until(60, "five are asked for at once", async || vpsie.calls(Deed::Create) == 5).await;
+    stage.until(180, "five are asked for at once", async || vpsie.calls(Deed::Create) == 5).await;
     yard.let_in();
     stage.until(120, "30 pods run", async || stage.running().await == 30).await;
     stage.until(60, "all nodes are ready", async || ready(stage).await == 5).await;

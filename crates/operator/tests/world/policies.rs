@@ -186,6 +186,23 @@ fn dear_nodes_are_replaced_if_the_group_wants_that() {
             sleep(Duration::from_hours(1)).await;
             assert_eq!(types(berthed).await, counts(&[(expected, 1)]), "{optimization}");
             assert_eq!(berthed.scene.running().await, 1);
+            let told = berthed.counted();
+            let of_group = r#"nodegroup="workers",namespace="kube-system""#;
+            for line in [
+                format!(
+                    r#"rebalancer_operations_total{{{of_group},operation="replace",result="started"}} 1"#
+                ),
+                format!(
+                    r#"rebalancer_operations_total{{{of_group},operation="replace",result="success"}} 1"#
+                ),
+                format!(r#"rebalancer_nodes_replaced_total{{{of_group},strategy="rolling"}} 1"#),
+                // Of 0.20 an hour 0.05 are left, and a month has 730 hours.
+                format!("rebalancer_cost_savings_total{{{of_group}}} 109.5"),
+                format!("node_drain_pods_evicted_sum{{{of_group}}} 1.0"),
+            ] {
+                let is_told = told.contains(&format!("vpsie_autoscaler_{line}"));
+                assert_eq!(is_told, expected == "small", "{line}\n{told}");
+            }
         });
     }
 }
@@ -213,4 +230,68 @@ fn replacements_wait_for_approval() {
         scene.apply(group("workers", approved)).await;
         scene.until(1200, "it is replaced", async || types(berthed).await == counts(&[("small", 1)])).await;
     });
+}
+
+/// Two CPUs of which one pod uses nearly all: measured, not asked for.
+#[test]
+fn a_group_that_uses_much_has_a_node_to_spare() {
+    let busy = |uses: &str| {
+        let mut workload = workload(1);
+        workload["spec"]["template"]["metadata"]["annotations"] = json!({ "berth.dev/usage": uses });
+        workload
+    };
+    let cases = [
+        ("cpu=1900m,memory=64Mi", json!({}), 2),
+        ("cpu=10m,memory=3900Mi", json!({}), 2),
+        ("cpu=1000m,memory=64Mi", json!({}), 1),
+        ("cpu=1000m,memory=64Mi", json!({ "cpuThreshold": 45 }), 2),
+        ("cpu=1900m,memory=64Mi", json!({ "cpuThreshold": 100 }), 1),
+    ];
+    for (uses, policy, expected) in cases {
+        played("{}", async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(small(|group| group["spec"]["scaleUpPolicy"] = policy.clone())).await;
+            scene.apply(busy(uses)).await;
+            scene.until(600, "the pod runs", async || scene.running().await == 1).await;
+            sleep(Duration::from_mins(10)).await;
+            assert_eq!(scene.machines(), expected, "{uses} with {policy}");
+            sleep(Duration::from_mins(40)).await;
+            assert_eq!(scene.machines(), expected, "and it stays so: {uses} with {policy}");
+            if expected == 2 {
+                scene.apply(busy("cpu=10m,memory=64Mi")).await;
+                scene.until(3600, "one is enough", async || scene.machines() == 1).await;
+            }
+        });
+    }
+}
+
+/// A budget keeps the pod on a spot machine that is taken back ten minutes from its notice. It need not wait for that.
+#[test]
+fn pods_leave_an_interrupted_node_within_the_grace_of_its_group() {
+    let weather = r#"{"reclaims": [{"atMs": 600000, "noticeMs": 600000, "machinesMax": 1}]}"#;
+    for (grace, is_gone) in [("60s", true), ("1h", false)] {
+        played(weather, async |berthed| {
+            let scene = &berthed.scene;
+            let spot = json!({ "enabled": true, "maxSpotPercentage": 100, "interruptionGracePeriod": grace });
+            scene.apply(small(|group| group["spec"]["spotConfig"] = spot)).await;
+            scene
+                .apply(json!({
+                    "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                    "metadata": { "name": "web", "namespace": "default" },
+                    "spec": { "minAvailable": 1, "selector": { "matchLabels": { "app": "web" } } },
+                }))
+                .await;
+            scene.apply(workload(1)).await;
+            scene.until(500, "the pod runs", async || scene.running().await == 1).await;
+            let first = scene.machine_names();
+            let told = async || {
+                scene.events("workers").await.iter().any(|said| said.contains("takes its machine away"))
+            };
+            scene.until(600, "the notice is heard", told).await;
+            sleep(Duration::from_secs(150)).await;
+            let now = scene.machine_names();
+            assert_eq!(now.iter().any(|name| first.contains(name)), !is_gone, "{grace}: {first:?}, {now:?}");
+            scene.until(900, "the pod runs again", async || scene.running().await == 1).await;
+        });
+    }
 }

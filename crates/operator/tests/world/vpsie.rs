@@ -341,14 +341,36 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
             ] {
                 assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
             }
+            scene.apply(workload(100)).await;
+            scene
+                .until(600, "some have no place", async || {
+                    scene.events("web").await.iter().any(|said| said.contains("NodeLimit"))
+                })
+                .await;
+            let told = berthed.metrics().scrape(&reports.borrow(), "berth");
+            for line in [
+                r#"unschedulable_pods_total{constraint="unknown",namespace="default"}"#,
+                r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="skipped_max_capacity"}"#,
+                r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="skipped_provisioning"}"#,
+                r#"scaling_decisions_total{nodegroup="workers",namespace="kube-system",decision="scale_up",reason="unschedulable_pods"}"#,
+                r#"scaling_decisions_total{nodegroup="workers",namespace="kube-system",decision="no_action",reason="skipped_max_capacity"}"#,
+                r#"controller_reconcile_total{controller="vpsienode",result="requeue"}"#,
+                r#"controller_reconcile_duration_seconds_count{controller="nodegroup"}"#,
+                r#"reconciliation_queue_depth{controller="vpsienode"}"#,
+                "event_buffer_size",
+                "event_buffer_dropped_total 0",
+            ] {
+                assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
+            }
             scene.apply(workload(0)).await;
-            scene.until(3600, "all nodes go", async || scene.machines() == 0).await;
+            scene.until(7200, "all nodes go", async || scene.machines() == 0).await;
             let told = berthed.metrics().scrape(&reports.borrow(), "berth");
             for line in ["scale_down_total", "node_termination_duration_seconds_count"] {
                 assert!(told.contains(&format!("vpsie_autoscaler_{line}{of_group}")), "{line}\n{told}");
             }
             for line in [
                 r#"scale_down_blocked_total{nodegroup="workers",namespace="kube-system",reason="cooldown"}"#,
+                r#"scaling_decisions_total{nodegroup="workers",namespace="kube-system",decision="scale_down",reason="Empty"}"#,
                 r#"audit_events_total{event_type="claim_deleted",category="claim",severity="info"}"#,
             ] {
                 assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");

@@ -109,9 +109,9 @@ pub fn assemble(
     let foreign = assembly.foreign_groups();
     let thresholds = assembly.thresholds();
     let first_waiting_since = waiting_since.values().min().copied();
-    let mut pools = assembly.pools(first_waiting_since);
+    let mut pools = assembly.pools(first_waiting_since, &foreign);
     let shared_limits = assembly.shared_limits(&pools);
-    let new_groups = assembly.new_groups(first_waiting_since);
+    let new_groups = assembly.new_groups(first_waiting_since, &foreign);
     assembly.blame_unclear_protection();
     let mut nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
     let is_foreign = |node: &Node| nodes::group_of(&node.labels).is_some_and(|group| foreign.contains(group));
@@ -164,7 +164,8 @@ pub fn assemble(
 }
 
 fn waiting_since(pods: &[Arc<PodObject>]) -> BTreeMap<(Text, Text), Timestamp> {
-    let waiting = pods.iter().filter(|pod| pod.node.is_none());
+    let is_waiting = |pod: &&Arc<PodObject>| pod.node.is_none() && !pod.deleting && pod.is_active();
+    let waiting = pods.iter().filter(is_waiting);
     let since = waiting.filter_map(|pod| {
         let created = pod.life.created?;
         Some(((pod.namespace.clone(), pod.name.clone()), created.timestamp()))
@@ -208,10 +209,11 @@ struct Claimed {
 }
 
 impl Claimed {
-    fn of(claims: &[Kept<Arc<ClaimObject>>]) -> Self {
+    fn of(claims: &[Kept<Arc<ClaimObject>>], foreign: &BTreeSet<Text>) -> Self {
         let mut claimed = Self::default();
         for claim in claims.iter().map(|kept| &kept.object) {
-            let Some(group) = claim.labels.get(crate::vpsie::NODEGROUP) else { continue };
+            let group = claim.labels.get(crate::vpsie::NODEGROUP);
+            let Some(group) = group.filter(|group| !foreign.contains(*group)) else { continue };
             if !claim.is_up && !claim.deleting {
                 claimed.growing.insert(group.clone());
             }
@@ -229,7 +231,7 @@ impl Claimed {
 }
 
 impl Assembly<'_> {
-    fn pools(&mut self, waiting_since: Option<Timestamp>) -> Vec<Pool> {
+    fn pools(&mut self, waiting_since: Option<Timestamp>, foreign: &BTreeSet<Text>) -> Vec<Pool> {
         let node_pools = std::mem::take(&mut self.manifests.node_pools);
         let node_groups = std::mem::take(&mut self.manifests.node_groups);
         let constraint_pools = std::mem::take(&mut self.manifests.constraint_pools);
@@ -252,7 +254,7 @@ impl Assembly<'_> {
             }
             self.add_pool(&mut pools, &kept, pool, types);
         }
-        let claimed = Claimed::of(&self.manifests.claims);
+        let claimed = Claimed::of(&self.manifests.claims, foreign);
         let shrank = node_groups.iter().filter_map(|kept| kept.object.shrinking.shrank).max();
         for kept in node_groups {
             let types = self.node_group_types(&kept.object);
@@ -261,7 +263,8 @@ impl Assembly<'_> {
             let settings = self.manifests.group_settings;
             let rests = shrinking
                 .rests_after(claimed.failed_drains.get(&pool.name).copied())
-                .max(vpsie::rest(shrank, settings.removal_cooldown_secs));
+                .max(vpsie::rest(shrank, settings.removal_cooldown_secs))
+                .max(shrinking.closed_until(self.context.now));
             let mut disruption = rules.resting(rests).judged(self.context.now);
             disruption.replacement = cost.judged(self.context.now, settings.is_rebalancing);
             let nodes = at_once.unwrap_or(Share::Count(settings.removals_max));
@@ -352,13 +355,17 @@ impl Assembly<'_> {
     }
 
     /// What groups are made from. What is in files is all there will be.
-    fn new_groups(&mut self, waiting_since: Option<Timestamp>) -> Option<Result<GroupTemplate, Refusal>> {
+    fn new_groups(
+        &mut self,
+        waiting_since: Option<Timestamp>,
+        foreign: &BTreeSet<Text>,
+    ) -> Option<Result<GroupTemplate, Refusal>> {
         if !self.manifests.is_whole {
             return None;
         }
         let config = self.manifests.new_groups.clone();
         let settings = self.manifests.group_settings;
-        let claimed = Claimed::of(&self.manifests.claims);
+        let claimed = Claimed::of(&self.manifests.claims, foreign);
         let around = Circumstances {
             now: self.context.now,
             settings: &settings,

@@ -186,7 +186,7 @@ pub(crate) fn read_node_life(node: &wire::Node<'_>, to: &mut Converter<'_>) -> N
     NodeLife {
         do_not_disrupt,
         created: read_creation(&node.metadata, to),
-        hours: vpsie::read_allowed_hours(&node.metadata, to),
+        hours: vpsie::read_allowed_hours(node.metadata.annotations.vpsie_hours.as_deref(), to),
         ailments,
     }
 }

@@ -35,7 +35,7 @@ use crate::problem::{At, Finding, Path, Problem};
 use crate::source::{self, Source};
 use crate::template::{GroupDefaults, NewGroups};
 use crate::tree::Tree;
-use crate::usage::UsageSamples;
+use crate::usage::Measured;
 use crate::workloads::Workload;
 
 pub(crate) const DEFAULT_NAMESPACE: &str = "default";
@@ -46,7 +46,7 @@ pub struct Manifests {
     /// What is wrong with objects that only they themselves suffer from.
     pub(crate) confined_problems: Vec<Problem>,
     /// What nodes used, if anybody measures it.
-    pub usage: UsageSamples,
+    pub usage: Measured,
     /// What is said of new groups besides the AutoscalerConfig.
     pub group_defaults: GroupDefaults,
     /// Nodes with pods that cannot be read, and that may forbid anything.

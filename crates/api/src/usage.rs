@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::disruption::Usage;
+use berth_core::disruption::{Basis, Usage};
 use berth_core::names::Text;
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::Pod;
@@ -24,6 +24,26 @@ pub struct UsageSample {
 /// By node.
 pub type UsageSamples = BTreeMap<Text, Vec<UsageSample>>;
 
+/// What is known of what nodes use.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Measured {
+    /// Nobody measures it here.
+    #[default]
+    Never,
+    /// Whether anybody does is not known yet.
+    NotYet,
+    Samples(UsageSamples),
+}
+
+impl Measured {
+    fn of(&self, node: &str) -> &[UsageSample] {
+        match self {
+            Self::Never | Self::NotYet => &[],
+            Self::Samples(samples) => samples.get(node).map_or(&[], |samples| samples),
+        }
+    }
+}
+
 /// A measurement that is older says nothing of now.
 const FRESH_SECS: i64 = 300;
 /// So much of the time a node has to use less than a threshold to be below it.
@@ -33,7 +53,7 @@ const MOST_PERCENT: usize = 80;
 pub(crate) fn tell(
     nodes: &mut [Node],
     (pods, pools): (&[Pod], &[Pool]),
-    samples: &UsageSamples,
+    measured: &Measured,
     now: Timestamp,
 ) {
     let windows: BTreeMap<&Text, u64> = pools
@@ -53,14 +73,16 @@ pub(crate) fn tell(
     let loads = loads(nodes, &windows, &asked);
     for node in nodes {
         let Some(window) = node.pool.as_ref().and_then(|pool| windows.get(pool)) else { continue };
-        let measured = samples.get(&node.name).and_then(|samples| measured(node, samples, *window, now));
         let nothing = Resources::new();
         let asked = asked.get(&node.name).unwrap_or(&nothing);
-        node.disruption.usage = Some(measured.unwrap_or_else(|| Usage {
-            cpu_percent: percent(asked.get(CPU), node.allocatable.get(CPU)),
-            memory_percent: percent(asked.get(MEMORY), node.allocatable.get(MEMORY)),
-            is_measured: false,
-        }));
+        node.disruption.usage = Some(match measured {
+            Measured::Never => Usage {
+                cpu_percent: percent(asked.get(CPU), node.allocatable.get(CPU)),
+                memory_percent: percent(asked.get(MEMORY), node.allocatable.get(MEMORY)),
+                basis: Basis::Asked,
+            },
+            _ => mostly(node, measured.of(&node.name), *window, now).unwrap_or(Usage::UNKNOWN),
+        });
         let load = node.pool.as_ref().and_then(|pool| loads.get(pool));
         node.disruption.others_asked_percent = load.and_then(|load| load.without(node));
     }
@@ -102,7 +124,7 @@ fn loads(
 }
 
 /// What the node used most of the time within its pool's window. `None` if nobody knows it lately.
-fn measured(node: &Node, samples: &[UsageSample], window_secs: u64, now: Timestamp) -> Option<Usage> {
+fn mostly(node: &Node, samples: &[UsageSample], window_secs: u64, now: Timestamp) -> Option<Usage> {
     let age = |sample: &UsageSample| now.duration_since(sample.at).as_secs();
     samples.iter().map(age).min().filter(|newest| *newest <= FRESH_SECS)?;
     let window = i64::try_from(window_secs).unwrap_or(i64::MAX).max(FRESH_SECS);
@@ -117,7 +139,7 @@ fn measured(node: &Node, samples: &[UsageSample], window_secs: u64, now: Timesta
     Some(Usage {
         cpu_percent: most(CPU, |sample| sample.cpu)?,
         memory_percent: most(MEMORY, |sample| sample.memory)?,
-        is_measured: true,
+        basis: Basis::Measured,
     })
 }
 
@@ -127,7 +149,7 @@ pub(crate) fn raise_minima(
     pools: &mut [Pool],
     nodes: &[Node],
     thresholds: &BTreeMap<Text, Thresholds>,
-    samples: &UsageSamples,
+    measured: &Measured,
     now: Timestamp,
 ) {
     for pool in pools {
@@ -137,19 +159,18 @@ pub(crate) fn raise_minima(
         let nodes: Vec<&Node> = nodes.iter().filter(is_staying).collect();
         // One node is wanted for its pods or not at all: it uses something even without any.
         let wanted =
-            Some(nodes_wanted(&nodes, *thresholds, samples, now)).filter(|wanted| *wanted > 1).unwrap_or(0);
+            Some(nodes_wanted(&nodes, *thresholds, measured, now)).filter(|wanted| *wanted > 1).unwrap_or(0);
         let most = pool.limits.nodes.unwrap_or(u32::MAX);
         pool.nodes_min = pool.nodes_min.max(wanted.min(most));
     }
 }
 
 /// So many nodes as these would use no more than the thresholds allow.
-fn nodes_wanted(nodes: &[&Node], thresholds: Thresholds, samples: &UsageSamples, now: Timestamp) -> u32 {
+fn nodes_wanted(nodes: &[&Node], thresholds: Thresholds, measured: &Measured, now: Timestamp) -> u32 {
     let wanted = |resource: &str, amount: fn(&UsageSample) -> i64, percent: u32| {
-        let used = nodes.iter().map(|node| {
-            let samples = samples.get(&node.name).map_or(&[][..], |samples| samples);
-            i128::from(lasting(samples, amount, thresholds.window_secs, now))
-        });
+        let used = nodes
+            .iter()
+            .map(|node| i128::from(lasting(measured.of(&node.name), amount, thresholds.window_secs, now)));
         let has: i128 = nodes.iter().map(|node| i128::from(node.capacity.get(resource))).sum();
         let allowed = has * i128::from(percent);
         if allowed == 0 {
@@ -224,7 +245,7 @@ mod tests {
     fn nodes_use_what_they_used_most_of_the_time() {
         let node = node("a");
         let used =
-            |cpu_percent, memory_percent| Some(Usage { cpu_percent, memory_percent, is_measured: true });
+            |cpu_percent, memory_percent| Some(Usage { cpu_percent, memory_percent, basis: Basis::Measured });
         let steady: Vec<Told> = (0..10).map(|minute| (minute * 60, 30, 20)).collect();
         let with = |samples: &[Told]| [&steady[..], samples].concat();
         let cases: [(&str, Vec<Told>, Option<Usage>); 6] = [
@@ -238,7 +259,7 @@ mod tests {
         for (what, samples, expected) in cases {
             let samples: Vec<UsageSample> = samples.into_iter().map(sample).collect();
             let now = Timestamp::from_second(NOW).unwrap();
-            assert_eq!(measured(&node, &samples, 600, now), expected, "{what}");
+            assert_eq!(mostly(&node, &samples, 600, now), expected, "{what}");
         }
     }
 
@@ -264,7 +285,7 @@ mod tests {
             let nodes: Vec<Node> =
                 names.clone().map(|name| Node { name, pool: Some("a".into()), ..node("a") }).collect();
             let samples = told.into_iter().map(|told| told.into_iter().rev().map(sample).collect());
-            let samples: UsageSamples = names.zip(samples).collect();
+            let samples = Measured::Samples(names.zip(samples).collect());
             let rules = BTreeMap::from([("a".into(), thresholds)]);
             for (least, most, expected) in
                 [(0, None, expected), (3, None, expected.max(3)), (0, Some(1), expected.min(1))]
@@ -279,16 +300,22 @@ mod tests {
     }
 
     #[test]
-    fn without_measurements_it_is_what_pods_ask_for() {
+    fn where_nobody_measures_it_is_what_pods_ask_for() {
         let pool = |name: &str, checks| Pool {
             disruption: PoolDisruption { checks, ..PoolDisruption::default() },
             ..crate::pools::empty_pool(name.into())
         };
         let checks = SafetyChecks { cpu_percent: 50, memory_percent: 50 };
         let pools = [pool("checked", Some(checks)), pool("other", None)];
-        let mut nodes = ["checked", "other"].map(node);
-        tell(&mut nodes, (&[], &pools), &UsageSamples::new(), Timestamp::UNIX_EPOCH);
-        let asked = Usage { cpu_percent: 0, memory_percent: 0, is_measured: false };
-        assert_eq!(nodes.map(|node| node.disruption.usage), [Some(asked), None]);
+        let asked = Usage { cpu_percent: 0, memory_percent: 0, basis: Basis::Asked };
+        for (measured, expected) in [
+            (Measured::Never, asked),
+            (Measured::NotYet, Usage::UNKNOWN),
+            (Measured::Samples(UsageSamples::new()), Usage::UNKNOWN),
+        ] {
+            let mut nodes = ["checked", "other"].map(node);
+            tell(&mut nodes, (&[], &pools), &measured, Timestamp::UNIX_EPOCH);
+            assert_eq!(nodes.map(|node| node.disruption.usage), [Some(expected), None], "{measured:?}");
+        }
     }
 }

@@ -26,7 +26,7 @@ pub const OFFERING: &str = "autoscaler.vpsie.com/offering";
 pub const INTERRUPTION_RATE: &str = "autoscaler.vpsie.com/interruption-rate";
 /// On a machine's object: its id at VPSie.
 pub const VPS_ID: &str = "autoscaler.vpsie.com/vps-id";
-/// On a machine's object: when it was asked for.
+/// On a machine's object: why it was asked for. One that somebody asked for by hand stays.
 pub const CREATION_REASON: &str = "autoscaler.vpsie.com/creation-reason";
 /// On a group: `true` leaves it as it is.
 pub(crate) const PAUSE: &str = "autoscaler.vpsie.com/pause";
@@ -122,6 +122,7 @@ pub(crate) fn is_kept(metadata: &ObjectMeta) -> bool {
     is(annotations, DO_NOT_DELETE, "true")
         || is(annotations, PROTECTED, "true")
         || is(annotations, SCALE_DOWN, "disabled")
+        || is(annotations, CREATION_REASON, "manual")
         || is(&metadata.labels, SCALE_DOWN_DISABLED, "true")
 }
 
@@ -249,6 +250,21 @@ fn read_taint(text: &str) -> Option<Taint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_people_asked_for_stays() {
+        for (key, value, expected) in [
+            (CREATION_REASON, "manual", true),
+            (CREATION_REASON, "metrics", false),
+            (PROTECTED, "true", true),
+            (DO_NOT_DELETE, "false", false),
+            (SCALE_DOWN, "disabled", true),
+        ] {
+            let annotations = Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
+            let metadata = ObjectMeta { annotations, ..ObjectMeta::default() };
+            assert_eq!(is_kept(&metadata), expected, "{key}: {value}");
+        }
+    }
 
     #[test]
     fn versions_have_a_v_and_three_numbers() {

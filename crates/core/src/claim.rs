@@ -182,6 +182,8 @@ pub enum Ending {
     ReadyTimeout,
     /// No offering of it can be had.
     InsufficientCapacity,
+    /// The account may have no more of any.
+    LimitReached,
     MachineGone,
     NodeGone,
     NodeDeleted,
@@ -198,6 +200,7 @@ impl Ending {
             Self::RegistrationTimeout => "RegistrationTimeout",
             Self::ReadyTimeout => "ReadyTimeout",
             Self::InsufficientCapacity => "InsufficientCapacityError",
+            Self::LimitReached => "CapacityLimitReached",
             Self::MachineGone => "MachineGone",
             Self::NodeGone => "NodeGone",
             Self::NodeDeleted => "NodeDeleted",
@@ -215,6 +218,7 @@ impl Ending {
             Self::RegistrationTimeout => "its machine did not join in time",
             Self::ReadyTimeout => "its node was not ready in time",
             Self::InsufficientCapacity => "no offering that would do can be had now",
+            Self::LimitReached => "the account may have no more machines that would do",
             Self::MachineGone => "its machine is gone",
             Self::NodeGone => "its node is gone",
             Self::NodeDeleted => "its node is being deleted",
@@ -247,7 +251,10 @@ pub fn step(sight: &Sight) -> Step {
 /// Whether it was wanted and never came up. Pods may run on others, which have to leave first.
 fn is_failure(sight: &Sight, ending: Ending) -> bool {
     match ending {
-        Ending::LaunchTimeout | Ending::RegistrationTimeout | Ending::InsufficientCapacity => true,
+        Ending::LaunchTimeout
+        | Ending::RegistrationTimeout
+        | Ending::InsufficientCapacity
+        | Ending::LimitReached => true,
         Ending::ReadyTimeout => !matches!(sight.node, NodeSight::Present(NodeState { is_ready: true, .. })),
         Ending::MachineGone => !sight.is_registered,
         Ending::NotCommitted

@@ -194,8 +194,22 @@ impl SafetyChecks {
 pub struct Usage {
     pub cpu_percent: u32,
     pub memory_percent: u32,
-    /// Else it is what its pods ask for.
-    pub is_measured: bool,
+    pub basis: Basis,
+}
+
+/// How it is known what is used of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    Measured,
+    /// Nobody measures it: it is what its pods ask for.
+    Asked,
+    /// Somebody measures it, and not this node lately: it may be anything.
+    Unknown,
+}
+
+impl Usage {
+    /// Nobody goes by what nobody knows: all of it may be used.
+    pub const UNKNOWN: Self = Self { cpu_percent: 100, memory_percent: 100, basis: Basis::Unknown };
 }
 
 impl Default for PoolDisruption {

@@ -7,7 +7,7 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::disruption::{Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks};
+use crate::disruption::{Basis, Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks};
 use crate::division::{Divided, Portion};
 use crate::names::Text;
 use crate::node::{Node, NodeState};
@@ -457,12 +457,14 @@ impl Judged<'_> {
             ("memory", usage.memory_percent, checks.memory_percent),
         ];
         let (what, used, below) = looked_at.into_iter().find(|(_, used, below)| used >= below)?;
-        let how = if usage.is_measured { "uses" } else { "is asked for" };
-        let unmeasured = if usage.is_measured { "" } else { "; nothing measures what it uses" };
-        Some(
-            Reason::NodeUtilized
-                .because(format!("it {how} {used}% of its {what}, and goes below {below}%{unmeasured}")),
-        )
+        let message = match usage.basis {
+            Basis::Measured => format!("it uses {used}% of its {what}, and goes below {below}%"),
+            Basis::Asked => format!(
+                "it is asked for {used}% of its {what}, and goes below {below}%; nothing measures what it uses"
+            ),
+            Basis::Unknown => "what it uses was not measured lately".to_owned(),
+        };
+        Some(Reason::NodeUtilized.because(message))
     }
 
     fn local_storage(&self) -> Option<Refusal> {

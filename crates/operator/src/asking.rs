@@ -11,6 +11,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::machines::Machines;
 use crate::office::Office;
+use crate::operator::Lead;
 use crate::watched::Watched;
 
 const NOTICES_EVERY: Duration = Duration::from_secs(5);
@@ -22,8 +23,15 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// Asks a cloud for as long as this lives.
-pub(crate) async fn attend(kind: ClassKind, cloud: Arc<dyn Cloud>, office: Office, watched: Watched) {
-    let asking = Asking { kind, cloud, office, watched };
+pub(crate) async fn attend(
+    kind: ClassKind,
+    cloud: Arc<dyn Cloud>,
+    (office, watched): (Office, Watched),
+    wanted: Option<Lead>,
+) {
+    // VPSie takes so many calls a minute from all of its account's programs: who stands by makes none.
+    let lead = wanted.filter(|_| kind == ClassKind::Vpsie);
+    let asking = Asking { kind, cloud, office, watched, lead };
     futures::join!(asking.catalogs(), asking.notices(), asking.machines());
 }
 
@@ -32,9 +40,24 @@ struct Asking {
     cloud: Arc<dyn Cloud>,
     office: Office,
     watched: Watched,
+    /// Only who leads asks, if there is one.
+    lead: Option<Lead>,
 }
 
 impl Asking {
+    /// Waits until it is this one's turn to ask. What was known before is forgotten by then.
+    async fn turn(&self) {
+        let Some(mut lead) = self.lead.clone().filter(|lead| lead.borrow().is_none()) else { return };
+        self.note(|machines| {
+            machines.forget();
+            false
+        });
+        if lead.wait_for(Option::is_some).await.is_err() {
+            // Nobody will ever lead.
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Takes note of an answer, and wakes the loop if it was news.
     fn note(&self, take: impl FnOnce(&mut Machines) -> bool) {
         let is_news = take(self.office.machines().entry(self.kind).or_default());
@@ -46,6 +69,7 @@ impl Asking {
     async fn catalogs(&self) {
         let mut wanted = self.office.zones();
         loop {
+            self.turn().await;
             let zones = wanted.borrow_and_update().get(&self.kind).cloned().unwrap_or_default();
             self.cloud.serve(&zones);
             match timeout(ANSWER_MAX, self.cloud.catalog()).await {
@@ -68,6 +92,7 @@ impl Asking {
 
     async fn notices(&self) {
         loop {
+            self.turn().await;
             if let Ok(Ok(notices)) = timeout(ANSWER_MAX, self.cloud.notices()).await {
                 let ends = |notice: &Notice| notice.kind != NoticeKind::Rebalance;
                 let ending = notices.into_iter().filter(ends).map(|notice| notice.machine);
@@ -79,6 +104,7 @@ impl Asking {
 
     async fn machines(&self) {
         loop {
+            self.turn().await;
             let listing = timeout(ANSWER_MAX, list_all(&*self.cloud))
                 .await
                 .unwrap_or_else(|_| Listing { stopped_by: Some(late()), ..Listing::default() });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_api::Timestamp;
+use berth_api::{Collection, Timestamp};
 use futures::{StreamExt, stream};
 use http::Request;
 use serde::Deserialize;
@@ -42,12 +42,50 @@ pub enum Unfit {
 
 const INSTALL: &str = "install Berth's definitions with `berth crds | kubectl apply --server-side -f -`";
 
-/// Kinds without which there is nothing to do.
-const NEEDED: [&str; 2] = ["nodepools", "nodeclaims"];
+/// What Berth is to do here.
+#[derive(Clone, Copy, Debug)]
+pub struct Undertaking<'a> {
+    pub mode: Mode,
+    /// It may buy from VPSie, for NodeGroups too.
+    pub has_vpsie: bool,
+    /// The lease of its own replicas.
+    pub lease: &'a str,
+}
 
-/// Autoscalers that would work on the same nodes, and the leases by which their replicas know who leads.
-const RIVALS: [(&str, &str); 2] =
-    [("Karpenter", "karpenter-leader-election"), ("Cluster Autoscaler", "cluster-autoscaler")];
+impl Undertaking<'_> {
+    /// Kinds without which there is nothing to do.
+    fn needs(&self) -> [&'static str; 2] {
+        if self.has_vpsie { VPSIES } else { KARPENTERS }
+    }
+
+    fn needs_part(&self, part: Part) -> bool {
+        match part {
+            Part::See => true,
+            Part::Act => self.mode == Mode::Act,
+            Part::Vpsie => self.mode == Mode::Act && self.has_vpsie,
+            Part::Simulate => false,
+        }
+    }
+
+    /// Autoscalers that would work on the same nodes, and the leases by which their replicas know who leads.
+    fn rivals(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let is_one = |(program, lease): &(&str, &str)| {
+            *lease != self.lease && (self.has_vpsie || *program != VPSIES_AUTOSCALER)
+        };
+        RIVALS.into_iter().filter(is_one)
+    }
+}
+
+const KARPENTERS: [&str; 2] = ["nodepools", "nodeclaims"];
+const VPSIES: [&str; 2] = ["nodegroups", "vpsienodes"];
+
+const VPSIES_AUTOSCALER: &str = "VPSie's autoscaler";
+
+const RIVALS: [(&str, &str); 3] = [
+    ("Karpenter", "karpenter-leader-election"),
+    ("Cluster Autoscaler", "cluster-autoscaler"),
+    (VPSIES_AUTOSCALER, "vpsie-autoscaler-leader"),
+];
 
 /// A lease that was not renewed for so long is nobody's, whatever it says. Clocks may be that far apart.
 const RENEWED_SECS_MAX: u64 = 60;
@@ -56,26 +94,28 @@ const RENEWED_SECS_MAX: u64 = 60;
 const ANSWER_MAX: Duration = Duration::from_secs(20);
 
 /// Looks whether Berth can work here, and whether nobody else does.
-pub async fn beforehand(cluster: &Cluster, clock: &Clock, mode: Mode) -> Result<(), Unfit> {
-    definitions(cluster).await?;
-    permissions(cluster, mode).await?;
-    if mode == Mode::Act {
-        rivals(cluster, clock.now()).await?;
+pub async fn beforehand(cluster: &Cluster, clock: &Clock, wanted: Undertaking<'_>) -> Result<(), Unfit> {
+    definitions(cluster, wanted).await?;
+    permissions(cluster, wanted).await?;
+    if wanted.mode == Mode::Act {
+        rivals(cluster, clock.now(), wanted).await?;
     }
     Ok(())
 }
 
-async fn definitions(cluster: &Cluster) -> Result<(), Unfit> {
+async fn definitions(cluster: &Cluster, wanted: Undertaking<'_>) -> Result<(), Unfit> {
     let server = || cluster.server().to_owned();
     let silent = |why| Unfit::Silent { server: server(), why };
     let served = timeout(ANSWER_MAX, Served::by(cluster)).await;
     let served =
         served.unwrap_or_else(|_| Err(Refused::unsaid("nothing came".to_owned()))).map_err(silent)?;
     let mut missing = Vec::new();
-    for needed in berth_api::collections().filter(|known| NEEDED.contains(&known.plural)) {
+    let is_known = |known: &Collection| KARPENTERS.contains(&known.plural) || VPSIES.contains(&known.plural);
+    for needed in berth_api::collections().filter(is_known) {
         let kind = format!("{}.{}", needed.plural, needed.group);
         match served.versions_of(&needed).as_deref() {
-            Some([]) => missing.push(kind),
+            Some([]) if wanted.needs().contains(&needed.plural) => missing.push(kind),
+            Some([]) => {}
             Some(versions) if !versions.contains(&needed.version) => {
                 let (served, wanted) = (versions.join(", "), needed.version.to_owned());
                 return Err(Unfit::OtherVersion { server: server(), kind, served, wanted });
@@ -87,11 +127,11 @@ async fn definitions(cluster: &Cluster) -> Result<(), Unfit> {
 }
 
 /// Asks the API what it would allow. What it does not say is found out later, and then told as something not seen.
-async fn permissions(cluster: &Cluster, mode: Mode) -> Result<(), Unfit> {
+async fn permissions(cluster: &Cluster, wanted: Undertaking<'_>) -> Result<(), Unfit> {
     // Whoever cannot look at leases does not know of rivals, and can do all else; their own is the elector's affair.
     let is_needed = |permission: &&Permission| {
-        let is_part = permission.part == Part::See || permission.part == Part::Act && mode == Mode::Act;
-        is_part && permission.resource != "leases"
+        // Nor is it known in which namespace a Secret is allowed.
+        wanted.needs_part(permission.part) && !["leases", "secrets"].contains(&permission.resource)
     };
     let needed = PERMISSIONS.iter().filter(is_needed);
     let asked = needed.flat_map(|permission| permission.verbs.iter().map(move |verb| (*verb, permission)));
@@ -141,8 +181,8 @@ struct LeaseSpec {
     renew_time: Option<Timestamp>,
 }
 
-async fn rivals(cluster: &Cluster, now: Timestamp) -> Result<(), Unfit> {
-    for (program, name) in RIVALS {
+async fn rivals(cluster: &Cluster, now: Timestamp, wanted: Undertaking<'_>) -> Result<(), Unfit> {
+    for (program, name) in wanted.rivals() {
         let path = format!("/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3D{name}");
         let question = cluster.ask(Request::get(&path).body(Vec::new()));
         let answer = timeout(ANSWER_MAX, question).await.ok().and_then(Result::ok);

@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use berth_api::ClassKind;
+use berth_cloud::machine::Machine;
 use berth_core::names::Text;
 
 use crate::claim::{Claim, FAILED};
-use crate::dialect::Dialect;
 use crate::machines::Machines;
 use crate::objects::NodeObject;
 
@@ -38,22 +39,29 @@ impl Strategy {
         }
     }
 
-    fn matches(self, claim: &Claim, node: &NodeObject) -> bool {
+    /// Where a claim says nothing of its machine, the cloud does.
+    fn matches(self, claim: &Claim, machine: Option<&Machine>, node: &NodeObject) -> bool {
         match self {
             Self::ProviderId => *node.spec.provider_id == *claim.provider_id,
             Self::Name => {
                 // VPSie and Kubernetes do not agree on capital letters.
                 let is_it = |name: &str| !name.is_empty() && name.eq_ignore_ascii_case(&node.metadata.name);
-                is_it(&claim.wanted_name) || is_it(&claim.told.hostname)
+                is_it(&claim.wanted_name)
+                    || is_it(&claim.told.hostname)
+                    || machine.is_some_and(|machine| is_it(&machine.name))
             }
-            Self::Address => node.has_address(&claim.told.address),
+            Self::Address => {
+                let address = machine.and_then(|machine| machine.address.as_ref());
+                node.has_address(&claim.told.address)
+                    || address.is_some_and(|address| node.has_address(address))
+            }
         }
     }
 
     /// By what this Node is known for this machine's.
     pub(crate) fn of(claim: &Claim, node: &NodeObject) -> Self {
         let first = [Self::ProviderId, Self::Name];
-        first.into_iter().find(|strategy| strategy.matches(claim, node)).unwrap_or(Self::Address)
+        first.into_iter().find(|strategy| strategy.matches(claim, None, node)).unwrap_or(Self::Address)
     }
 }
 
@@ -68,9 +76,11 @@ pub(crate) fn by_machine(
     }
     let is_sought = |claim: &&Arc<Claim>| {
         let is_known = by_machine.contains_key(&*claim.provider_id);
-        claim.dialect == Dialect::Vpsie && claim.machine().is_some() && !is_known
+        claim.class == Some(ClassKind::Vpsie) && claim.machine().is_some() && !is_known
     };
-    let sought: Vec<&Arc<Claim>> = claims.values().filter(is_sought).collect();
+    let machine_of = |claim: &Claim| machines?.get(&claim.machine()?);
+    let sought = claims.values().filter(is_sought).map(|claim| (claim, machine_of(claim)));
+    let sought: Vec<Sought<'_>> = sought.collect();
     if sought.is_empty() {
         return by_machine;
     }
@@ -89,36 +99,39 @@ pub(crate) fn by_machine(
     by_machine
 }
 
+/// A claim whose node is looked for, and its machine as the cloud tells of it.
+type Sought<'a> = (&'a Arc<Claim>, Option<&'a Machine>);
+
 /// Pairs of which there is no doubt.
 fn matched<'a>(
-    sought: &[&'a Arc<Claim>],
+    sought: &[Sought<'a>],
     unknown: &[&'a Arc<NodeObject>],
 ) -> Vec<(&'a Arc<Claim>, &'a Arc<NodeObject>)> {
     let mut pairs = Vec::new();
     let mut open = Vec::new();
-    for claim in sought {
+    for (claim, machine) in sought {
         match unknown.iter().find(|node| node.is_owned_by(&claim.uid)) {
             Some(node) => pairs.push((*claim, *node)),
             None if claim.holds("Registered") || claim.holds(FAILED) || claim.is_deleting() => {}
-            None => open.push(*claim),
+            None => open.push((*claim, *machine)),
         }
     }
     let mut free: Vec<&Arc<NodeObject>> =
         unknown.iter().copied().filter(|node| !node.is_owned() && !node.is_deleting()).collect();
     for strategy in [Strategy::Name, Strategy::Address] {
-        let may_be = |claim: &Claim, node: &NodeObject| {
-            node.metadata.creation_timestamp >= claim.created && strategy.matches(claim, node)
+        let may_be = |(claim, machine): &Sought<'a>, node: &NodeObject| {
+            node.metadata.creation_timestamp >= claim.created && strategy.matches(claim, *machine, node)
         };
         let found: Vec<_> = open
             .iter()
-            .filter_map(|claim| {
-                let mut nodes = free.iter().filter(|node| may_be(claim, node));
+            .filter_map(|sought| {
+                let mut nodes = free.iter().filter(|node| may_be(sought, node));
                 let (node, rival) = (nodes.next()?, nodes.next());
-                let claimants = open.iter().filter(|claim| may_be(claim, node)).count();
-                (rival.is_none() && claimants == 1).then_some((*claim, *node))
+                let claimants = open.iter().filter(|sought| may_be(sought, node)).count();
+                (rival.is_none() && claimants == 1).then_some((sought.0, *node))
             })
             .collect();
-        open.retain(|claim| !found.iter().any(|(taken, _)| Arc::ptr_eq(taken, claim)));
+        open.retain(|(claim, _)| !found.iter().any(|(taken, _)| Arc::ptr_eq(taken, claim)));
         free.retain(|node| !found.iter().any(|(_, taken)| Arc::ptr_eq(taken, node)));
         pairs.extend(found);
     }
@@ -138,6 +151,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::dialect::Dialect;
 
     fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_000_000 + second).unwrap()

@@ -13,7 +13,7 @@ use berth_core::claim::{DrainCourse, DrainFailure, drain_course};
 use berth_core::commitment::Departure;
 use berth_core::disruption::{DisruptionReason, Protection};
 use berth_core::names::Text;
-use berth_core::node::Node;
+use berth_core::node::{Node, NodeState};
 use berth_core::plan::{DisruptionStep, Host, Plan};
 use berth_core::provision;
 use berth_core::safety;
@@ -28,7 +28,7 @@ use crate::drain;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
 use crate::metrics::table;
-use crate::objects::NodeObject;
+use crate::objects::{NodeObject, PodObject};
 use crate::office::Office;
 use crate::planning::Round;
 use crate::planted::PlantedBug;
@@ -256,7 +256,8 @@ impl Office {
                 continue;
             }
             let allowed = |index: usize| allowed(snapshot, &pool.name, steps[index].step.reason);
-            match self.commit_departures(&pool, &by_step, allowed, (epoch, now_secs)).await {
+            match self.commit_departures(&pool, (&by_step, &round.leaving), allowed, (epoch, now_secs)).await
+            {
                 Ok(committed) => {
                     let nodes = committed.iter().map(|index| by_step[index].len()).sum();
                     self.scaled(round, &pool, Direction::Down, nodes).await;
@@ -275,11 +276,15 @@ impl Office {
     async fn commit_departures(
         &self,
         pool: &PoolId,
-        by_step: &BTreeMap<usize, BTreeMap<Text, Departure>>,
+        (by_step, known): (&BTreeMap<usize, BTreeMap<Text, Departure>>, &BTreeMap<Text, (PoolId, Departure)>),
         allowed: impl Fn(usize) -> u32,
         now: (u64, i64),
     ) -> Result<Vec<usize>, NotCommitted> {
         let account = self.account(pool).await?;
+        let unseen = account.record.leaving.keys().find(|claim| !known.contains_key(*claim));
+        if let Some(unseen) = unseen {
+            return Err(NotCommitted::Behind { claim: unseen.clone() });
+        }
         let mut record = account.record.clone();
         let mut committed = Vec::new();
         let mut objection = None;
@@ -333,11 +338,15 @@ impl Office {
                         format!("{}/{} must not be disrupted", pod.metadata.namespace, pod.metadata.name);
                     return self.stay(leaver, node, (None, &why), epoch).await;
                 }
-                let is_checked = claim.dialect == Dialect::Vpsie && !safety::is_forced(departure.reason);
-                let kept = pods.iter().find_map(|pod| Some((pod, tenants::keeps_node(pod)?)));
-                if let Some((pod, how)) =
-                    kept.filter(|_| is_checked && !PlantedBug::ChecksSkipped.is_planted())
-                {
+                let is_checked = claim.dialect == Dialect::Vpsie
+                    && !safety::is_forced(departure.reason)
+                    && !PlantedBug::ChecksSkipped.is_planted();
+                let keeps = |pod: &PodObject| {
+                    let by_checks = is_checked.then(|| tenants::keeps_node(pod)).flatten();
+                    by_checks.or_else(|| tenants::keeps_any_node(pod, departure.reason))
+                };
+                let kept = pods.iter().find_map(|pod| Some((pod, keeps(pod)?)));
+                if let Some((pod, how)) = kept.filter(|_| !PlantedBug::DeleteByCount.is_planted()) {
                     let why = format!("{}/{} {how}", pod.metadata.namespace, pod.metadata.name);
                     return self.stay(leaver, node, (None, &why), epoch).await;
                 }
@@ -379,6 +388,8 @@ impl Office {
         let Some(pool) = claim.pool_id() else { return Ok(()) };
         match self.account(&pool).await {
             Ok(account) if !account.record.leaving.contains_key(&claim.name) => {
+                // What its claim says of the drain is over, or the next would be taken for done.
+                self.write_conditions(claim, &self.staying(claim, None, ""), &News::default()).await?;
                 self.open(node, DrainFailure::Failed).await
             }
             _ => Ok(()),
@@ -446,7 +457,9 @@ fn allowed(snapshot: &Snapshot, pool: &str, reason: DisruptionReason) -> u32 {
     if !DisruptionReason::BUDGETED.contains(&reason) {
         return u32::MAX;
     }
-    let nodes = snapshot.nodes.iter().filter(|node| node.pool.as_deref() == Some(pool)).count();
+    // As the plan counts them: those that are still starting do not count.
+    let is_counted = |node: &&Node| node.pool.as_deref() == Some(pool) && node.state != NodeState::Starting;
+    let nodes = snapshot.nodes.iter().filter(is_counted).count();
     let pool = snapshot.pools.iter().find(|known| *known.name == *pool);
     pool.map_or(0, |pool| pool.disruption.away_max(reason, u32::try_from(nodes).unwrap_or(u32::MAX)))
 }

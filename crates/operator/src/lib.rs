@@ -49,7 +49,7 @@ mod vpsie;
 mod watched;
 mod webhook;
 
-pub use beforehand::{Unfit, beforehand};
+pub use beforehand::{Undertaking, Unfit, beforehand};
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
 pub use kwok::kwok_cloud;

@@ -8,7 +8,7 @@ use berth_api::resources::shared::ConditionStatus;
 use berth_api::vpsie::DRAIN_STATUS;
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, MachineState, Note, Order, Token};
-use berth_cloud::provider::{Launched, Refusal};
+use berth_cloud::provider::{Lack, Launched, Refusal};
 use berth_core::catalog::{Catalog, InstanceType};
 use berth_core::claim;
 use berth_core::claim::{Drain, DrainFailure, Ending, Failures, Step};
@@ -117,8 +117,12 @@ impl Office {
                 if let Some(machines) = self.machines().get_mut(&kind) {
                     machines.lacked(&lacking);
                 }
-                let (ending, words) =
-                    (Ending::InsufficientCapacity, Refusal::Unavailable(lacking).to_string());
+                let ending = if lacking.iter().all(|lacking| matches!(lacking.lack, Lack::Quota(_))) {
+                    Ending::LimitReached
+                } else {
+                    Ending::InsufficientCapacity
+                };
+                let words = Refusal::Unavailable(lacking).to_string();
                 self.say(claim, Severity::Warning, ending.name(), &words).await;
                 match self.failures_of(claim) {
                     Failures::Deleted => self.end(claim, ending).await,
@@ -384,7 +388,7 @@ impl Office {
     /// Asks the cloud to end a claim's machine. Whether it has none any more.
     async fn is_machine_ended(&self, claim: &Claim) -> Result<bool, Failure> {
         let Some(id) = self.machine_to_end(claim).await? else { return Ok(true) };
-        let (_, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
+        let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
         match cloud.terminate(&id).await {
             Ok(()) => {
                 let mut conditions = Conditions::of(&claim.conditions, self.now());
@@ -395,7 +399,12 @@ impl Office {
                 self.write_conditions(claim, &conditions, &News::default()).await?;
                 Ok(false)
             }
-            Err(Refusal::NotFound(_)) => Ok(true),
+            Err(Refusal::NotFound(_)) => {
+                if let Some(machines) = self.machines().get_mut(&kind) {
+                    machines.gone(&id);
+                }
+                Ok(true)
+            }
             Err(_) if PlantedBug::FailureIsGone.is_planted() => Ok(true),
             Err(refusal) => Err(refusal.into()),
         }

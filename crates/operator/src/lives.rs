@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use berth_api::ClassKind;
 use berth_core::claim::{self, Deadlines, MachineSight, Step, Waiting};
 use berth_core::commitment::Commitments;
 use berth_core::names::Text;
@@ -12,7 +13,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
 use crate::buy::NotCommitted;
-use crate::claim::Claim;
+use crate::claim::{Claim, ENDED, FAILED};
 use crate::cluster::Refused;
 use crate::dialect::{Dialect, PoolId, PoolObject};
 use crate::discovery::{NodesByMachine, node_of};
@@ -182,6 +183,10 @@ impl Operator {
         let mut is_busy = false;
         for (name, claim) in &view.claims {
             let deadlines = match claim.dialect {
+                // However they are written, VPSie takes its time to make machines.
+                Dialect::Karpenter if claim.class == Some(ClassKind::Vpsie) => {
+                    Deadlines { launch_secs: Deadlines::vpsie(None).launch_secs, ..Deadlines::default() }
+                }
                 Dialect::Karpenter => Deadlines::default(),
                 Dialect::Vpsie => Deadlines::vpsie(ready_secs),
             };
@@ -204,7 +209,12 @@ impl Operator {
             let now_secs = self.office.now().as_second();
             for pool in view.pools.values() {
                 let Ok(record) = pool.ledger() else { continue };
-                let ghosts = record.ghosts(|claim| view.claims.contains_key(claim), now_secs);
+                // One that failed and has no machine any more is kept only to be seen.
+                let is_living = |claim: &Text| {
+                    let claim = view.claims.get(claim);
+                    claim.is_some_and(|claim| !(claim.holds(FAILED) && claim.holds(ENDED)))
+                };
+                let ghosts = record.ghosts(is_living, now_secs);
                 if !ghosts.is_empty() {
                     gone.entry(pool.id()).or_default().extend(ghosts);
                 }

@@ -56,6 +56,12 @@ impl Machines {
         zones.iter().find(|zone| !self.zones.contains(*zone))
     }
 
+    /// Whether it offers anything in this zone, as far as it has told.
+    pub(crate) fn sells_in(&self, zone: &str) -> bool {
+        let mut types = self.catalog.iter().flat_map(|catalog| &catalog.types);
+        types.any(|known| known.offerings.iter().any(|offering| *offering.zone == *zone))
+    }
+
     /// Takes why it does not tell what it offers. Whether that is news.
     pub(crate) fn withheld(&mut self, why: String) -> bool {
         let is_news = self.catalog.is_none() && self.withheld.as_ref() != Some(&why);
@@ -122,6 +128,19 @@ impl Machines {
         }
     }
 
+    /// The cloud says that it has this one no more: whoever lists none after that is believed.
+    pub(crate) fn gone(&mut self, id: &MachineId) {
+        for list in &mut self.lists {
+            list.remove(id);
+        }
+    }
+
+    /// Forgets which machines there are: others may have bought and ended some by the time it is asked again.
+    pub(crate) fn forget(&mut self) {
+        self.lists.clear();
+        self.interrupted.clear();
+    }
+
     /// Machines of the last list.
     pub(crate) fn last(&self) -> impl Iterator<Item = &Machine> {
         self.lists.last().into_iter().flat_map(BTreeMap::values)
@@ -168,5 +187,49 @@ impl Machines {
         let is_current = |absence: &Absence| absence.until > now;
         let current = self.unavailable.iter().filter(|(_, absence)| is_current(absence));
         current.map(|(pattern, _)| pattern.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_api::Timestamp;
+    use berth_core::catalog::CapacityType;
+    use berth_core::names::Labels;
+    use berth_core::units::Price;
+
+    use super::*;
+
+    fn listing(ids: &[&str]) -> Listing {
+        let machine = |id: &&str| {
+            let machine = Machine {
+                id: MachineId::from(*id),
+                provider_id: (*id).into(),
+                token: None,
+                name: (*id).into(),
+                address: None,
+                instance_type: "small".into(),
+                zone: "a".into(),
+                capacity_type: CapacityType::OnDemand,
+                price: Price::ZERO,
+                state: MachineState::Running,
+                tags: Labels::new(),
+                launched_at: Timestamp::UNIX_EPOCH,
+            };
+            (machine.id.clone(), machine)
+        };
+        Listing { machines: ids.iter().map(machine).collect(), ..Listing::default() }
+    }
+
+    #[test]
+    fn a_list_of_none_is_believed_only_after_their_end() {
+        for (ended, is_believed) in [(&[][..], false), (&["m-1"][..], true), (&["m-1", "m-2"][..], true)] {
+            let mut machines = Machines::default();
+            machines.listed(listing(&["m-1", "m-2"]));
+            for id in ended {
+                machines.gone(&MachineId::from(*id));
+            }
+            machines.listed(listing(&[]));
+            assert_eq!(machines.trouble.is_none(), is_believed, "after {ended:?}");
+        }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{Assembled, ClassKind, Collection, Context, GroupDefaults, Manifests};
+use berth_api::{Assembled, ClassKind, Collection, Context, GroupDefaults, Manifests, Problem};
 use berth_core::claim::Failures;
 use berth_core::names::{self, Text};
 use berth_core::plan::Plan;
@@ -214,8 +214,9 @@ impl Operator {
             followers.spawn(follow::follow(self.cluster.clone(), collection, self.watched.clone()));
         }
         for (kind, cloud) in self.office.clouds.clone() {
-            let (office, watched) = (self.office.clone(), self.watched.clone());
-            followers.spawn(asking::attend(kind, cloud, office, watched));
+            let told = (self.office.clone(), self.watched.clone());
+            let lead = (self.settings.mode == Mode::Act).then(|| self.lead.clone());
+            followers.spawn(asking::attend(kind, cloud, told, lead));
         }
         let (desk, watched) = (self.office.desk.clone(), self.watched.clone());
         followers.spawn(self.measurements.clone().attend(desk, watched));
@@ -292,7 +293,8 @@ impl Operator {
             }
         }
         self.office.want_zones(wanted_zones(&assembled.snapshot.pools, &view.pools));
-        self.await_offers(&mut assembled.snapshot.pools, &view.pools);
+        let unknown = self.await_offers(&mut assembled.snapshot.pools, &view.pools);
+        assembled.problems.extend(unknown);
         let untrusted = self.untrusted_clouds(&used);
         let round = Round {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),
@@ -361,19 +363,41 @@ impl Operator {
     }
 
     /// Pools buy from VPSie once it has said what it offers in all of their datacenters: else the first nodes would all
-    /// be where it was asked first.
-    fn await_offers(&self, pools: &mut [Pool], objects: &BTreeMap<Text, Arc<PoolObject>>) {
+    /// be where it was asked first. Groups that name some in which it offers nothing are told so.
+    fn await_offers(&self, pools: &mut [Pool], objects: &BTreeMap<Text, Arc<PoolObject>>) -> Vec<Problem> {
+        let mut problems = Vec::new();
         let machines = self.office.machines();
-        let Some(vpsie) = machines.get(&ClassKind::Vpsie) else { return };
+        let Some(vpsie) = machines.get(&ClassKind::Vpsie) else { return problems };
         for pool in pools {
-            let is_theirs =
-                objects.get(&pool.name).and_then(|object| object.class()) == Some(ClassKind::Vpsie);
+            let object = objects.get(&pool.name);
+            let is_theirs = object.and_then(|object| object.class()) == Some(ClassKind::Vpsie);
             let zones = pool.requirements.get(names::ZONE).and_then(ValueSet::finite);
-            if let Some(zone) = zones.filter(|_| is_theirs).and_then(|zones| vpsie.unasked(zones)) {
+            let Some(zones) = zones.filter(|_| is_theirs) else { continue };
+            if let Some(zone) = vpsie.unasked(zones) {
                 let message = format!("VPSie has not told yet what it offers in {zone}");
                 pool.blocked.get_or_insert(Reason::PoolResting.because(message));
+                continue;
             }
+            let unsold: Vec<&Text> = zones.iter().filter(|zone| !vpsie.sells_in(zone)).collect();
+            let (Some(first), Some(PoolObject::NodeGroup(group))) = (unsold.first(), object.map(|it| &**it))
+            else {
+                continue;
+            };
+            let message = format!("VPSie offers nothing in `{first}`; name one of its datacenters");
+            if unsold.len() == zones.len() {
+                pool.blocked =
+                    Some(Reason::UnknownDatacenter.because(format!("spec.datacenterID: {message}")));
+            }
+            let namespace = group.metadata.namespace.as_deref().unwrap_or_default();
+            problems.push(Problem {
+                source: "cluster".into(),
+                line: None,
+                object: Some(format!("NodeGroup/{namespace}/{}", pool.name)),
+                field: Some("spec.datacenterID".to_owned()),
+                message,
+            });
         }
+        problems
     }
 
     /// Clouds of these of which it is not known what machines they have.

@@ -202,6 +202,11 @@ impl Operator {
         let mut moves = if strays.is_empty() { Moves::On } else { Moves::Back };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
+            // Whoever still asks its pods to leave ends that first.
+            let is_staying = matches!(verdict, Verdict::Undo(_) | Verdict::GiveUp(_));
+            if is_staying && self.lives.is_under_way(&leaver.claim.name) {
+                continue;
+            }
             if verdict == Verdict::Drain {
                 let task = Task {
                     claim: leaver.claim.clone(),

@@ -209,7 +209,7 @@ pub const PERMISSIONS: &[Permission] = &[
         scope: Scope::Cluster,
         group: "coordination.k8s.io",
         resource: "leases",
-        names: &["karpenter-leader-election", "cluster-autoscaler"],
+        names: &["karpenter-leader-election", "cluster-autoscaler", "vpsie-autoscaler-leader"],
         verbs: &["list"],
         why: "Where another autoscaler is at work, Berth does not begin. Its lease may be in any namespace.",
     },

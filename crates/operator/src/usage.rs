@@ -4,12 +4,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_api::resources::scalar::Amounts;
-use berth_api::{Timestamp, UsageSample, UsageSamples};
+use berth_api::{Measured, Timestamp, UsageSample, UsageSamples};
 use berth_core::names::Text;
 use berth_core::resources::{CPU, MEMORY};
 use serde::Deserialize;
 use tokio::time::sleep;
 
+use crate::cluster::Refused;
 use crate::desk::Desk;
 use crate::dialect::{Dialect, resources_of};
 use crate::watched::Watched;
@@ -20,10 +21,19 @@ const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/nodes";
 /// Of each node so many are kept.
 const SAMPLES_MAX: usize = 50;
 
+/// Until it is known whether anybody measures.
+const LOOK_SOON: Duration = Duration::from_secs(1);
+
 /// What was measured. Clones are the same.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Measurements {
-    samples: Arc<Mutex<UsageSamples>>,
+    measured: Arc<Mutex<Measured>>,
+}
+
+impl Default for Measurements {
+    fn default() -> Self {
+        Self { measured: Arc::new(Mutex::new(Measured::NotYet)) }
+    }
 }
 
 #[derive(Deserialize)]
@@ -39,28 +49,37 @@ struct Named {
 }
 
 impl Measurements {
-    fn samples(&self) -> MutexGuard<'_, UsageSamples> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+    fn measured(&self) -> MutexGuard<'_, Measured> {
+        self.measured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn now(&self) -> UsageSamples {
-        self.samples().clone()
+    pub(crate) fn now(&self) -> Measured {
+        self.measured().clone()
     }
 
     /// Asks for as long as this lives. Who does not measure is asked again: somebody may begin to.
     pub(crate) async fn attend(self, desk: Desk, watched: Watched) {
         loop {
-            if watched.has_pools(Dialect::Vpsie)
-                && let Ok(measured) = desk.list::<NodeMetrics>(METRICS).await
-            {
-                self.take(measured);
+            if watched.has_pools(Dialect::Vpsie) {
+                match desk.list::<NodeMetrics>(METRICS).await {
+                    Ok(nodes) => self.take(nodes),
+                    Err(Refused { code: Some(404), .. }) => *self.measured() = Measured::Never,
+                    // What was measured grows old by itself.
+                    Err(_) => {}
+                }
+                watched.wake();
             }
-            sleep(LOOK_EVERY).await;
+            let is_known = *self.measured() != Measured::NotYet;
+            sleep(if is_known { LOOK_EVERY } else { LOOK_SOON }).await;
         }
     }
 
     fn take(&self, measured: Vec<NodeMetrics>) {
-        let mut samples = self.samples();
+        let mut known = self.measured();
+        let mut samples = match std::mem::take(&mut *known) {
+            Measured::Samples(samples) => samples,
+            Measured::Never | Measured::NotYet => UsageSamples::new(),
+        };
         samples.retain(|name, _| measured.iter().any(|node| node.metadata.name == *name));
         for NodeMetrics { metadata, timestamp, usage } in measured {
             let used = resources_of(&usage);
@@ -73,6 +92,7 @@ impl Measurements {
                 of_node.remove(0);
             }
         }
+        *known = Measured::Samples(samples);
     }
 }
 
@@ -99,7 +119,7 @@ mod tests {
         for second in 2..=60 {
             measurements.take(vec![measured("a", second, "1500m")]);
         }
-        let now = measurements.now();
+        let Measured::Samples(now) = measurements.now() else { panic!("something was measured") };
         assert_eq!(now.keys().map(|name| &**name).collect::<Vec<_>>(), ["a"]);
         let samples = &now["a"];
         assert_eq!((samples.len(), samples[0].at.as_second()), (SAMPLES_MAX, 11));

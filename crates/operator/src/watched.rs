@@ -257,7 +257,8 @@ impl State {
         if !matches!(kept, Some(Kept::Claims(_))) || !is_overlooked {
             self.observed.put(collection, text);
         }
-        // What cannot be read is not acted upon; why is said by who reads it for planning.
+        // Why something cannot be read is said by who reads it for planning. Claims and nodes stay as they were last
+        // read, for what is not there may be ended; all else is not acted upon.
         match kept {
             Some(Kept::Claims(dialect)) => {
                 let key = |claim: &Claim| (dialect, claim.namespace.clone(), claim.name.clone());

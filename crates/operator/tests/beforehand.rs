@@ -2,7 +2,7 @@
 
 #![expect(clippy::expect_used, reason = "a test that cannot go on has failed")]
 
-use berth_operator::{Clock, Cluster, Mode, beforehand};
+use berth_operator::{Clock, Cluster, Mode, Undertaking, beforehand};
 use berth_world::World;
 use kube::Client;
 use serde_json::{Value, json};
@@ -36,14 +36,14 @@ fn lease(name: &str, renewed: &str) -> Value {
     })
 }
 
-async fn said(objects: Vec<Value>, mode: Mode) -> Option<String> {
+async fn said(objects: Vec<Value>, wanted: Undertaking<'_>) -> Option<String> {
     let world = World::new(1, NOW.parse().expect("a time"));
     for object in objects {
         world.apply("test", &object).await.expect("it is applied");
     }
     let cluster = Cluster::through(Client::new(world.client("berth"), "default"), "the world");
     let clock = Clock::new(move || world.clock_of("berth"));
-    beforehand(&cluster, &clock, mode).await.err().map(|unfit| unfit.to_string())
+    beforehand(&cluster, &clock, wanted).await.err().map(|unfit| unfit.to_string())
 }
 
 #[tokio::test(start_paused = true)]
@@ -66,12 +66,40 @@ async fn clusters_are_looked_at_first() {
         (with(lease("karpenter-leader-election", stale)), Mode::Act, None),
         (with(lease("cluster-autoscaler", recent)), Mode::Act, Some("Cluster Autoscaler is at work here: ")),
         (with(lease("berth", recent)), Mode::Act, None),
+        (with(lease("vpsie-autoscaler-leader", recent)), Mode::Act, None),
     ] {
-        let said = said(objects, mode).await;
-        match (&said, complaint) {
-            (None, None) => {}
-            (Some(said), Some(complaint)) => assert!(said.starts_with(complaint), "{said}"),
-            (said, complaint) => assert_eq!(said.as_deref(), complaint),
-        }
+        assert_complaint(said(objects, karpenters(mode)).await, complaint);
+    }
+    let theirs = Undertaking { has_vpsie: true, ..karpenters(Mode::Act) };
+    let of_group = |definition: &Value, group: &str| definition["spec"]["group"] == group;
+    let without = |group: &str| definitions().into_iter().filter(|d| !of_group(d, group)).collect::<Vec<_>>();
+    let missing = "the world has no nodegroups.autoscaler.vpsie.com and no vpsienodes.autoscaler.vpsie.com; ";
+    for (objects, wanted, complaint) in [
+        (without("autoscaler.vpsie.com"), theirs, Some(missing)),
+        (without("karpenter.sh"), theirs, None),
+        (
+            with(lease("vpsie-autoscaler-leader", recent)),
+            theirs,
+            Some("VPSie's autoscaler is at work here: "),
+        ),
+        (
+            with(lease("vpsie-autoscaler-leader", recent)),
+            Undertaking { lease: "vpsie-autoscaler-leader", ..theirs },
+            None,
+        ),
+    ] {
+        assert_complaint(said(objects, wanted).await, complaint);
+    }
+}
+
+fn karpenters(mode: Mode) -> Undertaking<'static> {
+    Undertaking { mode, has_vpsie: false, lease: "berth" }
+}
+
+fn assert_complaint(said: Option<String>, complaint: Option<&str>) {
+    match (&said, complaint) {
+        (None, None) => {}
+        (Some(said), Some(complaint)) => assert!(said.starts_with(complaint), "{said}"),
+        (said, complaint) => assert_eq!(said.as_deref(), complaint),
     }
 }

@@ -132,7 +132,11 @@ impl Assembly<'_> {
         const FIELD: &str = "spec.offeringIDs";
         let catalog =
             self.catalogs.types(ClassKind::Vpsie).map_err(|error| NoTypes::unoffered(FIELD, error))?;
-        let types = vpsie::types_named(&object.offerings, &catalog);
+        let of_size = |refusal| {
+            let size = object.kube_size.as_ref().map(std::slice::from_ref).ok_or(refusal)?;
+            vpsie::types_named(size, &catalog)
+        };
+        let types = vpsie::types_named(&object.offerings, &catalog).or_else(of_size);
         let types = types.map_err(|refusal| NoTypes::new(FIELD, refusal))?.into_iter();
         let most = object.interruption_percent_max;
         Ok(types.map(|known| vpsie::without_frequent_interruptions(known, most)).collect())

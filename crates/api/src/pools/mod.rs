@@ -11,6 +11,8 @@ pub(crate) mod karpenter;
 pub(crate) mod kubelet;
 pub(crate) mod vpsie;
 
+pub use vpsie::node_bounds;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering};
 use berth_core::disruption::{Consolidation, Protection, SafetyChecks, Share};
@@ -39,6 +40,8 @@ pub(crate) struct NodeGroupObject {
     pub(crate) pool: Pool,
     /// Ids or type names, in the group's order.
     pub(crate) offerings: Vec<String>,
+    /// What is bought where VPSie knows none of these: in managed clusters it sells sizes.
+    pub(crate) kube_size: Option<String>,
     /// Spot that is taken back more often, in percent, is not bought.
     pub(crate) interruption_percent_max: u32,
     pub(crate) growth: GrowthRules,
@@ -50,17 +53,26 @@ pub(crate) struct NodeGroupObject {
     pub(crate) node_cost: Option<Price>,
 }
 
-/// When a group last lost a node, and how long it rests then.
+/// When a group last lost a node, how long it rests then, and at which hours it shrinks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shrinking {
     pub(crate) shrank: Option<Timestamp>,
     cooldown_secs: u32,
+    hours: Option<AllowedHours>,
 }
 
 impl Shrinking {
     /// A node was to go, and it stayed: the group rests as if it had gone.
     pub(crate) fn rests_after(self, failed_drain: Option<Timestamp>) -> Option<Timestamp> {
         rest(failed_drain, self.cooldown_secs)
+    }
+
+    /// Outside of its hours: until they begin.
+    pub(crate) fn closed_until(self, now: Timestamp) -> Option<Timestamp> {
+        match self.hours?.judged(now) {
+            Protection::For { secs } => now.checked_add(Duration::from_secs(secs)).ok(),
+            _ => None,
+        }
     }
 }
 
@@ -72,8 +84,10 @@ pub(crate) fn rest(since: Option<Timestamp>, secs: u32) -> Option<Timestamp> {
 pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter<'_>) -> NodeGroupObject {
     let at = At::ROOT.key("spec");
     let spec = &object.spec;
-    let nodes_min = overridden(&object.metadata, MIN_OVERRIDE, to).unwrap_or(spec.min_nodes.get());
-    let nodes_max = overridden(&object.metadata, MAX_OVERRIDE, to).unwrap_or(spec.max_nodes.get());
+    let (nodes_min, nodes_max) = node_bounds(object);
+    for annotation in [MIN_OVERRIDE, MAX_OVERRIDE] {
+        check_override(&object.metadata, annotation, to);
+    }
     check_drain_timeout(&object.metadata, to);
     if nodes_min > nodes_max {
         to.findings.add(&at.key("minNodes"), format!("{nodes_min} is more than maxNodes ({nodes_max})"));
@@ -114,6 +128,7 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
     NodeGroupObject {
         pool,
         offerings: usable_offerings(object),
+        kube_size: spec.kube_size_id.map(|size| size.get().to_string()),
         interruption_percent_max: spec
             .spot_config
             .as_ref()
@@ -122,22 +137,26 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
         rules: read_rules(object),
         cost: read_cost(object),
         at_once: read_strategy(&object.metadata, to),
-        shrinking: read_shrinking(object),
+        shrinking: read_shrinking(object, to),
         node_cost: read_node_cost(&object.metadata, to),
     }
 }
 
-/// A number of nodes that an annotation sets.
-fn overridden(metadata: &ObjectMeta, annotation: &str, to: &mut Converter<'_>) -> Option<u32> {
-    let text = metadata.annotations.as_ref()?.get(annotation)?;
-    let number = text.parse().ok();
-    if number.is_none() {
+/// How many nodes a group must have, and may have: its annotations count before its spec, where they can be read.
+pub fn node_bounds(group: &NodeGroup) -> (u32, u32) {
+    let said = |annotation: &str| group.metadata.annotations.as_ref()?.get(annotation)?.parse().ok();
+    let spec = &group.spec;
+    (said(MIN_OVERRIDE).unwrap_or(spec.min_nodes.get()), said(MAX_OVERRIDE).unwrap_or(spec.max_nodes.get()))
+}
+
+fn check_override(metadata: &ObjectMeta, annotation: &str, to: &mut Converter<'_>) {
+    let text = metadata.annotations.as_ref().and_then(|all| all.get(annotation));
+    if let Some(text) = text.filter(|text| text.parse::<u32>().is_err()) {
         let metadata = At::ROOT.key("metadata");
         let annotations = metadata.key("annotations");
         let message = format!("`{text}` is no number of nodes; write one such as 3");
         to.findings.add(&annotations.key(annotation), message);
     }
-    number
 }
 
 /// How many nodes VPSie's rebalancer replaces at once: one, two, or all.
@@ -167,7 +186,8 @@ fn check_drain_timeout(metadata: &ObjectMeta, to: &mut Converter<'_>) {
     }
 }
 
-fn read_shrinking(group: &NodeGroup) -> Shrinking {
+fn read_shrinking(group: &NodeGroup, to: &mut Converter<'_>) -> Shrinking {
+    let hours = group.metadata.annotations.as_ref().and_then(|all| all.get(ALLOWED_HOURS));
     let said = group.status.as_ref().and_then(|status| status.last_scale_down_time.as_ref());
     // What the ledger says has not been told yet.
     let leaving = ledger::of(&group.metadata).unwrap_or_default().leaving;
@@ -176,6 +196,7 @@ fn read_shrinking(group: &NodeGroup) -> Shrinking {
     Shrinking {
         shrank: said.map(|time| time.0).max(departed),
         cooldown_secs: group.spec.scale_down_policy.cooldown_seconds.get(),
+        hours: read_allowed_hours(hours.map(String::as_str), to),
     }
 }
 
@@ -212,7 +233,7 @@ pub(crate) fn is_protected(node: &Metadata<'_>) -> bool {
         || node.labels.0.iter().any(|(key, value)| &**key == SCALE_DOWN_DISABLED && &**value == "true")
 }
 
-/// The hours of the day, in UTC, in which a Node may go. They may cross midnight.
+/// The hours of the day, in UTC, in which a Node may go, or a group's nodes may. They may cross midnight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AllowedHours {
     from_minute: u32,
@@ -221,8 +242,8 @@ pub(crate) struct AllowedHours {
 
 const MINUTES_PER_DAY: u32 = 24 * 60;
 
-pub(crate) fn read_allowed_hours(node: &Metadata<'_>, to: &mut Converter<'_>) -> Option<AllowedHours> {
-    let text = node.annotations.vpsie_hours.as_deref()?;
+pub(crate) fn read_allowed_hours(text: Option<&str>, to: &mut Converter<'_>) -> Option<AllowedHours> {
+    let text = text?;
     let hours = AllowedHours::parse(text);
     if hours.is_none() {
         let metadata = At::ROOT.key("metadata");

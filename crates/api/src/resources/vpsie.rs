@@ -30,6 +30,11 @@ pub(super) const VERSION: &str = r"^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:
     printcolumn(name = "Desired", type_ = "integer", json_path = ".status.desiredNodes"),
     printcolumn(name = "Current", type_ = "integer", json_path = ".status.currentNodes"),
     printcolumn(name = "Ready", type_ = "integer", json_path = ".status.readyNodes"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Error")].reason"#
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[x_kube(validation = Rule::new("self.minNodes <= self.maxNodes").message("minNodes must not be above maxNodes"))]
@@ -373,6 +378,11 @@ pub struct VpsieCondition {
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Instance Type", type_ = "string", json_path = ".spec.instanceType"),
     printcolumn(name = "NodeGroup", type_ = "string", json_path = ".spec.nodeGroupName"),
+    printcolumn(
+        name = "Reason",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Failed")].reason"#
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[x_kube(

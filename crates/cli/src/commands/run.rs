@@ -14,7 +14,9 @@ use berth_api::{ClassKind, Timestamp};
 use berth_cloud::vpsie::{TlsSettings, TlsTransport};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
 use berth_core::names::Text;
-use berth_operator::{Clock, Clouds, Cluster, Mode, Operator, Report, Settings, VpsieAccess, Webhook};
+use berth_operator::{
+    Clock, Clouds, Cluster, Mode, Operator, Report, Settings, Undertaking, VpsieAccess, Webhook,
+};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};
@@ -61,7 +63,12 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
     let clock = Clock::system();
     let reaching = async {
         let cluster = Cluster::reach(&args.which.choice()).await?;
-        berth_operator::beforehand(&cluster, &clock, args.mode()).await?;
+        let wanted = Undertaking {
+            mode: args.mode(),
+            has_vpsie: args.vpsie.secret_name.is_some(),
+            lease: &args.leader_election_name,
+        };
+        berth_operator::beforehand(&cluster, &clock, wanted).await?;
         let leading = Leading::begin(args, &cluster, &clock, side).await?;
         Ok::<_, Failure>((cluster, leading))
     };

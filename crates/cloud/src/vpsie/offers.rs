@@ -12,7 +12,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::client::Client;
-use super::error::ApiError;
+use super::error::{ApiError, Fault};
 use super::settings::{CloudSettings, Family};
 use crate::import::{OFFERING, import_offers};
 use crate::provider::Refusal;
@@ -90,10 +90,19 @@ async fn fetch(
     datacenters: &BTreeSet<Text>,
 ) -> Result<Vec<Value>, ApiError> {
     let mut offers = Vec::new();
+    let mut refused = None;
     match family {
         Family::Managed => {
             for datacenter in datacenters {
-                let mut here = client.cluster_offers(datacenter).await?;
+                let mut here = match client.cluster_offers(datacenter).await {
+                    Ok(here) => here,
+                    // What is wrong with one is nothing to the others: there is nothing in it.
+                    Err(error) if matches!(error.fault, Fault::NotFound { .. } | Fault::Refused { .. }) => {
+                        refused = Some(error);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
                 // They do not say where: it was asked.
                 for offer in here.iter_mut().filter_map(Value::as_object_mut) {
                     offer.insert("datacenter_id".to_owned(), datacenter.to_string().into());
@@ -115,7 +124,10 @@ async fn fetch(
             offers.retain(|offer| datacenters.is_empty() || wanted(offer));
         }
     }
-    Ok(offers)
+    match refused {
+        Some(error) if offers.is_empty() => Err(error),
+        _ => Ok(offers),
+    }
 }
 
 /// What is bought for an alternative: the id of the offer, which VPSie calls a size.

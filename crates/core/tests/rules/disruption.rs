@@ -7,8 +7,8 @@ use berth_core::check;
 use berth_core::disrupt;
 use berth_core::disruption::DisruptionReason::{Drifted, Empty, Expired, Underutilized, Unhealthy};
 use berth_core::disruption::{
-    Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SafetyChecks, Share,
-    Usage,
+    Basis, Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SafetyChecks,
+    Share, Usage,
 };
 use berth_core::explain;
 use berth_core::names::CAPACITY_TYPE;
@@ -262,17 +262,22 @@ fn pods() {
 fn the_checks_of_groups() {
     let checks = SafetyChecks { cpu_percent: 50, memory_percent: 40 };
     let checked = |a: Node, web: Pod| with(free_pool().disrupts(|pool| pool.checks = Some(checks)), a, web);
-    let using = |cpu_percent, memory_percent, is_measured| {
-        owned("a").worn(|wear| wear.usage = Some(Usage { cpu_percent, memory_percent, is_measured }))
+    let using = |cpu_percent, memory_percent, basis| {
+        owned("a").worn(|wear| wear.usage = Some(Usage { cpu_percent, memory_percent, basis }))
     };
     let leaving = |percent| owned("a").worn(|wear| wear.others_asked_percent = Some(percent));
     let keeping = |pod: Pod| pod.disrupted(|pod| pod.has_local_storage = true);
     let system = |name: &str, pod: Pod| Pod { namespace: "kube-system".into(), name: name.into(), ..pod };
     check(vec![
-        ("nothing in the way", checked(using(49, 39, true), web("a")), a(GONE)),
-        ("much CPU", checked(using(50, 0, true), web("a")), a(Stays(Reason::NodeUtilized))),
-        ("much memory", checked(using(0, 40, true), web("a")), a(Stays(Reason::NodeUtilized))),
-        ("much is asked for", checked(using(90, 0, false), web("a")), a(Stays(Reason::NodeUtilized))),
+        ("nothing in the way", checked(using(49, 39, Basis::Measured), web("a")), a(GONE)),
+        ("much CPU", checked(using(50, 0, Basis::Measured), web("a")), a(Stays(Reason::NodeUtilized))),
+        ("much memory", checked(using(0, 40, Basis::Measured), web("a")), a(Stays(Reason::NodeUtilized))),
+        ("much is asked for", checked(using(90, 0, Basis::Asked), web("a")), a(Stays(Reason::NodeUtilized))),
+        (
+            "nobody knows",
+            checked(owned("a").worn(|wear| wear.usage = Some(Usage::UNKNOWN)), web("a")),
+            a(Stays(Reason::NodeUtilized)),
+        ),
         ("data on the node", checked(owned("a"), keeping(web("a"))), a(Stays(Reason::LocalStorage))),
         (
             "data of a DaemonSet's pod",
@@ -289,7 +294,7 @@ fn the_checks_of_groups() {
         ("and would not quite be", checked(leaving(85), web("a")), a(GONE)),
         (
             "those that have to go do",
-            checked(using(90, 90, true).worn(|wear| wear.expired = true), keeping(web("a"))),
+            checked(using(90, 90, Basis::Measured).worn(|wear| wear.expired = true), keeping(web("a"))),
             a(Deleted(Expired)),
         ),
     ]);

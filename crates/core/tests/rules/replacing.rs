@@ -2,7 +2,7 @@
 
 use berth_core::disrupt;
 use berth_core::disruption::DisruptionReason::{Empty, Expired, Underutilized};
-use berth_core::disruption::{Approval, Protection, Replacement, SavingMin, Usage};
+use berth_core::disruption::{Approval, Basis, Protection, Replacement, SavingMin, Usage};
 use berth_core::division::{Division, SpotShare, ZoneRule, ZoneSplit};
 use berth_core::names::CAPACITY_TYPE;
 use berth_core::node::Node;
@@ -19,7 +19,8 @@ use crate::disruption::{Deleted, Replaced, Stays, a, check, free_pool, owned, we
 fn replacing_as_the_pool_says() {
     let said = |change: fn(&mut Replacement), cpu_used: Option<u32>| {
         let pool = free_pool().disrupts(|disruption| change(&mut disruption.replacement));
-        let usage = cpu_used.map(|cpu_percent| Usage { cpu_percent, memory_percent: 0, is_measured: true });
+        let usage =
+            cpu_used.map(|cpu_percent| Usage { cpu_percent, memory_percent: 0, basis: Basis::Measured });
         bare().pool(pool).node(owned("a").worn(|wear| wear.usage = usage)).pod(web("a"))
     };
     let approval = |given: Option<&str>| Approval::Needed { given: given.map(Into::into) };

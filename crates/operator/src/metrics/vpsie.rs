@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_api::resources::vpsie::NodeGroup;
 use berth_cloud::vpsie::{Event, Observer, Outcome, Phase};
+use berth_core::disruption::Basis;
 use berth_core::names::Text;
 use berth_core::units::Price;
 
@@ -47,8 +48,9 @@ fn of_group(samples: &mut Samples, report: &Report, name: &Text, group: &NodeGro
     samples.set(table::GROUP_DESIRED, labels, count(current.clone().filter(staying).count()));
     let ready = current.filter(|claim| !claim.is_deleting() && claim.holds("Initialized"));
     samples.set(table::GROUP_READY, labels, count(ready.count()));
-    samples.set(table::GROUP_MIN, labels, f64::from(group.spec.min_nodes.get()));
-    samples.set(table::GROUP_MAX, labels, f64::from(group.spec.max_nodes.get()));
+    let (min, max) = berth_api::node_bounds(group);
+    samples.set(table::GROUP_MIN, labels, f64::from(min));
+    samples.set(table::GROUP_MAX, labels, f64::from(max));
     let mut phases: BTreeMap<&str, usize> = BTreeMap::new();
     for claim in claims {
         *phases.entry(claim.phase(&claim.conditions)).or_default() += 1;
@@ -58,7 +60,7 @@ fn of_group(samples: &mut Samples, report: &Report, name: &Text, group: &NodeGro
     }
     let nodes = report.snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(name));
     for node in nodes.clone() {
-        if let Some(usage) = node.disruption.usage.filter(|usage| usage.is_measured) {
+        if let Some(usage) = node.disruption.usage.filter(|usage| usage.basis == Basis::Measured) {
             let labels = [&*node.name, name, namespace];
             samples.set(table::NODE_CPU, labels, f64::from(usage.cpu_percent));
             samples.set(table::NODE_MEMORY, labels, f64::from(usage.memory_percent));

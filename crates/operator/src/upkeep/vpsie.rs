@@ -194,8 +194,8 @@ fn status(
         vpsie_group_id: before.vpsie_group_id,
         conditions: before.conditions,
     };
-    let spec = &object.spec;
-    let (min, max) = (i64::from(spec.min_nodes.get()), i64::from(spec.max_nodes.get()));
+    let (min, max) = berth_api::node_bounds(object);
+    let (min, max) = (i64::from(min), i64::from(max));
     let mut set = |kind: &str, holds: bool, reason: &str, message: &str| {
         set_condition(&mut status.conditions, (kind, holds), (reason, message), now);
     };

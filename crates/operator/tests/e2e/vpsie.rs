@@ -67,12 +67,11 @@ async fn grows(stage: &Stage, yard: &Yard) {
         })
         .await;
     let began = Instant::now();
-    stage.apply(DEPLOYMENTS, web(1)).await;
-    stage.until(30, "a machine is asked for", async || vpsie.calls(Deed::Create) == 1).await;
-    eprintln!("from a pending pod to the create call, looked at five times a second: {:?}", began.elapsed());
-    stage.scale("web", 30).await;
+    stage.apply(DEPLOYMENTS, web(30)).await;
+    stage.until(60, "a machine is asked for", async || vpsie.calls(Deed::Create) >= 1).await;
+    eprintln!("from pending pods to the create call, looked at five times a second: {:?}", began.elapsed());
     // No machine joins before five have been asked for.
-    stage.until(180, "five are asked for at once", async || vpsie.calls(Deed::Create) == 5).await;
+    stage.until(60, "five are asked for at once", async || vpsie.calls(Deed::Create) == 5).await;
     yard.let_in();
     stage.until(120, "30 pods run", async || stage.running().await == 30).await;
     stage.until(60, "all nodes are ready", async || ready(stage).await == 5).await;

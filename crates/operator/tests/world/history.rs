@@ -87,6 +87,29 @@ fn large(replicas: u32) -> Value {
     workload
 }
 
+/// A group with only small nodes.
+fn small(group: &mut Value) {
+    group["spec"]["offeringIDs"] = json!(["small"]);
+}
+
+/// A group with nodes on which all of these run.
+async fn up(berthed: &Berthed, change: impl FnOnce(&mut Value), workload: Value) {
+    let scene = &berthed.scene;
+    let replicas = workload["spec"]["replicas"].as_u64();
+    scene.apply(group("workers", change)).await;
+    scene.apply(workload).await;
+    scene.until(900, "all run", async || Some(scene.running().await as u64) == replicas).await;
+}
+
+/// None of the workload's pods may leave.
+fn budget() -> Value {
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "web", "namespace": "default" },
+        "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
+    })
+}
+
 async fn staying(berthed: &Berthed) -> usize {
     berthed.nodes().await.iter().filter(|node| !is_going(node)).count()
 }
@@ -111,13 +134,11 @@ fn nodes_go_one_by_one_and_never_below_the_minimum() {
     let slow = r#"{"times": {"stop": {"leastMs": 90000, "mostMs": 90000}}}"#;
     played(slow, &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        let small = |group: &mut Value| {
-            group["spec"]["offeringIDs"] = json!(["small"]);
+        let two = |group: &mut Value| {
+            small(group);
             group["spec"]["minNodes"] = json!(2);
         };
-        scene.apply(group("workers", small)).await;
-        scene.apply(workload(6)).await;
-        scene.until(900, "six run", async || scene.running().await == 6).await;
+        up(berthed, two, workload(6)).await;
         scene.apply(workload(0)).await;
         always(40, async || {
             let (going, staying) = (going(berthed).await, staying(berthed).await);
@@ -136,10 +157,7 @@ fn whoever_comes_after_goes_on_with_the_node_that_is_going() {
         berthed.sign(SECRET).await;
         let scene = &berthed.scene;
         let first = async {
-            let small = |group: &mut Value| group["spec"]["offeringIDs"] = json!(["small"]);
-            scene.apply(group("workers", small)).await;
-            scene.apply(workload(6)).await;
-            scene.until(900, "six run", async || scene.running().await == 6).await;
+            up(&berthed, small, workload(6)).await;
             scene.apply(workload(0)).await;
             scene.until(900, "one goes", async || going(&berthed).await == 1).await;
         };
@@ -158,9 +176,7 @@ fn whoever_comes_after_goes_on_with_the_node_that_is_going() {
 fn a_node_whose_machine_is_gone_goes_and_is_replaced() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        scene.apply(group("workers", |_| {})).await;
-        scene.apply(workload(1)).await;
-        scene.until(280, "the pod runs", async || scene.running().await == 1).await;
+        up(berthed, |_| {}, workload(1)).await;
         let before: Vec<Value> = berthed.nodes().await;
         for machine in scene.machine_names() {
             scene.cloud.terminate(&machine.as_str().into()).await.expect("it is there");
@@ -197,9 +213,7 @@ fn a_quota_is_not_run_against() {
 fn a_node_that_somebody_deletes_takes_its_machine_along() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        scene.apply(group("workers", |_| {})).await;
-        scene.apply(workload(1)).await;
-        scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+        up(berthed, |_| {}, workload(1)).await;
         let (machines, nodes) = (scene.machine_names(), scene.nodes().await);
         let node = text(&nodes[0]["metadata"]["name"]);
         scene.delete(&format!("/api/v1/nodes/{node}")).await;
@@ -255,14 +269,8 @@ fn what_cannot_be_right_is_refused_at_once() {
 fn a_budget_keeps_a_node() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        scene.apply(group("workers", |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
-        scene
-            .apply(json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                "metadata": { "name": "web", "namespace": "default" },
-                "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
-            }))
-            .await;
+        scene.apply(group("workers", small)).await;
+        scene.apply(budget()).await;
         scene.apply(workload(2)).await;
         scene.until(600, "both run", async || scene.running().await == 2).await;
         let machines = scene.machine_names();
@@ -287,9 +295,7 @@ fn a_budget_keeps_a_node() {
 fn nodes_are_what_their_group_says_and_outlive_it_not() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        scene.apply(group("workers", |_| {})).await;
-        scene.apply(workload(1)).await;
-        scene.until(300, "a pod that selects the group runs", async || scene.running().await == 1).await;
+        up(berthed, |_| {}, workload(1)).await;
         scene.delete(&format!("{GROUPS}/workers")).await;
         scene.until(600, "the group is gone", async || scene.list(GROUPS).await.is_empty()).await;
         assert_eq!((scene.machines(), berthed.nodes().await.len()), (0, 0));
@@ -314,9 +320,7 @@ fn machines_are_known_by_what_they_are_and_not_by_their_names() {
         let scene = &berthed.scene;
         let strangers = scene.machine_names();
         assert_eq!(strangers.len(), 3);
-        scene.apply(group("workers", |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
-        scene.apply(large(2)).await;
-        scene.until(900, "both run", async || scene.running().await == 2).await;
+        up(berthed, small, large(2)).await;
         let owned = machines_of(&berthed.nodes().await);
         assert!(owned.len() == 2 && !owned.iter().any(|machine| strangers.contains(machine)), "{owned:?}");
         scene.apply(large(0)).await;
@@ -331,7 +335,7 @@ fn nodes_that_are_needed_together_are_bought_together() {
     let slow = r#"{"times": {"launch": {"leastMs": 240000, "mostMs": 240000}}}"#;
     played(slow, &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        scene.apply(group("workers", |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
+        scene.apply(group("workers", small)).await;
         scene.apply(large(5)).await;
         scene.until(60, "five are asked for", async || berthed.vpsie.calls(Deed::Create) == 5).await;
         scene.until(900, "all run", async || scene.running().await == 5).await;
@@ -344,7 +348,7 @@ fn nodes_that_are_needed_together_are_bought_together() {
 fn statuses_are_not_lost() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        scene.apply(group("workers", |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
+        scene.apply(group("workers", small)).await;
         for replicas in [1, 3, 4] {
             scene.apply(large(replicas)).await;
             scene
@@ -411,9 +415,7 @@ fn only_who_leads_buys() {
         scene.world.begin_audit();
         let follower = berthed.operator_as("berth-2", watch::channel(None).1);
         let script = async {
-            scene.apply(group("workers", |_| {})).await;
-            scene.apply(workload(1)).await;
-            scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+            up(&berthed, |_| {}, workload(1)).await;
             sleep(Duration::from_mins(10)).await;
             assert_eq!((berthed.vpsie.calls(Deed::Create), scene.machines()), (1, 1));
             let asked = scene.world.take_asked();
@@ -440,7 +442,7 @@ fn no_two_nodes_have_one_machine_nor_a_strangers() {
             "spec": { "providerID": "vpsie://dc-1/c-1/somebody-elses", "unschedulable": true },
         });
         scene.apply(young).await;
-        scene.apply(group("workers", |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
+        scene.apply(group("workers", small)).await;
         scene.apply(large(4)).await;
         scene
             .until(1200, "four nodes are ready", async || {
@@ -477,7 +479,7 @@ fn a_pod_that_suits_two_groups_gets_one_node() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
         for name in ["bow", "stern"] {
-            scene.apply(group(name, |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
+            scene.apply(group(name, small)).await;
         }
         scene.apply(workload(1)).await;
         scene.until(300, "the pod runs", async || scene.running().await == 1).await;
@@ -490,10 +492,7 @@ fn a_pod_that_suits_two_groups_gets_one_node() {
 #[test]
 fn at_rest_little_is_asked() {
     played("{}", &async |berthed: &Berthed| {
-        let scene = &berthed.scene;
-        scene.apply(group("workers", |_| {})).await;
-        scene.apply(workload(1)).await;
-        scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+        up(berthed, |_| {}, workload(1)).await;
         let asked = || Deed::ALL.iter().map(|deed| berthed.vpsie.calls(*deed)).sum::<u64>();
         sleep(Duration::from_mins(5)).await;
         let before = asked();
@@ -508,14 +507,8 @@ fn at_rest_little_is_asked() {
 fn a_drain_that_waits_holds_up_nothing() {
     played("{}", &async |berthed: &Berthed| {
         let scene = &berthed.scene;
-        scene.apply(group("workers", |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
-        scene
-            .apply(json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                "metadata": { "name": "web", "namespace": "default" },
-                "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
-            }))
-            .await;
+        scene.apply(group("workers", small)).await;
+        scene.apply(budget()).await;
         scene.apply(large(2)).await;
         scene.until(600, "both run", async || scene.running().await == 2).await;
         let nodes = berthed.nodes().await;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use berth_api::ClassKind;
 use berth_cloud::CatalogOptions;
 use berth_operator::rbac::{LEASE, PERMISSIONS, Part, Scope};
-use berth_operator::{Clock, Cluster, Elector, Mode, Operator, Settings, Unfit, Wish, beforehand};
+use berth_operator::{
+    Clock, Cluster, Elector, Mode, Operator, Settings, Undertaking, Unfit, Wish, beforehand,
+};
 use berth_world::cloud::Weather;
 use berth_world::cloud::weather::Reclaim;
 use kube::Client;
@@ -49,8 +51,8 @@ fn nothing_is_seen_in_vain() {
             let world = scene.world.clone();
             let clock = Clock::new(move || world.clock_of("berth"));
             let cluster = Cluster::through(client(&scene), "the world");
-            let told =
-                beforehand(&cluster, &clock, Mode::Shadow).await.expect_err("a verb is lacking").to_string();
+            let wanted = Undertaking { mode: Mode::Shadow, has_vpsie: false, lease: "berth" };
+            let told = beforehand(&cluster, &clock, wanted).await.expect_err("a verb is lacking").to_string();
             assert!(told.contains(&format!("{verb} {resource}")), "{told}");
             let wanted = format!("cannot {verb} resource \"{resource}\"");
             assert_eq!(blind.len(), 1, "without {verb} {resource}: {blind:?}");
@@ -224,7 +226,8 @@ impl Play<'_> {
             "spec": { "holderIdentity": "karpenter-1", "renewTime": format!("{now:.6}") },
         });
         self.scene.apply(lease).await;
-        match beforehand(&cluster, &clock, Mode::Act).await {
+        let wanted = Undertaking { mode: Mode::Act, has_vpsie: false, lease: "berth" };
+        match beforehand(&cluster, &clock, wanted).await {
             // Without a verb that is asked for it does not begin, whoever else is there.
             Err(Unfit::Rival { .. } | Unfit::Forbidden { .. }) => Ok(()),
             other => Err(format!("a rival is not noticed: {other:?}")),

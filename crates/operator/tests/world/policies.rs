@@ -295,3 +295,22 @@ fn pods_leave_an_interrupted_node_within_the_grace_of_its_group() {
         });
     }
 }
+
+/// It is nine when this begins, and the nodes are no longer needed soon after.
+#[test]
+fn a_group_shrinks_only_at_its_hours() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        let at_noon = |group: &mut Value| {
+            group["metadata"]["annotations"] =
+                json!({ "autoscaler.vpsie.com/scale-down-allowed-hours": "12:00-14:00" });
+        };
+        scene.apply(small(at_noon)).await;
+        scene.apply(workload(2)).await;
+        scene.until(600, "both run", async || scene.running().await == 2).await;
+        scene.apply(workload(0)).await;
+        sleep(Duration::from_mins(160)).await;
+        assert_eq!(scene.machines(), 2, "{}", scene.told().await);
+        scene.until(3600, "both go", async || scene.machines() == 0).await;
+    });
+}

@@ -426,6 +426,40 @@ fn nodes_that_are_checked_stay_and_say_why() {
     }
 }
 
+/// In managed clusters VPSie sells sizes, and groups may name offerings of servers beside them.
+#[test]
+fn a_size_is_bought_where_the_offerings_are_unknown() {
+    played(Family::Managed, async |berthed| {
+        let scene = &berthed.scene;
+        let sized = |group: &mut Value| {
+            group["spec"]["offeringIDs"] = json!(["of-servers"]);
+            group["spec"]["kubeSizeID"] = json!(2);
+        };
+        scene.apply(group("workers", sized)).await;
+        scene.apply(workload(1)).await;
+        scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+        assert_eq!(berthed.vpsie.nodes_by_size(), BTreeMap::from([(2, 1)]));
+    });
+}
+
+/// Its datacenter is not one: it says so, and the others go on.
+#[test]
+fn a_group_without_a_datacenter_says_so() {
+    for family in [Family::Servers, Family::Managed] {
+        played(family, async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(group("lost", |group| group["spec"]["datacenterID"] = json!("dc-x"))).await;
+            scene.apply(group("workers", |_| {})).await;
+            scene.apply(workload(1)).await;
+            scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+            let lost = berthed.group("lost").await;
+            assert_eq!(condition(&lost, "Error"), Some(("True", "UnknownDatacenter")), "{lost}");
+            assert!(lost["status"]["conditions"].to_string().contains("dc-x"), "{lost}");
+            assert_eq!(condition(&berthed.group("workers").await, "Error"), Some(("False", "Fine")));
+        });
+    }
+}
+
 #[test]
 fn what_a_group_says_of_its_machines_is_ordered() {
     played(Family::Servers, async |berthed| {

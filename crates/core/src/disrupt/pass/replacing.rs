@@ -7,7 +7,7 @@ use rustc_hash::{FxHashSet, FxHasher};
 use super::super::worthwhile::Costs;
 use super::Pass;
 use super::trial::{Group, Trial};
-use crate::disruption::Approval;
+use crate::disruption::{Approval, Basis};
 use crate::host::HostOrigin;
 use crate::pool::Pool;
 use crate::reason::{Reason, Refusal};
@@ -59,7 +59,7 @@ impl Pass<'_> {
                 .iter()
                 .map(|index| &snapshot.nodes[self.candidates[*index].node])
                 .filter_map(|node| {
-                    let usage = node.disruption.usage.filter(|usage| usage.is_measured)?;
+                    let usage = node.disruption.usage.filter(|usage| usage.basis == Basis::Measured)?;
                     let percent = if resource == CPU { usage.cpu_percent } else { usage.memory_percent };
                     Some(i128::from(node.allocatable.get(resource)) * i128::from(percent) / 100)
                 })

@@ -1,7 +1,7 @@
 //! Nodes that a plan takes away: which may go, and where their pods must be.
 
 use super::*;
-use crate::disruption::{Budget, Consolidation, PodBudget, Protection, SafetyChecks, Share, Usage};
+use crate::disruption::{Basis, Budget, Consolidation, PodBudget, Protection, SafetyChecks, Share, Usage};
 
 /// `node-b` goes, and its pod moves to `node-a`.
 fn emptied(s: &mut Scene) {
@@ -27,7 +27,7 @@ fn checked(s: &mut Scene) -> &mut NodeDisruption {
 }
 
 fn used(cpu_percent: u32, memory_percent: u32) -> Usage {
-    Usage { cpu_percent, memory_percent, is_measured: true }
+    Usage { cpu_percent, memory_percent, basis: Basis::Measured }
 }
 
 fn budget(allowed: u32) -> PodBudget {

@@ -71,6 +71,9 @@ pub(crate) struct Going<'p> {
     pub(crate) replacements: Vec<Text>,
 }
 
+/// The claims that go, by the steps that they are of.
+type ByStep = BTreeMap<usize, BTreeMap<Text, Departure>>;
+
 /// What was committed to go.
 #[derive(Debug)]
 pub(crate) struct Departed {
@@ -234,7 +237,7 @@ impl Office {
         let by_node: BTreeMap<&str, &Arc<Claim>> =
             round.claims.values().filter_map(|claim| Some((claim.node()?, claim))).collect();
         let now_secs = self.now().as_second();
-        let mut by_pool: BTreeMap<PoolId, BTreeMap<usize, BTreeMap<Text, Departure>>> = BTreeMap::new();
+        let mut by_pool: BTreeMap<PoolId, ByStep> = BTreeMap::new();
         for (index, Going { step, replacements }) in steps.iter().enumerate() {
             for node in step.nodes.iter().filter_map(|index| snapshot.nodes.get(*index)) {
                 let Some(claim) = by_node.get(&*node.name) else { continue };
@@ -276,7 +279,7 @@ impl Office {
     async fn commit_departures(
         &self,
         pool: &PoolId,
-        (by_step, known): (&BTreeMap<usize, BTreeMap<Text, Departure>>, &BTreeMap<Text, (PoolId, Departure)>),
+        (by_step, known): (&ByStep, &BTreeMap<Text, (PoolId, Departure)>),
         allowed: impl Fn(usize) -> u32,
         now: (u64, i64),
     ) -> Result<Vec<usize>, NotCommitted> {

@@ -1,5 +1,6 @@
 //! The snapshot: all objects put together, with what the catalogs offer.
 
+mod strangers;
 mod types;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,18 +9,18 @@ use std::sync::Arc;
 use berth_core::catalog::{Catalog, OfferingPattern};
 use berth_core::disruption::{Budget, PodBudget, Share};
 use berth_core::names::{self, Labels, Text};
-use berth_core::node::{Node, NodeState};
 use berth_core::plan::Skipped;
 use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
-use berth_core::reason::Refusal;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::snapshot::{DaemonSet, SharedLimit, Snapshot};
+use berth_core::surplus;
 use berth_core::units::Price;
 use jiff::Timestamp;
 
 use crate::budgets::Census;
 use crate::buffers;
-use crate::disruption::do_not_disrupt_field;
+use crate::disruption;
 use crate::kinds::Kind;
 use crate::manifests::{Kept, Manifests, Origin, object_name};
 use crate::nodes;
@@ -31,10 +32,13 @@ use crate::pools::karpenter::{ClaimObject, NodePoolObject};
 use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::Problem;
 use crate::resources::karpenter::NodeClassReference;
+use crate::resources::vpsie::CONFIG_NAME;
+use crate::spreading::{Spreading, replicates};
 use crate::template::{GroupTemplate, Surroundings};
 use crate::usage;
 use crate::workloads::{self, EXPANDED_PODS_MAX, Workload};
 
+pub(crate) use strangers::Strangers;
 use types::{Catalogs, NoTypes, Types};
 
 /// Whose machines a pool buys, and so whose catalog it needs.
@@ -82,6 +86,8 @@ pub struct Assembled {
     pub unavailable: Vec<OfferingPattern>,
     /// Why VPSieNodeClasses cannot be bought from, by name. Those that can be are not among them.
     pub unfit_classes: BTreeMap<Text, Refusal>,
+    /// Why NodeOverlays change nothing, by name: they contradict others. Those that do not are not among them.
+    pub overlay_conflicts: BTreeMap<Text, String>,
     /// In the order of their kinds.
     pub skipped: Vec<Skipped>,
     /// Those of reading and those of putting together, by source and line.
@@ -92,41 +98,40 @@ pub struct Assembled {
 
 /// Puts the objects together. `catalogs` is asked at most once for each kind of class that is used.
 pub fn assemble(
-    manifests: Manifests,
+    mut manifests: Manifests,
     context: &Context,
     catalogs: &mut dyn FnMut(ClassKind) -> Result<Arc<Catalog>, String>,
 ) -> Assembled {
+    let is_live = manifests.is_whole;
+    manifests.node_groups.sort_by(|a, b| strangers::precedence(a, b, is_live));
     let mut assembly = Assembly {
         catalogs: Catalogs { load: catalogs, loaded: BTreeMap::new() },
         context,
         problems: Vec::new(),
         is_partial: !manifests.problems.is_empty(),
+        overlay_conflicts: BTreeMap::new(),
         manifests,
     };
     let unfit_classes = assembly.unfit_classes();
     assembly.drop_repeated_pods();
     let waiting_since = waiting_since(&assembly.manifests.pods);
-    let foreign = assembly.foreign_groups();
-    let thresholds = assembly.thresholds();
-    let first_waiting_since = waiting_since.values().min().copied();
-    let mut pools = assembly.pools(first_waiting_since, &foreign);
+    let strangers = Strangers::of(&assembly.manifests);
+    let thresholds = assembly.thresholds(&strangers);
+    let mut pools = assembly.pools(&strangers);
     let shared_limits = assembly.shared_limits(&pools);
-    let new_groups = assembly.new_groups(first_waiting_since, &foreign);
+    let new_groups = assembly.new_groups(&strangers);
     assembly.blame_unclear_protection();
-    let mut nodes = nodes::assemble(&assembly.manifests, &pools, context.now);
-    let is_foreign = |node: &Node| nodes::group_of(&node.labels).is_some_and(|group| foreign.contains(group));
-    // Nobody waits for nodes that somebody else wants.
-    nodes.retain(|node| !is_foreign(node) || node.state != NodeState::Starting);
-    for node in nodes.iter_mut().filter(|node| is_foreign(node)) {
-        node.pool = None;
-    }
-    let (pods, daemon_sets, census) = assembly.pods();
+    let mut nodes = nodes::assemble(&assembly.manifests, (&pools, &strangers), context.now);
+    let (mut pods, daemon_sets, census) = assembly.pods();
+    let grace_secs = assembly.manifests.group_settings.grace_secs;
+    mark_fresh(&mut pods, &waiting_since, grace_secs, context.now);
     cost::bar_while_ill(&mut pools, &nodes);
     let samples = &assembly.manifests.usage;
     usage::tell(&mut nodes, (&pods, &pools), samples, context.now);
+    surplus::mark(&mut nodes, &pods, &pools);
     usage::raise_minima(&mut pools, &nodes, &thresholds, samples, context.now);
     let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
-    let Assembly { manifests, mut problems, is_partial, .. } = assembly;
+    let Assembly { manifests, mut problems, is_partial, overlay_conflicts, .. } = assembly;
     for found in [&mut problems, &mut remarks] {
         manifests.texts.refine(found);
     }
@@ -157,10 +162,16 @@ pub fn assemble(
         new_groups,
         unavailable,
         unfit_classes,
+        overlay_conflicts,
         skipped: manifests.skipped.into_iter().map(|(kind, count)| Skipped { kind, count }).collect(),
         problems,
         remarks,
     }
+}
+
+/// What a pool is told whose name another has.
+pub fn name_taken(name: &str) -> String {
+    format!("there is another pool `{name}`; pools of all kinds and namespaces share their names")
 }
 
 fn waiting_since(pods: &[Arc<PodObject>]) -> BTreeMap<(Text, Text), Timestamp> {
@@ -171,6 +182,24 @@ fn waiting_since(pods: &[Arc<PodObject>]) -> BTreeMap<(Text, Text), Timestamp> {
         Some(((pod.namespace.clone(), pod.name.clone()), created.timestamp()))
     });
     since.collect()
+}
+
+/// Those that wait and have not for as long as groups want, which count pods by themselves: one that no group can hold
+/// says nothing of the others. What does not say since when it waits has waited for long.
+fn mark_fresh(
+    pods: &mut [Pod],
+    waiting_since: &BTreeMap<(Text, Text), Timestamp>,
+    grace_secs: u32,
+    now: Timestamp,
+) {
+    if grace_secs == 0 {
+        return;
+    }
+    for pod in pods.iter_mut().filter(|pod| pod.node.is_none() && pod.origin == PodOrigin::Object) {
+        let since = waiting_since.get(&(pod.namespace.clone(), pod.name.clone()));
+        let waited_secs = since.map(|since| now.duration_since(*since).as_secs());
+        pod.is_fresh = waited_secs.is_some_and(|secs| secs < i64::from(grace_secs));
+    }
 }
 
 /// The API server labels every namespace with its own name, so selectors may count on that.
@@ -195,6 +224,8 @@ struct Assembly<'c> {
     context: &'c Context,
     problems: Vec<Problem>,
     is_partial: bool,
+    /// Of overlays that contradict others: what.
+    overlay_conflicts: BTreeMap<Text, String>,
 }
 
 /// What there is of groups' nodes, as far as it decides about more.
@@ -202,6 +233,8 @@ struct Assembly<'c> {
 struct Claimed {
     /// Groups with nodes on their way.
     growing: BTreeSet<Text>,
+    /// How many nodes each has, those aside that go.
+    staying: BTreeMap<Text, u32>,
     /// When the youngest node of each was asked for.
     newest: BTreeMap<Text, Timestamp>,
     /// When a node of each was last to go and stayed.
@@ -209,13 +242,17 @@ struct Claimed {
 }
 
 impl Claimed {
-    fn of(claims: &[Kept<Arc<ClaimObject>>], foreign: &BTreeSet<Text>) -> Self {
+    fn of(claims: &[Kept<Arc<ClaimObject>>], strangers: &Strangers) -> Self {
         let mut claimed = Self::default();
-        for claim in claims.iter().map(|kept| &kept.object) {
+        for kept in claims {
+            let claim = &kept.object;
             let group = claim.labels.get(crate::vpsie::NODEGROUP);
-            let Some(group) = group.filter(|group| !foreign.contains(*group)) else { continue };
+            let Some(group) = group.filter(|group| !strangers.has(&kept.namespace, group)) else { continue };
             if !claim.is_up && !claim.deleting {
                 claimed.growing.insert(group.clone());
+            }
+            if !claim.deleting {
+                *claimed.staying.entry(group.clone()).or_default() += 1;
             }
             if let Some(created) = claim.life.created {
                 let newest = claimed.newest.entry(group.clone()).or_insert(created);
@@ -231,7 +268,7 @@ impl Claimed {
 }
 
 impl Assembly<'_> {
-    fn pools(&mut self, waiting_since: Option<Timestamp>, foreign: &BTreeSet<Text>) -> Vec<Pool> {
+    fn pools(&mut self, strangers: &Strangers) -> Vec<Pool> {
         let node_pools = std::mem::take(&mut self.manifests.node_pools);
         let node_groups = std::mem::take(&mut self.manifests.node_groups);
         let constraint_pools = std::mem::take(&mut self.manifests.constraint_pools);
@@ -254,11 +291,16 @@ impl Assembly<'_> {
             }
             self.add_pool(&mut pools, &kept, pool, types);
         }
-        let claimed = Claimed::of(&self.manifests.claims, foreign);
+        let claimed = Claimed::of(&self.manifests.claims, strangers);
         let shrank = node_groups.iter().filter_map(|kept| kept.object.shrinking.shrank).max();
         for kept in node_groups {
+            // Of what is nobody's to change nothing needs to be said where another pool has the name.
+            let is_ours = !self.manifests.is_whole || kept.object.growth.is_managed;
+            if !is_ours && pools.names.contains(&kept.name) {
+                continue;
+            }
             let types = self.node_group_types(&kept.object);
-            let NodeGroupObject { pool, growth, rules, shrinking, cost, at_once, node_cost, .. } =
+            let NodeGroupObject { pool, growth, rules, shrinking, cost, replaced_at_once, node_cost, .. } =
                 &kept.object;
             let settings = self.manifests.group_settings;
             let rests = shrinking
@@ -267,19 +309,25 @@ impl Assembly<'_> {
                 .max(shrinking.closed_until(self.context.now));
             let mut disruption = rules.resting(rests).judged(self.context.now);
             disruption.replacement = cost.judged(self.context.now, settings.is_rebalancing);
-            let nodes = at_once.unwrap_or(Share::Count(settings.removals_max));
-            disruption.budgets.push(Budget { reasons: Vec::new(), nodes });
+            let nodes = Share::Count(settings.removals_max);
+            disruption.budgets.push(Budget { reasons: Vec::new(), nodes, replaced: *replaced_at_once });
+            let lacks_minimum = claimed.staying.get(&pool.name).copied().unwrap_or(0) < pool.nodes_min;
             let around = Circumstances {
                 now: self.context.now,
                 settings: &settings,
                 is_live: self.manifests.is_whole,
                 growing: &claimed.growing,
                 newest: claimed.newest.get(&pool.name).copied(),
-                waiting_since,
+                lacks_minimum,
             };
-            let blocked = pool.blocked.clone().or_else(|| growth.judged(&pool.name, &around));
+            let blocked = pool.blocked.clone().or_else(|| self.unread_settings());
+            let blocked = blocked.or_else(|| growth.judged(&pool.name, &around));
             let node_cost = self.node_cost(*node_cost);
-            let mut pool = Pool { disruption, node_cost, blocked, ..pool.clone() };
+            let is_patient = settings.grace_secs > 0;
+            let mut pool = Pool { disruption, node_cost, blocked, is_patient, ..pool.clone() };
+            if !growth.is_enabled {
+                pool.limits.nodes = pool.limits.nodes.map(|most| most.min(pool.nodes_min));
+            }
             if let (Some(preferred), Ok(types)) = (pool.division.preferred_type.take(), &types) {
                 let known = vpsie::types_of(&preferred, types);
                 pool.division.preferred_type = known.first().map(|known| known.name.clone());
@@ -299,20 +347,19 @@ impl Assembly<'_> {
         pools.pools
     }
 
-    /// Groups that are nobody's to change, or whose name a NodePool has, so that their nodes are of no pool.
-    fn foreign_groups(&self) -> BTreeSet<Text> {
-        let is_live = self.manifests.is_whole;
-        let node_pools: BTreeSet<&Text> = self.manifests.node_pools.iter().map(|kept| &kept.name).collect();
-        let groups = self.manifests.node_groups.iter().map(|kept| &kept.object);
-        groups
-            .filter(|group| (is_live && !group.growth.is_managed) || node_pools.contains(&group.pool.name))
-            .map(|group| group.pool.name.clone())
-            .collect()
+    /// Groups do not grow where nobody knows how far they may.
+    fn unread_settings(&self) -> Option<Refusal> {
+        let why = self.manifests.unread_settings.as_ref()?;
+        Some(
+            Reason::PoolNotReady
+                .because(format!("the AutoscalerConfig `{CONFIG_NAME}` cannot be read: {why}")),
+        )
     }
 
-    fn thresholds(&self) -> BTreeMap<Text, Thresholds> {
-        let groups = self.manifests.node_groups.iter().map(|kept| &kept.object);
-        groups.map(|group| (group.pool.name.clone(), group.growth.thresholds)).collect()
+    fn thresholds(&self, strangers: &Strangers) -> BTreeMap<Text, Thresholds> {
+        let ours =
+            self.manifests.node_groups.iter().filter(|kept| !strangers.has(&kept.namespace, &kept.name));
+        ours.map(|kept| (kept.name.clone(), kept.object.growth.thresholds)).collect()
     }
 
     fn node_cost(&self, own: Option<Price>) -> Price {
@@ -321,9 +368,7 @@ impl Assembly<'_> {
 
     fn add_pool<T>(&mut self, pools: &mut Pools, kept: &Kept<T>, mut pool: Pool, types: Types) {
         if !pools.names.insert(pool.name.clone()) {
-            let message =
-                format!("there is another pool `{}`; pools of all kinds share their names", pool.name);
-            return self.blame(kept, "metadata.name", message);
+            return self.blame(kept, "metadata.name", name_taken(&pool.name));
         }
         match types {
             Ok(types) => pool.types = types,
@@ -355,27 +400,25 @@ impl Assembly<'_> {
     }
 
     /// What groups are made from. What is in files is all there will be.
-    fn new_groups(
-        &mut self,
-        waiting_since: Option<Timestamp>,
-        foreign: &BTreeSet<Text>,
-    ) -> Option<Result<GroupTemplate, Refusal>> {
+    fn new_groups(&mut self, strangers: &Strangers) -> Option<Result<GroupTemplate, Refusal>> {
         if !self.manifests.is_whole {
             return None;
         }
         let config = self.manifests.new_groups.clone();
         let settings = self.manifests.group_settings;
-        let claimed = Claimed::of(&self.manifests.claims, foreign);
+        let claimed = Claimed::of(&self.manifests.claims, strangers);
         let around = Circumstances {
             now: self.context.now,
             settings: &settings,
             is_live: true,
             growing: &claimed.growing,
             newest: None,
-            waiting_since,
+            lacks_minimum: false,
         };
         let surroundings = Surroundings {
-            blocked: GrowthRules::of_new(config.as_deref()).judged(&Text::default(), &around),
+            blocked: self
+                .unread_settings()
+                .or_else(|| GrowthRules::of_new(config.as_deref()).judged(&Text::default(), &around)),
             nodes_max: settings.nodes_max,
             node_cost: self.context.node_cost,
         };
@@ -386,7 +429,13 @@ impl Assembly<'_> {
 
     fn pods(&mut self) -> (Vec<Pod>, Vec<DaemonSet>, Census) {
         let policies = std::mem::take(&mut self.manifests.policies);
-        let mut finisher = Finisher::new(&policies);
+        let (config, services) =
+            (std::mem::take(&mut self.manifests.scheduler), std::mem::take(&mut self.manifests.services));
+        if !config.needs_services() && !services.is_empty() {
+            self.manifests.skipped.insert(Kind::Service.name().to_owned(), services.len());
+        }
+        let spreading = Spreading { config: &config, services: &services };
+        let mut finisher = Finisher::new(&policies, spreading);
         let mut census = Census::default();
         let daemon_sets = self.daemon_sets(&mut finisher);
         let mut pods = self.expanded_workloads(&mut finisher);
@@ -410,22 +459,24 @@ impl Assembly<'_> {
     }
 
     fn blame_unclear_protection(&mut self) {
-        let manifests = &self.manifests;
-        let nodes = manifests
-            .nodes
-            .iter()
-            .map(|kept| (kept.origin, &kept.namespace, &kept.name, &kept.object.life.do_not_disrupt));
-        let claims = manifests
-            .claims
-            .iter()
-            .map(|kept| (kept.origin, &kept.namespace, &kept.name, &kept.object.life.do_not_disrupt));
+        let this = &*self;
+        let manifests = &this.manifests;
+        let nodes = manifests.nodes.iter().map(|kept| {
+            let life = &kept.object.life;
+            (kept.origin, &kept.namespace, &kept.name, &life.do_not_disrupt, Some(&life.hours))
+        });
+        let claims = manifests.claims.iter().map(|kept| {
+            let life = &kept.object.life;
+            (kept.origin, &kept.namespace, &kept.name, &life.do_not_disrupt, Some(&life.hours))
+        });
         let pods = manifests
             .pods
             .iter()
-            .map(|pod| (pod_origin(pod), &pod.namespace, &pod.name, &pod.life.do_not_disrupt));
-        let unclear = nodes.chain(claims).chain(pods).filter_map(|(origin, namespace, name, said)| {
-            let message = said.problem()?;
-            Some(self.problem(origin, namespace, name, &do_not_disrupt_field(), message))
+            .map(|pod| (pod_origin(pod), &pod.namespace, &pod.name, &pod.life.do_not_disrupt, None));
+        let said = nodes.chain(claims).chain(pods);
+        let unclear = said.flat_map(|(origin, namespace, name, do_not_disrupt, hours)| {
+            let fields = disruption::unclear(do_not_disrupt, hours);
+            fields.map(move |(field, message)| this.problem(origin, namespace, name, &field, message))
         });
         let unclear: Vec<Problem> = unclear.collect();
         self.problems.extend(unclear);
@@ -478,7 +529,9 @@ impl Assembly<'_> {
         let objects = std::mem::take(&mut self.manifests.pods);
         let mut pods = Vec::with_capacity(objects.len());
         for object in objects {
-            match finisher.finish(&object.shape, &object.namespace, object.node.is_some()) {
+            let is_replicated = object.owner.as_ref().is_some_and(|owner| replicates(&owner.kind));
+            let how = (object.node.is_some(), is_replicated);
+            match finisher.finish_spread(&object.shape, &object.namespace, how) {
                 Ok(spec) => {
                     if object.is_active() && !object.deleting {
                         census.count(&object.namespace, &spec, object.life.healthy);
@@ -496,11 +549,13 @@ impl Assembly<'_> {
         pods
     }
 
-    /// Pods of workloads and buffers; claims that StatefulSets will make go to the storage.
+    /// Pods of workloads and buffers; claims that StatefulSets will make go to the storage. In a cluster workloads have
+    /// made the pods that they want, or will.
     fn expanded_workloads(&mut self, finisher: &mut Finisher<'_>) -> Vec<Pod> {
         let kept = std::mem::take(&mut self.manifests.workloads);
         let workloads: Vec<Workload> = kept.iter().map(|kept| kept.object.clone()).collect();
-        let expanded = workloads::expand(&workloads, &self.manifests.pods, finisher);
+        let to_expand = if self.manifests.is_whole { &[][..] } else { &workloads };
+        let expanded = workloads::expand(to_expand, &self.manifests.pods, finisher);
         for (index, dangling) in expanded.dangling {
             self.blame_template(&kept[index], dangling);
         }

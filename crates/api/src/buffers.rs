@@ -31,6 +31,9 @@ enum Target {
     Workload { kind: Text, name: Text },
 }
 
+/// Kinds of workloads that room can be kept for.
+pub const SCALABLE: [&str; 4] = ["Deployment", "ReplicaSet", "StatefulSet", "Job"];
+
 /// `None` where another strategy than keeping nodes is asked for: that is not ours to do.
 pub(crate) fn read_buffer(
     object: &CapacityBuffer,
@@ -92,6 +95,12 @@ pub(crate) fn pods_of(
                 })?;
             (template, 0)
         }
+        Target::Workload { kind, .. } if !SCALABLE.contains(&&**kind) => {
+            return Err(Dangling {
+                field: "scalableRef.kind",
+                message: format!("`{kind}` is not known; it is one of {}", SCALABLE.join(", ")),
+            });
+        }
         Target::Workload { kind, name } => {
             let workload = workloads
                 .iter()
@@ -106,7 +115,8 @@ pub(crate) fn pods_of(
             (&workload.template, workload.wanted)
         }
     };
-    let spec = finisher.finish(&template.shape, &buffer.namespace, false)?;
+    let is_replicated = matches!(&buffer.target, Target::Workload { kind, .. } if &**kind != "Job");
+    let spec = finisher.finish_spread(&template.shape, &buffer.namespace, (false, is_replicated))?;
     let count = buffer.pod_count(of_workload, &spec);
     if count > PODS_MAX {
         return Err(Dangling {
@@ -115,7 +125,7 @@ pub(crate) fn pods_of(
         });
     }
     let pod = |i: u32| {
-        let name = format!("{}-buffer-{i}", buffer.name);
+        let name = format!("{}{INFIX}{i}", buffer.name);
         Pod {
             namespace: buffer.namespace.clone(),
             volumes: template.volumes.iter().map(|volume| volume.of_pod(&name)).collect(),
@@ -124,6 +134,7 @@ pub(crate) fn pods_of(
             phase: PodPhase::Pending,
             node: None,
             nominated: None,
+            is_fresh: false,
             deleting: false,
             origin: PodOrigin::Buffer,
             daemon_set: None,
@@ -132,6 +143,15 @@ pub(crate) fn pods_of(
         }
     };
     Ok((0..count).map(pod).collect())
+}
+
+/// Between the name of a buffer and the number of a pod that it stands for.
+const INFIX: &str = "-buffer-";
+
+/// The name of the buffer that a pod holds room for, if it does.
+pub fn buffer_of(pod: &Pod) -> Option<&str> {
+    let (buffer, _) = pod.name.rsplit_once(INFIX).filter(|_| pod.origin == PodOrigin::Buffer)?;
+    Some(buffer)
 }
 
 impl Buffer {

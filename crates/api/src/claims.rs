@@ -21,6 +21,8 @@ pub const OFFERINGS: &str = "berth.dev/offerings";
 pub const NOTE: &str = "berth.dev/launch-note";
 /// Keeps a claim, and its node, until the machine is gone.
 pub const FINALIZER: &str = "karpenter.sh/termination";
+/// On a claim that is deleted and whose drain has an end: when that is.
+pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 pub const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
 pub const POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 /// How Berth's hashes are made: those of another version say nothing about drift.

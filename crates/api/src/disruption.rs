@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_core::disruption::{NodeDisruption, PodDisruption, Protection};
+use berth_core::disruption::{Illness, NodeDisruption, PodDisruption, Protection};
 use berth_core::names::{self, Text};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -14,6 +14,7 @@ use crate::pools::vpsie::{self, AllowedHours};
 use crate::problem::At;
 use crate::resources::karpenter::NodeClaim;
 use crate::resources::shared::{Condition, ConditionStatus};
+use crate::vpsie::ALLOWED_HOURS;
 
 /// `karpenter.sh/do-not-disrupt` as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +57,7 @@ impl DoNotDisrupt {
     }
 
     /// What is wrong with it, and what would be right.
-    pub(crate) fn problem(&self) -> Option<String> {
+    fn problem(&self) -> Option<String> {
         let Self::Unclear(text) = self else { return None };
         Some(format!(
             "`{text}` is neither true nor false nor a duration such as 4h30m; as it stands it counts as true"
@@ -64,11 +65,54 @@ impl DoNotDisrupt {
     }
 }
 
-/// Where `do-not-disrupt` stands.
-pub(crate) fn do_not_disrupt_field() -> String {
+/// When VPSie's annotation lets a node go, as it is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Hours {
+    #[default]
+    Unset,
+    Of(AllowedHours),
+    /// Somebody wants something, and nobody knows what.
+    Unclear(Text),
+}
+
+impl Hours {
+    fn read(value: Option<&str>) -> Self {
+        let Some(text) = value else { return Self::Unset };
+        AllowedHours::parse(text).map_or_else(|| Self::Unclear(text.into()), Self::Of)
+    }
+
+    /// What it comes to. Hours that nobody understands allow nothing: a node that was left out for them would be bought
+    /// again, and all others would have to stay for it.
+    fn judged(&self, now: Timestamp) -> Protection {
+        match self {
+            Self::Unset => Protection::None,
+            Self::Of(hours) => hours.judged(now),
+            Self::Unclear(_) => Protection::Always,
+        }
+    }
+
+    /// What is wrong with it, and what would be right.
+    fn problem(&self) -> Option<String> {
+        let Self::Unclear(text) = self else { return None };
+        Some(format!("{}; as it stands the node stays", AllowedHours::problem(text)))
+    }
+}
+
+/// The field of an annotation.
+fn annotation_field(name: &str) -> String {
     let metadata = At::ROOT.key("metadata");
     let annotations = metadata.key("annotations");
-    annotations.key(names::DO_NOT_DISRUPT).path().to_string()
+    annotations.key(name).path().to_string()
+}
+
+/// What is unclear of what something says about staying: the fields, and what is wrong with each.
+pub(crate) fn unclear<'s>(
+    do_not_disrupt: &'s DoNotDisrupt,
+    hours: Option<&'s Hours>,
+) -> impl Iterator<Item = (String, String)> + 's {
+    let marked = do_not_disrupt.problem().map(|problem| (annotation_field(names::DO_NOT_DISRUPT), problem));
+    let timed = hours.and_then(Hours::problem).map(|problem| (annotation_field(ALLOWED_HOURS), problem));
+    marked.into_iter().chain(timed)
 }
 
 /// A time to the second, as kubelets write it, in a quarter of a `Timestamp`: there are very many pods.
@@ -130,8 +174,8 @@ pub(crate) fn read_deletion_cost(annotations: &Annotations<'_>, to: &mut Convert
 pub(crate) struct NodeLife {
     pub(crate) do_not_disrupt: DoNotDisrupt,
     pub(crate) created: Option<Timestamp>,
-    /// When VPSie's annotation lets it go.
-    hours: Option<AllowedHours>,
+    pub(crate) hours: Hours,
+    not_ready: bool,
     /// Conditions that are bad, with since when.
     ailments: Vec<Ailment>,
 }
@@ -186,26 +230,32 @@ pub(crate) fn read_node_life(node: &wire::Node<'_>, to: &mut Converter<'_>) -> N
     NodeLife {
         do_not_disrupt,
         created: read_creation(&node.metadata, to),
-        hours: vpsie::read_allowed_hours(node.metadata.annotations.vpsie_hours.as_deref(), to),
+        hours: Hours::read(node.metadata.annotations.vpsie_hours.as_deref()),
+        not_ready: node
+            .status
+            .conditions
+            .iter()
+            .any(|said| &*said.kind == "Ready" && &*said.status != "True"),
         ailments,
     }
 }
 
 impl NodeLife {
     fn protection(&self, created: Option<Timestamp>, now: Timestamp) -> Protection {
-        let hours = self.hours.map_or(Protection::None, |hours| hours.judged(now));
-        stronger(self.do_not_disrupt.judged(self.created.or(created), now), hours)
+        stronger(self.do_not_disrupt.judged(self.created.or(created), now), self.hours.judged(now))
     }
 
     /// The first of its conditions that has been bad for too long.
-    fn unhealthy(&self, now: Timestamp) -> Option<Text> {
+    fn unhealthy(&self, now: Timestamp) -> Option<Illness> {
         let broken =
             |ailment: &&Ailment| elapsed(ailment.since, now).as_secs() >= ailment.rule.tolerated_minutes * 60;
         self.ailments.iter().find(broken).map(|Ailment { rule, status, because, .. }| {
             let RepairRule { condition, tolerated_minutes, .. } = rule;
             let colon = if because.is_empty() { "" } else { ": " };
-            format!("{condition} has been {status} for {tolerated_minutes} minutes or more{colon}{because}")
-                .into()
+            let message = format!(
+                "{condition} has been {status} for {tolerated_minutes} minutes or more{colon}{because}"
+            );
+            Illness { condition: (*condition).into(), message: message.into() }
         })
     }
 }
@@ -218,8 +268,7 @@ pub(crate) struct ClaimLife {
     initialized: Option<Timestamp>,
     last_pod_event: Option<Timestamp>,
     drifted: Option<Text>,
-    /// When VPSie's annotation lets it go.
-    hours: Option<AllowedHours>,
+    pub(crate) hours: Hours,
     expire_after: Option<GoDuration>,
     termination_grace: Option<GoDuration>,
 }
@@ -242,7 +291,7 @@ pub(crate) fn read_claim_life(claim: &NodeClaim) -> ClaimLife {
             let words = worded(condition.reason.as_deref(), condition.message.as_deref());
             if words.is_empty() { "Drifted".into() } else { words.into() }
         }),
-        hours: None,
+        hours: Hours::Unset,
         expire_after: NillableDuration::duration(claim.spec.expire_after),
         termination_grace: claim.spec.termination_grace_period,
     }
@@ -250,25 +299,20 @@ pub(crate) fn read_claim_life(claim: &NodeClaim) -> ClaimLife {
 
 impl ClaimLife {
     fn protection(&self, created: Option<Timestamp>, now: Timestamp) -> Protection {
-        let hours = self.hours.map_or(Protection::None, |hours| hours.judged(now));
-        stronger(self.do_not_disrupt.judged(created, now), hours)
+        stronger(self.do_not_disrupt.judged(created, now), self.hours.judged(now))
     }
 }
 
 /// The same, of a VPSieNode.
 pub(crate) fn read_machine_life(metadata: &ObjectMeta, ready: Option<&Time>) -> ClaimLife {
     let annotation = |key: &str| metadata.annotations.as_ref()?.get(key).map(String::as_str);
-    let written = annotation(crate::vpsie::ALLOWED_HOURS);
-    let hours = written.and_then(AllowedHours::parse);
-    // Hours that nobody understands allow nothing: a machine that was left out for them would be bought again.
-    let must_stay = crate::vpsie::is_kept(metadata) || hours.is_none() && written.is_some();
     let do_not_disrupt = match annotation(names::DO_NOT_DISRUPT) {
-        _ if must_stay => DoNotDisrupt::Always,
+        _ if crate::vpsie::is_kept(metadata) => DoNotDisrupt::Always,
         said => DoNotDisrupt::read(said),
     };
     ClaimLife {
         do_not_disrupt,
-        hours,
+        hours: Hours::read(annotation(ALLOWED_HOURS)),
         created: metadata.creation_timestamp.as_ref().map(|time| time.0),
         initialized: ready.map(|time| time.0),
         ..ClaimLife::default()
@@ -295,10 +339,12 @@ pub(crate) fn judged_node(
         protection: stronger(of_node.unwrap_or_default(), of_claim.unwrap_or_default()),
         drifted: claim.and_then(|claim| claim.drifted.clone()),
         expired: age_limit.is_some_and(|(created, limit)| elapsed(created, now) >= limit.as_std()),
+        not_ready: node.is_some_and(|node| node.not_ready),
         unhealthy: node.and_then(|node| node.unhealthy(now)),
+        // Told once all nodes and pods are known.
+        surplus: false,
         quiet_secs: quiet_since.map(|since| elapsed(since, now).as_secs()),
         termination_grace_secs: claim.and_then(|claim| claim.termination_grace).map(GoDuration::whole_secs),
-        // Told once all pods are known.
         usage: None,
         others_asked_percent: None,
     }
@@ -396,7 +442,10 @@ mod tests {
             assert_eq!(problem.is_some(), expected.is_some(), "{value}: {problem:?}");
             assert!(problem.unwrap_or_default().starts_with(expected.unwrap_or_default()), "{value}");
         }
-        assert_eq!(do_not_disrupt_field(), "metadata.annotations[karpenter.sh/do-not-disrupt]");
+        assert_eq!(
+            annotation_field(names::DO_NOT_DISRUPT),
+            "metadata.annotations[karpenter.sh/do-not-disrupt]"
+        );
     }
 
     #[test]

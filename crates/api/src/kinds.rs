@@ -56,6 +56,7 @@ enum Scope {
 kinds! {
     Pod: "", "v1", "Pod", "pods", Namespaced;
     PodTemplate: "", "v1", "PodTemplate", "podtemplates", Namespaced;
+    Service: "", "v1", "Service", "services", Namespaced;
     Node: "", "v1", "Node", "nodes", Cluster;
     Namespace: "", "v1", "Namespace", "namespaces", Cluster;
     LimitRange: "", "v1", "LimitRange", "limitranges", Namespaced;
@@ -95,18 +96,34 @@ pub struct Collection {
     pub plural: &'static str,
 }
 
-/// Those of a cluster that are read for what runs in it. A CronJob is a plan for a run at its time, not a run.
+/// Those of a cluster that are read for what runs in it. A CronJob is a plan for a run at its time, not a run; and
+/// Services matter only to who spreads pods by them.
 pub fn collections() -> impl Iterator<Item = Collection> {
-    let all = Kind::ALL.iter().filter(|kind| **kind != Kind::CronJob);
-    all.map(|kind| Collection {
-        kind: *kind,
-        group: kind.group(),
-        version: kind.version(),
-        plural: kind.plural(),
-    })
+    let all = Kind::ALL.iter().filter(|kind| ![Kind::CronJob, Kind::Service].contains(kind));
+    all.map(|kind| Collection::of(*kind))
+}
+
+pub fn services() -> Collection {
+    Collection::of(Kind::Service)
 }
 
 impl Collection {
+    fn of(kind: Kind) -> Self {
+        Self { kind, group: kind.group(), version: kind.version(), plural: kind.plural() }
+    }
+
+    /// The kind of its objects.
+    pub fn kind(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    /// Where one of them is that has a namespace.
+    pub fn path_of(&self, namespace: &str, name: &str) -> String {
+        let Self { group, version, plural, .. } = self;
+        let root = if group.is_empty() { "/api".to_owned() } else { format!("/apis/{group}") };
+        format!("{root}/{version}/namespaces/{namespace}/{plural}/{name}")
+    }
+
     pub fn path(&self) -> String {
         let Self { group, version, plural, .. } = self;
         if group.is_empty() {

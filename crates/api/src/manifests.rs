@@ -33,6 +33,7 @@ use crate::pools::kubelet::Kubelet;
 use crate::pools::vpsie::NodeGroupObject;
 use crate::problem::{At, Finding, Path, Problem};
 use crate::source::{self, Source};
+use crate::spreading::SchedulerConfig;
 use crate::template::{GroupDefaults, NewGroups};
 use crate::tree::Tree;
 use crate::usage::Measured;
@@ -49,6 +50,12 @@ pub struct Manifests {
     pub usage: Measured,
     /// What is said of new groups besides the AutoscalerConfig.
     pub group_defaults: GroupDefaults,
+    /// What the cluster's scheduler is configured to.
+    pub scheduler: SchedulerConfig,
+    /// The selectors of Services, by namespace and name.
+    pub(crate) services: BTreeMap<(Text, Text), Labels>,
+    /// Whether nodes that no pool has bought are judged as those of a pool that could have.
+    pub adopts: bool,
     /// Nodes with pods that cannot be read, and that may forbid anything.
     pub(crate) shrouded_nodes: BTreeSet<Text>,
     /// What is not among them does not exist. In files much is left out.
@@ -80,6 +87,8 @@ pub struct Manifests {
     pub(crate) buffers: Vec<Kept<Buffer>>,
     pub(crate) node_groups: Vec<Kept<NodeGroupObject>>,
     pub(crate) group_settings: GroupSettings,
+    /// Why it is not known what holds for all groups together: somebody has said it, and it cannot be read.
+    pub(crate) unread_settings: Option<String>,
     pub(crate) new_groups: Option<Arc<NewGroups>>,
     pub(crate) constraint_pools: Vec<Kept<ConstraintPoolObject>>,
     pub(crate) unavailable: Vec<OfferingPattern>,
@@ -110,7 +119,7 @@ pub(crate) struct Origin {
 }
 
 /// How an object is called in messages.
-pub(crate) fn object_name(kind: &str, namespace: &str, name: &str) -> String {
+pub fn object_name(kind: &str, namespace: &str, name: &str) -> String {
     if namespace.is_empty() || namespace == DEFAULT_NAMESPACE {
         format!("{kind}/{name}")
     } else {

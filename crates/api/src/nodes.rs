@@ -1,5 +1,6 @@
 //! Nodes: those of the cluster, and those that claims will become.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -9,15 +10,17 @@ use berth_core::names::{self, Labels, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::pod::{Taint, TaintEffect};
 use berth_core::pool::Pool;
-use berth_core::resources::Resources;
+use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Resources};
 use berth_core::units::Price;
 use jiff::Timestamp;
 use rustc_hash::FxBuildHasher;
 
+use crate::adoption;
+use crate::assemble::Strangers;
 use crate::builtin::node as wire;
 use crate::convert::Converter;
 use crate::disruption::{self, NodeLife, Second};
-use crate::manifests::Manifests;
+use crate::manifests::{Kept, Manifests};
 use crate::pods::PodObject;
 use crate::pools::karpenter::ClaimObject;
 use crate::problem::At;
@@ -75,7 +78,7 @@ pub(crate) fn pool_of(labels: &Labels) -> Option<Text> {
 }
 
 /// The NodeGroup that a node's labels name, if it is of one.
-pub(crate) fn group_of(labels: &Labels) -> Option<&Text> {
+fn group_of(labels: &Labels) -> Option<&Text> {
     labels.get(vpsie::NODEGROUP).filter(|_| !labels.contains_key(names::NODEPOOL))
 }
 
@@ -95,38 +98,59 @@ impl NodeObject {
     }
 }
 
-/// All nodes: those of the cluster, and the claims that have not become one yet.
-pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) -> Vec<Node> {
+/// All nodes: those of the cluster, and the claims that have not become one yet. Nodes of strangers are of no pool, and
+/// nobody waits for those that are on their way.
+pub(crate) fn assemble(
+    manifests: &Manifests,
+    (all_pools, strangers): (&[Pool], &Strangers),
+    now: Timestamp,
+) -> Vec<Node> {
     let newest_pods = newest_pods(&manifests.pods);
-    let pools: BTreeMap<&Text, &Pool> = pools.iter().map(|pool| (&pool.name, pool)).collect();
+    let pools: BTreeMap<&Text, &Pool> = all_pools.iter().map(|pool| (&pool.name, pool)).collect();
     let claims = Claims::of(manifests);
+    let is_strange = |claim: &Kept<Arc<ClaimObject>>| {
+        group_of(&claim.object.labels).is_some_and(|group| strangers.has(&claim.namespace, group))
+    };
     let mut joined = BTreeSet::new();
     let mut names = BTreeSet::new();
     let mut nodes = Vec::with_capacity(manifests.nodes.len());
     for kept in &manifests.nodes {
         let volume_limits = manifests.volume_limits.get(&kept.object.name).cloned().unwrap_or_default();
         let claim = claims.of_node(&kept.object);
-        joined.extend(claim.map(|claim| &claim.name));
+        joined.extend(claim.map(|claim| (&claim.namespace, &claim.name)));
         let newest_pod = newest_pods.get(&kept.object.name).map(|started| started.timestamp());
-        nodes.push(Node {
-            disruption: disruption::judged_node(
-                Some(&kept.object.life),
-                claim.map(|claim| &claim.life),
-                newest_pod,
-                now,
-            ),
-            ..of_object(&kept.object, claim, volume_limits, &pools)
-        });
+        let disruption = disruption::judged_node(
+            Some(&kept.object.life),
+            claim.map(|claim| &claim.object.life),
+            newest_pod,
+            now,
+        );
+        let node = of_object(&kept.object, claim.map(|claim| &*claim.object), volume_limits, &pools);
         names.insert(&kept.object.name);
+        let is_strange = match claim {
+            Some(claim) => is_strange(claim),
+            None => group_of(&node.labels).is_some_and(|group| strangers.may_have(group)),
+        };
+        match node.state {
+            NodeState::Starting if is_strange => {}
+            _ => nodes.push(Node { disruption, pool: node.pool.filter(|_| !is_strange), ..node }),
+        }
     }
     for node in nodes.iter_mut().filter(|node| manifests.shrouded_nodes.contains(&node.name)) {
         node.disruption.protection = Protection::Always;
     }
+    if manifests.adopts {
+        adoption::adopt(&mut nodes, all_pools);
+    }
     for kept in &manifests.claims {
         let claim = &kept.object;
-        if !joined.contains(&claim.name) && names.insert(&claim.name) {
+        let is_strange = is_strange(kept);
+        let has_joined = joined.contains(&(&kept.namespace, &kept.name));
+        let is_awaited = !is_strange || claim.deleting;
+        if !has_joined && is_awaited && names.insert(&kept.name) {
             let disruption = disruption::judged_node(None, Some(&claim.life), None, now);
-            nodes.push(Node { disruption, ..of_claim(claim, &pools) });
+            let node = of_claim(claim, &pools);
+            nodes.push(Node { disruption, pool: node.pool.filter(|_| !is_strange), ..node });
         }
     }
     nodes
@@ -134,20 +158,22 @@ pub(crate) fn assemble(manifests: &Manifests, pools: &[Pool], now: Timestamp) ->
 
 /// Claims by the nodes that they became: those that they name, or else those that run on their machines.
 struct Claims<'m> {
-    by_node: BTreeMap<&'m Text, &'m ClaimObject>,
-    by_machine: BTreeMap<&'m Text, &'m ClaimObject>,
+    by_node: BTreeMap<&'m Text, &'m Kept<Arc<ClaimObject>>>,
+    by_machine: BTreeMap<&'m Text, &'m Kept<Arc<ClaimObject>>>,
 }
 
 impl<'m> Claims<'m> {
     fn of(manifests: &'m Manifests) -> Self {
-        let claims = || manifests.claims.iter().map(|kept| &*kept.object);
+        let claims = || manifests.claims.iter();
         Self {
-            by_node: claims().filter_map(|claim| Some((claim.node.as_ref()?, claim))).collect(),
-            by_machine: claims().filter_map(|claim| Some((claim.provider_id.as_ref()?, claim))).collect(),
+            by_node: claims().filter_map(|claim| Some((claim.object.node.as_ref()?, claim))).collect(),
+            by_machine: claims()
+                .filter_map(|claim| Some((claim.object.provider_id.as_ref()?, claim)))
+                .collect(),
         }
     }
 
-    fn of_node(&self, node: &NodeObject) -> Option<&'m ClaimObject> {
+    fn of_node(&self, node: &NodeObject) -> Option<&'m Kept<Arc<ClaimObject>>> {
         let by_machine = || self.by_machine.get(node.provider_id.as_ref()?);
         self.by_node.get(&node.name).or_else(by_machine).copied()
     }
@@ -185,21 +211,25 @@ fn of_object(
     for (key, value) in promise.map(|claim| promised_labels(claim, promising)).unwrap_or_default() {
         labels.entry(key).or_insert(value);
     }
-    let pool = pool_of(&labels);
+    let bought_as = bought_as(&labels, claim);
+    let pool = pool_of(&bought_as);
     let types = pool.as_ref().and_then(|pool| pools.get(pool)).map_or(&[][..], |pool| &pool.types);
+    let price = price_of(&bought_as, types);
     let passing = |taint: &&Taint| {
         let startup = promise.map_or(&[][..], |claim| &claim.startup_taints);
         startup.iter().any(|s| s.key == taint.key && s.effect == taint.effect)
     };
     let promised = promise.map_or(&[][..], |claim| promised_taints(claim, promising));
+    let (capacity, allocatable) =
+        promise.map(|claim| promised_resources(claim, promising)).unwrap_or_default();
     let missing = promised.iter().filter(|taint| !node.taints.contains(taint));
     Node {
         name: node.name.clone(),
         taints: node.taints.iter().filter(|taint| !passing(taint)).chain(missing).cloned().collect(),
-        capacity: as_promised(&node.capacity, promise.map(|claim| &claim.capacity)),
-        allocatable: as_promised(&node.allocatable, promise.map(|claim| &claim.allocatable)),
+        capacity: as_promised(&node.capacity, capacity),
+        allocatable: as_promised(&node.allocatable, allocatable),
         state,
-        price: price_of(&labels, types),
+        price,
         labels,
         pool,
         volume_limits,
@@ -207,15 +237,47 @@ fn of_object(
     }
 }
 
+/// What a node was bought as: by its labels, or, where these do not say, by its claim. VPSie's own autoscaler tells
+/// nodes nothing of it. For pods only the labels count.
+fn bought_as<'l>(labels: &'l Labels, claim: Option<&ClaimObject>) -> Cow<'l, Labels> {
+    let Some(claim) = claim else { return Cow::Borrowed(labels) };
+    if labels.contains_key(names::INSTANCE_TYPE) && pool_of(labels).is_some() {
+        return Cow::Borrowed(labels);
+    }
+    let mut all = claim.labels.clone();
+    all.extend(labels.clone());
+    Cow::Owned(all)
+}
+
 /// What a node will have once it is up: until its device plugins have started, its claim knows better.
-fn as_promised(reported: &Resources, promised: Option<&Resources>) -> Resources {
-    let mut resources = promised.cloned().unwrap_or_default();
+fn as_promised(reported: &Resources, promised: Resources) -> Resources {
+    let mut resources = promised;
     for (name, amount) in reported.iter() {
         if amount > 0 || !resources.names(name) {
             resources.set(name, amount);
         }
     }
     resources
+}
+
+/// What a claim's node will have, and what of that is for pods: as the claim says, or else as its type has it. Extended
+/// resources that only its type knows of are there too: what overlays add, no cloud has told the claim.
+fn promised_resources(claim: &ClaimObject, pool: Option<&Pool>) -> (Resources, Resources) {
+    let instance_type = type_of(&claim.labels, pool.map_or(&[][..], |pool| &pool.types));
+    let completed = |said: &Resources, of_type: fn(&InstanceType) -> Resources| {
+        let of_type = instance_type.map(of_type).unwrap_or_default();
+        if said.is_empty() {
+            return of_type;
+        }
+        let is_extended = |name: &str| ![CPU, MEMORY, EPHEMERAL_STORAGE, PODS].contains(&name);
+        let mut all = said.clone();
+        for (name, amount) in of_type.iter().filter(|(name, _)| is_extended(name) && !said.names(name)) {
+            all.set(name, amount);
+        }
+        all
+    };
+    let capacity = completed(&claim.capacity, |t| t.capacity.clone());
+    (capacity, completed(&claim.allocatable, InstanceType::allocatable))
 }
 
 /// The labels that a claim's node will have, its own name aside.
@@ -249,13 +311,10 @@ fn of_claim(claim: &ClaimObject, pools: &BTreeMap<&Text, &Pool>) -> Node {
     let instance_type = type_of(&claim.labels, types);
     let mut labels = promised_labels(claim, pool);
     labels.insert(names::HOSTNAME.into(), claim.name.clone());
-    let of_type = |resources: fn(&InstanceType) -> Resources| instance_type.map(resources);
-    let capacity = Some(&claim.capacity).filter(|capacity| !capacity.is_empty()).cloned();
-    let capacity =
-        capacity.or_else(|| of_type(|t| t.capacity.clone())).unwrap_or_else(|| claim.requests.clone());
-    let allocatable = Some(&claim.allocatable).filter(|allocatable| !allocatable.is_empty()).cloned();
-    let allocatable =
-        allocatable.or_else(|| of_type(InstanceType::allocatable)).unwrap_or_else(|| capacity.clone());
+    let or = |said: Resources, other: &Resources| if said.is_empty() { other.clone() } else { said };
+    let (capacity, allocatable) = promised_resources(claim, pool);
+    let capacity = or(capacity, &claim.requests);
+    let allocatable = or(allocatable, &capacity);
     Node {
         name: claim.name.clone(),
         taints: promised_taints(claim, pool).to_vec(),
@@ -270,9 +329,11 @@ fn of_claim(claim: &ClaimObject, pools: &BTreeMap<&Text, &Pool>) -> Node {
     }
 }
 
+/// By its name, or by the id under which VPSie sells it.
 fn type_of<'t>(labels: &Labels, types: &'t [Arc<InstanceType>]) -> Option<&'t InstanceType> {
     let name = labels.get(names::INSTANCE_TYPE)?;
-    types.iter().find(|t| t.name == *name).map(|t| &**t)
+    let by_name = types.iter().find(|t| t.name == *name);
+    by_name.or_else(|| types.iter().find(|t| vpsie::has_offering(t, name))).map(|t| &**t)
 }
 
 /// The offering that a node with these labels was bought as, as far as they tell.
@@ -289,6 +350,6 @@ fn offering_of<'t>(labels: &Labels, instance_type: &'t InstanceType) -> Option<&
     matching.all(|o| o.price == first.price).then_some(first)
 }
 
-fn price_of(labels: &Labels, types: &[Arc<InstanceType>]) -> Option<Price> {
+pub(crate) fn price_of(labels: &Labels, types: &[Arc<InstanceType>]) -> Option<Price> {
     type_of(labels, types).and_then(|t| offering_of(labels, t)).map(|offering| offering.price)
 }

@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use berth_core::names::Text;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::documents::{Body, for_each_document};
+use crate::kinds::Collection;
 use crate::problem::Problem;
 use crate::source::{Source, for_each_text};
 
@@ -18,11 +20,27 @@ pub struct Object {
 }
 
 impl Object {
+    fn text(&self, pointer: &str) -> Option<&str> {
+        self.value.pointer(pointer).and_then(Value::as_str)
+    }
+
+    pub fn is_of(&self, collection: &Collection) -> bool {
+        let Collection { group, version, .. } = collection;
+        let separator = if group.is_empty() { "" } else { "/" };
+        self.text("/kind") == Some(collection.kind())
+            && self.text("/apiVersion") == Some(&format!("{group}{separator}{version}"))
+    }
+
+    /// Its namespace, empty where it has none, and its name.
+    pub fn id(&self) -> (Text, Text) {
+        let part = |pointer| self.text(pointer).unwrap_or_default().into();
+        (part("/metadata/namespace"), part("/metadata/name"))
+    }
+
     /// What somebody else found wrong with it.
     pub fn problem(&self, message: String) -> Problem {
-        let text = |pointer| self.value.pointer(pointer).and_then(Value::as_str);
-        let names = [text("/kind"), text("/metadata/namespace"), text("/metadata/name")];
-        let object: Vec<&str> = names.into_iter().flatten().collect();
+        let names = ["/kind", "/metadata/namespace", "/metadata/name"];
+        let object: Vec<&str> = names.into_iter().filter_map(|name| self.text(name)).collect();
         Problem {
             source: self.source.clone(),
             line: Some(self.line),

@@ -11,6 +11,7 @@ use crate::kinds::{Collection, Kind};
 use crate::manifests::{Manifests, Origin, Refused, object_name};
 use crate::piece::{self, Id, Piece};
 use crate::problem::{Finding, Path, Problem};
+use crate::resources::vpsie::CONFIG_NAME;
 use crate::tree::Tree;
 
 /// What a cluster holds, as far as it was told.
@@ -64,7 +65,8 @@ impl Observed {
     }
 
     fn refuse(&mut self, kind: Kind, id: Id, text: &str, refused: Refused) {
-        if let Some(of_kind) = self.pieces.get_mut(&kind) {
+        // Bounds that were said last hold on: without them there would be none.
+        if let Some(of_kind) = self.pieces.get_mut(&kind).filter(|_| kind != Kind::AutoscalerConfig) {
             of_kind.remove(&id);
         }
         let findings = match refused {
@@ -125,13 +127,29 @@ impl Observed {
                 manifests.add(piece.clone(), id.clone(), origin);
             }
         }
-        for ((kind, _), Unread { problems, node }) in &self.refused {
+        for ((kind, id), Unread { problems, node }) in &self.refused {
+            let is_known = || self.pieces.get(kind).is_some_and(|of_kind| of_kind.contains_key(id));
+            if *kind == Kind::AutoscalerConfig && &*id.1 == CONFIG_NAME && !is_known() {
+                manifests.unread_settings = Some(problems.first().map(Problem::words).unwrap_or_default());
+            }
             // Nothing is taken away while something is not seen that could forbid it. What is known of a pod that
-            // cannot be read is where it runs, and a pool that cannot be read has no nodes to take away.
+            // cannot be read is where it runs, a pool that cannot be read has no nodes to take away, and room that
+            // cannot be measured is nobody's yet. What bounds groups is as it was, or lets none of them grow.
             let is_confined = node.is_some()
                 || matches!(
                     kind,
-                    Kind::NodePool | Kind::NodeGroup | Kind::KwokNodeClass | Kind::VpsieNodeClass
+                    Kind::NodePool
+                        | Kind::NodeGroup
+                        | Kind::AutoscalerConfig
+                        | Kind::KwokNodeClass
+                        | Kind::VpsieNodeClass
+                        | Kind::CapacityBuffer
+                        | Kind::PodTemplate
+                        | Kind::Service
+                        | Kind::Deployment
+                        | Kind::ReplicaSet
+                        | Kind::StatefulSet
+                        | Kind::Job
                 );
             let list = if is_confined { &mut manifests.confined_problems } else { &mut manifests.problems };
             list.extend(problems.iter().cloned());
@@ -183,6 +201,32 @@ mod tests {
         assert_eq!((manifests.pods.len(), manifests.confined_problems.len()), (1, 0));
         observed.retain(&pods, &BTreeSet::new());
         assert_eq!(observed.count(&pods), 0);
+    }
+
+    /// Bounds that cannot be read are those that were said last, and never none.
+    #[test]
+    fn settings_that_cannot_be_read_stay_or_block() {
+        let configs = collection("autoscalerconfigs");
+        let config = |workers: &str| {
+            format!(
+                r#"{{"metadata": {{"name": "default"}}, "spec": {{"globalSettings": {{"maxClusterWorkers": {workers}}}}}}}"#
+            )
+        };
+        for (texts, nodes_max, is_unread) in [
+            (&["7"][..], Some(7), false),
+            (&["7", "-1"], Some(7), false),
+            (&["-1"], None, true),
+            (&["-1", "7"], Some(7), false),
+        ] {
+            let mut observed = Observed::default();
+            for text in texts {
+                observed.put(&configs, &config(text));
+            }
+            let manifests = observed.manifests();
+            assert_eq!(manifests.group_settings.nodes_max, nodes_max, "{texts:?}");
+            assert_eq!(manifests.unread_settings.is_some(), is_unread, "{texts:?}");
+            assert!(manifests.problems.is_empty(), "{texts:?}: {:?}", manifests.problems);
+        }
     }
 
     #[test]

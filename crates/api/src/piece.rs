@@ -65,6 +65,8 @@ pub(crate) enum Piece {
     Ec2Class(Box<Kubelet>, Option<String>),
     VpsieClass(Box<VpsieClassObject>),
     Buffer(Option<Box<Buffer>>),
+    /// Its selector.
+    Service(Labels),
     NodeGroup(Box<NodeGroupObject>),
     GroupSettings(GroupSettings, Arc<NewGroups>),
     ConstraintPools(Vec<ConstraintPoolObject>),
@@ -162,6 +164,9 @@ pub(crate) fn read(
         Kind::VpsieNodeClass => read.piece(|wire: custom::berth::VPSieNodeClass, to| {
             Piece::VpsieClass(Box::new(class::read_vpsie_class(&wire, to)))
         })?,
+        Kind::Service => read.piece(|wire: builtin::workload::Service<'_>, to| {
+            Piece::Service(to.labels(&wire.spec.selector))
+        })?,
         Kind::CapacityBuffer => read.piece(|wire: custom::buffer::CapacityBuffer, to| {
             Piece::Buffer(buffers::read_buffer(&wire, id.clone(), to).map(Box::new))
         })?,
@@ -195,6 +200,7 @@ impl Manifests {
             Piece::Workload(workload) => self.workloads.push(kept(origin, id, *workload)),
             Piece::DaemonSet(template) => self.daemon_sets.push(kept(origin, id, template)),
             Piece::PodTemplate(template) => drop(self.pod_templates.insert(id, template)),
+            Piece::Service(selector) => drop(self.services.insert(id, selector)),
             Piece::Node(node) => self.nodes.push(kept(origin, id, node)),
             Piece::VolumeLimits(limits) => drop(self.volume_limits.insert(id.1, limits)),
             Piece::Namespace(labels) => drop(self.namespaces.insert(id.1, labels)),

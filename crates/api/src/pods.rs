@@ -20,6 +20,7 @@ use crate::convert::Converter;
 use crate::disruption::{self, DoNotDisrupt, PodLife, Second};
 use crate::pod_resources::{DefaultRequests, Demand};
 use crate::problem::At;
+use crate::spreading::Spreading;
 use crate::{placement, policies::Policies};
 
 /// All of a pod's spec that does not depend on other objects.
@@ -264,11 +265,33 @@ pub(crate) struct Finisher<'a> {
     policies: &'a Policies,
     /// By the shape's address, namespace, and whether the pod has passed admission.
     finished: HashMap<(*const PodShape, Text, bool), Finished, FxBuildHasher>,
+    spreading: Spreading<'a>,
+    /// By the address of the spec, which the others keep, namespace, and whether a controller replicates the pod.
+    spread: HashMap<(*const PodSpec, Text, bool), Arc<PodSpec>, FxBuildHasher>,
 }
 
 impl<'a> Finisher<'a> {
-    pub(crate) fn new(policies: &'a Policies) -> Self {
-        Self { policies, finished: HashMap::default() }
+    pub(crate) fn new(policies: &'a Policies, spreading: Spreading<'a>) -> Self {
+        Self { policies, finished: HashMap::default(), spreading, spread: HashMap::default() }
+    }
+
+    /// The spec of a pod of this shape, with the spread that the scheduler asks of pods that ask for none.
+    pub(crate) fn finish_spread(
+        &mut self,
+        shape: &Arc<PodShape>,
+        namespace: &Text,
+        (bound, is_replicated): (bool, bool),
+    ) -> Result<Arc<PodSpec>, Dangling> {
+        let spec = self.finish(shape, namespace, bound)?;
+        if !self.spreading.is_needed(&spec.spread) {
+            return Ok(spec);
+        }
+        let key = (Arc::as_ptr(&spec), namespace.clone(), is_replicated);
+        let spread = self.spread.entry(key).or_insert_with(|| {
+            let spread = self.spreading.of(&spec.labels, namespace, is_replicated);
+            Arc::new(PodSpec { spread, ..(*spec).clone() })
+        });
+        Ok(spread.clone())
     }
 
     /// The spec of a pod of this shape.
@@ -357,6 +380,7 @@ impl PodObject {
             phase: self.phase,
             node: self.node,
             nominated: self.nominated,
+            is_fresh: false,
             deleting: self.deleting,
             origin: PodOrigin::Object,
             daemon_set,

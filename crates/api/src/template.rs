@@ -45,6 +45,22 @@ pub struct GroupDefaults {
     pub kube_size: Option<u32>,
 }
 
+impl GroupDefaults {
+    /// Fills in where the cluster is, as far as that is not said.
+    pub fn complete_with(&mut self, other: &Self) {
+        let pairs = [
+            (&mut self.datacenter, &other.datacenter),
+            (&mut self.cluster, &other.cluster),
+            (&mut self.project, &other.project),
+        ];
+        for (known, said) in pairs {
+            if known.is_none() {
+                known.clone_from(said);
+            }
+        }
+    }
+}
+
 /// What new groups start from, and what they would be among.
 #[derive(Clone, Debug)]
 pub struct GroupTemplate {

@@ -26,6 +26,8 @@ pub const OFFERING: &str = "autoscaler.vpsie.com/offering";
 pub const INTERRUPTION_RATE: &str = "autoscaler.vpsie.com/interruption-rate";
 /// On a machine's object: its id at VPSie.
 pub const VPS_ID: &str = "autoscaler.vpsie.com/vps-id";
+/// On a machine's object that VPSie's own autoscaler made: VPSie has been asked for the machine.
+pub const CREATION_REQUESTED: &str = "autoscaler.vpsie.com/creation-requested";
 /// On a machine's object: why it was asked for. One that somebody asked for by hand stays.
 pub const CREATION_REASON: &str = "autoscaler.vpsie.com/creation-reason";
 /// On a group: `true` leaves it as it is.
@@ -216,6 +218,12 @@ pub fn new_node(
         },
         "spec": node,
     })
+}
+
+/// What a VPSieNode says of its node's taints, in an annotation of this name: its object has no field for them.
+pub fn taints_for(group: &NodeGroup) -> (&'static str, String) {
+    let taints: Vec<Taint> = group.spec.taints.iter().map(Taint::from).collect();
+    (TAINTS, written_taints(&taints))
 }
 
 /// What the node of this object has as its provider id. `None` until it has a machine.

@@ -231,7 +231,10 @@ pub(crate) fn expand(
         if workload.wanted == 0 {
             continue;
         }
-        let spec = match finisher.finish(&workload.template.shape, &workload.namespace, false) {
+        let is_replicated = !matches!(workload.kind, WorkloadKind::Job | WorkloadKind::CronJob);
+        let finished =
+            finisher.finish_spread(&workload.template.shape, &workload.namespace, (false, is_replicated));
+        let spec = match finished {
             Ok(spec) => spec,
             Err(dangling) => {
                 expanded.dangling.push((index, dangling));
@@ -252,6 +255,7 @@ pub(crate) fn expand(
                 phase: PodPhase::Pending,
                 node: None,
                 nominated: None,
+                is_fresh: false,
                 deleting: false,
                 origin: PodOrigin::Workload,
                 daemon_set: None,

@@ -512,6 +512,7 @@ mod tests {
              --webhook-cert-file tls.crt --webhook-key-file tls.key --sentry-dsn https://k@sentry.example.com/1 \
              --sentry-environment prod --sentry-traces-sample-rate 0.1 --sentry-error-sample-rate 1.0",
             "berth demo",
+            "berth demo --cloud vpsie --port 0",
             "berth demo --port 0 --listen 0.0.0.0 --api-port 6443 --kubeconfig k --seed 7",
             "berth world",
             "berth world --port 6443 --kubeconfig k --seed 7 -f a b/ -f -",
@@ -586,11 +587,11 @@ mod tests {
             ("--log-format json", true, (LogLevel::Info, LogFormat::Json), vec![]),
             ("--log-format json --development", true, (LogLevel::Debug, LogFormat::Console), vec![]),
             (
-                "--sync-period 10m --sentry-dsn https://secret@sentry.example.com/1 --feature-gates NodeRepair=false",
+                "--sync-period 10m --sentry-dsn https://secret@sentry.example.com/1 --feature-gates NodeOverlay=false",
                 true,
                 (LogLevel::Info, LogFormat::Console),
                 vec![
-                    "NodeRepair=false has no effect: nodes that stay unhealthy are always replaced",
+                    "NodeOverlay=false has no effect: NodeOverlays always count",
                     "--sync-period has no effect: everything is looked at every 10 s, and listed anew where a watch has \
                      missed something",
                     "--sentry-dsn has no effect: errors are logged, and reported to nobody",
@@ -624,6 +625,7 @@ mod tests {
                 zone: Some("b".into()),
                 capacity_type: Some(CapacityType::Spot),
             }],
+            unavailable_to: std::collections::BTreeMap::new(),
             effort: Effort { rounds: Some(7), ..advise.input.judging.policy(advise.worth.policy()).effort },
             scheduler: SchedulerPolicy::Tried,
             disruption: DisruptionPolicy {

@@ -118,6 +118,12 @@ fn running(view: &Value, workload: &str) -> usize {
 }
 
 #[test]
+fn a_demo_buys_from_vpsie_if_it_is_told_to() {
+    let demo = Demo::start("demo --cloud vpsie --port 0").expect("it starts");
+    demo.until(30, "its groups are on screen", |view| !all(view, "pools").is_empty());
+}
+
+#[test]
 fn a_demo_shows_its_world_and_leaves_nothing() {
     let mut demo = Demo::start("demo --port 0").expect("it starts");
     let began = demo.until(10, "it is on screen", |view| !all(view, "pools").is_empty());

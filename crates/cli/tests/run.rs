@@ -5,6 +5,8 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -111,7 +113,7 @@ fn get(port: u16, path: &str) -> io::Result<(u16, String)> {
     status.zip(body).ok_or_else(|| io::Error::other(answer))
 }
 
-fn until(what: &str, holds: impl Fn() -> bool) {
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
         assert!(began.elapsed() < Duration::from_mins(1), "{what}: not after 60 s");
@@ -251,7 +253,9 @@ fn definitions_that_are_missing_are_named() {
     // Where there is no kubectl, the library's own tests have to do.
     let Ok(removed) = removed else { return };
     assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
-    let line = format!("run --kubeconfig {kubeconfig} --metrics-port 0 --health-probe-port 0 --shadow");
+    let line = format!("run --kubeconfig {kubeconfig} --metrics-port 0 --health-probe-port 0");
+    let given = berth(&format!("{line} -f pools.yaml")).output().expect("berth starts");
+    refused(&given, &["-f is only for --shadow"], "pools that are not in the cluster");
     let output = berth(&line).output().expect("berth starts");
     let said = [
         "has no nodepools.karpenter.sh and no nodeclaims.karpenter.sh",
@@ -368,4 +372,45 @@ fn one_that_leads_hands_over_when_it_ends() {
     let (code, _, err) = second.end("-INT").expect("it ends");
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains(r#""epoch":2"#), "{err}");
+}
+
+/// Output that takes nothing more, for as long as the other end is there and does not read.
+fn stuck() -> io::Result<(UnixStream, Stdio)> {
+    let (unread, mut full) = UnixStream::pair()?;
+    full.set_nonblocking(true)?;
+    while full.write(&[b' '; 4096]).is_ok() {}
+    full.set_nonblocking(false)?;
+    Ok((unread, OwnedFd::from(full).into()))
+}
+
+/// Each of them waits for ever for somebody to read what it says: in the beginning, or at its end.
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let (_world, kubeconfig) = world(POOL);
+    let [health] = free_ports();
+    let written = std::env::temp_dir().join(format!("berth-run-signals-{}", std::process::id()));
+    let is_written = || written.exists();
+    let is_ready = || matches!(get(health, "/readyz"), Ok((200, _)));
+    for (line, listens) in [
+        (format!("world --kubeconfig {}", written.display()), &is_written as &dyn Fn() -> bool),
+        (format!("demo --port 0 --kubeconfig {}", written.display()), &is_written),
+        (
+            format!("run --shadow --kubeconfig {kubeconfig} --metrics-port 0 --health-probe-port {health}"),
+            &is_ready,
+        ),
+    ] {
+        let (_unread, stdout) = stuck().expect("a pair of sockets");
+        let child = berth(&line).stdout(stdout).stderr(Stdio::null()).spawn().expect("it starts");
+        let mut running = Running(child);
+        until(&line, listens);
+        // Not the same twice: as long as it has not been taken, a signal is sent only once.
+        for signal in ["-INT", "-TERM"] {
+            let sent = Command::new("kill").args([signal, &running.0.id().to_string()]).status();
+            assert!(sent.expect("kill runs").success(), "{line}");
+        }
+        let ended = |running: &mut Running| running.0.try_wait().expect("it is a child");
+        until(&line, || ended(&mut running).is_some());
+        assert_eq!(ended(&mut running).and_then(|status| status.code()), Some(1), "{line}");
+        let _ = std::fs::remove_file(&written);
+    }
 }

@@ -89,6 +89,19 @@ pub struct Machine {
     pub state: MachineState,
     pub tags: Labels,
     pub launched_at: Timestamp,
+    pub extras: Box<Extras>,
+}
+
+/// What only some clouds tell of a machine, and nothing depends on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Extras {
+    /// Its number, where it has one besides its id.
+    pub number: Option<i64>,
+    pub address_v6: Option<Text>,
+    /// The number of the cloud's own group of nodes that it is in.
+    pub group: Option<u64>,
+    /// How much it may send and receive in a month.
+    pub traffic_gb: Option<i64>,
 }
 
 /// In the order of a life.
@@ -127,6 +140,17 @@ pub struct Order {
     pub taken: Arc<BTreeSet<MachineId>>,
     /// Nobody wants its machine any more: it is asked for only so that it can be ended, should there be one.
     pub is_given_up: bool,
+    /// Somebody else has asked the cloud for its machine, which is looked for then and never bought.
+    pub requested: Option<Requested>,
+}
+
+/// What is known of a machine that another autoscaler asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requested {
+    /// Not before this.
+    pub at: Timestamp,
+    /// Names that it may have.
+    pub names: Vec<Text>,
 }
 
 /// How a machine is set up, where its cloud lets one choose.
@@ -222,6 +246,7 @@ mod tests {
             note: None,
             taken: Arc::default(),
             is_given_up: false,
+            requested: None,
         };
         let cases: [(Change, Option<&str>); 4] = [
             (|_| (), None),

@@ -247,6 +247,7 @@ mod tests {
             state,
             tags: Labels::new(),
             launched_at: Timestamp::UNIX_EPOCH,
+            extras: Box::default(),
         }
     }
 

@@ -25,7 +25,7 @@ mod transport;
 
 pub use breaker::Phase;
 pub use client::Client;
-pub use cloud::{Named, VpsieCloud};
+pub use cloud::VpsieCloud;
 pub use credentials::{Credentials, CredentialsError};
 pub use error::{ApiError, Breadth, Fault};
 pub use limiter::Lane;

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::names::Text;
 use crate::pod::Pod;
-use crate::reason::Refusal;
+use crate::reason::{Reason, Refusal};
 use crate::selector::Selector;
 use crate::units::Price;
 
@@ -18,14 +18,22 @@ use crate::units::Price;
 pub enum DisruptionReason {
     Empty,
     Underutilized,
+    /// Its pool should have fewer.
+    Overprovisioned,
     Drifted,
     Expired,
     Unhealthy,
 }
 
 impl DisruptionReason {
-    pub const ALL: [Self; 5] =
-        [Self::Empty, Self::Underutilized, Self::Drifted, Self::Expired, Self::Unhealthy];
+    pub const ALL: [Self; 6] = [
+        Self::Empty,
+        Self::Underutilized,
+        Self::Overprovisioned,
+        Self::Drifted,
+        Self::Expired,
+        Self::Unhealthy,
+    ];
 
     /// Reasons that can wait; the others act whatever the budgets say.
     pub const BUDGETED: [Self; 3] = [Self::Empty, Self::Underutilized, Self::Drifted];
@@ -34,6 +42,7 @@ impl DisruptionReason {
         match self {
             Self::Empty => "Empty",
             Self::Underutilized => "Underutilized",
+            Self::Overprovisioned => "Overprovisioned",
             Self::Drifted => "Drifted",
             Self::Expired => "Expired",
             Self::Unhealthy => "Unhealthy",
@@ -189,6 +198,63 @@ impl SafetyChecks {
     pub const CONTROL_PLANE_NAMESPACE: &str = "kube-system";
 }
 
+/// The checks that VPSie's own autoscaler has names for, in its order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SafetyCheck {
+    /// No pod keeps anything on the node.
+    LocalStorage,
+    /// Each pod has a place elsewhere.
+    Rescheduling,
+    /// No part of the control plane runs on it.
+    SystemPods,
+    /// And the pods there let it come.
+    Affinity,
+    /// Those that stay are not too full.
+    Capacity,
+    /// Nobody has said that it must stay.
+    Protection,
+}
+
+impl SafetyCheck {
+    pub const ALL: [Self; 6] = [
+        Self::LocalStorage,
+        Self::Rescheduling,
+        Self::SystemPods,
+        Self::Affinity,
+        Self::Capacity,
+        Self::Protection,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LocalStorage => "local_storage",
+            Self::Rescheduling => "rescheduling",
+            Self::SystemPods => "system_pods",
+            Self::Affinity => "affinity",
+            Self::Capacity => "capacity",
+            Self::Protection => "protection",
+        }
+    }
+
+    /// The check that fails for this reason, if any does.
+    pub fn of(reason: Reason) -> Option<Self> {
+        match reason {
+            Reason::LocalStorage => Some(Self::LocalStorage),
+            Reason::PodsFitNowhere => Some(Self::Rescheduling),
+            Reason::SystemPod => Some(Self::SystemPods),
+            Reason::PodsKeptApart => Some(Self::Affinity),
+            Reason::CapacityLeft => Some(Self::Capacity),
+            Reason::NodeProtected | Reason::PodProtected => Some(Self::Protection),
+            _ => None,
+        }
+    }
+
+    /// Whether only a plan can tell.
+    pub fn needs_plan(self) -> bool {
+        matches!(self, Self::Rescheduling | Self::Affinity)
+    }
+}
+
 /// What is used of a node, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
@@ -218,7 +284,7 @@ impl Default for PoolDisruption {
         Self {
             consolidation: Consolidation::default(),
             consolidate_after_secs: Some(0),
-            budgets: vec![Budget { reasons: Vec::new(), nodes: Share::Percent(10) }],
+            budgets: vec![Budget::new(Vec::new(), Share::Percent(10))],
             checks: None,
             replacement: Replacement::default(),
         }
@@ -226,10 +292,11 @@ impl Default for PoolDisruption {
 }
 
 impl PoolDisruption {
-    /// How many nodes of so many may be away at a time for a reason that can wait.
-    pub fn away_max(&self, reason: DisruptionReason, nodes: u32) -> u32 {
+    /// How many nodes of so many may be away at a time for a reason that can wait, when one of them goes like this.
+    pub fn away_max(&self, reason: DisruptionReason, leaving: Leaving, nodes: u32) -> u32 {
         let covers = |budget: &&Budget| budget.reasons.is_empty() || budget.reasons.contains(&reason);
-        self.budgets.iter().filter(covers).map(|budget| budget.nodes.of(nodes)).min().unwrap_or(u32::MAX)
+        let budgets = self.budgets.iter().filter(covers);
+        budgets.map(|budget| budget.share(leaving).of(nodes)).min().unwrap_or(u32::MAX)
     }
 }
 
@@ -249,6 +316,34 @@ pub struct Budget {
     /// None stands for all of [`DisruptionReason::BUDGETED`].
     pub reasons: Vec<DisruptionReason>,
     pub nodes: Share,
+    /// In its place for nodes for which others are bought, if the pool says so.
+    pub replaced: Option<Share>,
+}
+
+impl Budget {
+    /// However nodes go.
+    pub fn new(reasons: Vec<DisruptionReason>, nodes: Share) -> Self {
+        Self { reasons, nodes, replaced: None }
+    }
+
+    fn share(&self, leaving: Leaving) -> Share {
+        match leaving {
+            Leaving::ForGood => self.nodes,
+            Leaving::Replaced => self.replaced.unwrap_or(self.nodes),
+        }
+    }
+}
+
+/// Whether a node that goes leaves its pool with one less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    ForGood,
+    /// Something will be bought; the pool's minimum is looked at then.
+    Replaced,
+}
+
+impl Leaving {
+    pub const ALL: [Self; 2] = [Self::ForGood, Self::Replaced];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -270,6 +365,17 @@ impl Share {
     }
 }
 
+/// A condition of a node that has been bad for too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Illness {
+    pub condition: Text,
+    /// For people.
+    pub message: Text,
+}
+
+/// While more of a pool's nodes are broken, something else is, and nodes that come anew would break as well.
+pub const REPAIRED: Share = Share::Percent(20);
+
 /// What is known of a node's wear.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeDisruption {
@@ -278,8 +384,12 @@ pub struct NodeDisruption {
     pub drifted: Option<Text>,
     /// It has lived longer than its pool lets it.
     pub expired: bool,
+    /// It is not ready now, for however long.
+    pub not_ready: bool,
     /// Which condition has been bad for too long.
-    pub unhealthy: Option<Text>,
+    pub unhealthy: Option<Illness>,
+    /// Its pool has a fixed number of nodes, and this one is beyond it (`surplus`).
+    pub surplus: bool,
     /// How long no pod has come or gone; `None` where nothing says so.
     pub quiet_secs: Option<u64>,
     /// After so long a drain goes ahead whatever protects the pods.

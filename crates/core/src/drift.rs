@@ -1,9 +1,10 @@
-//! Whether a node still is what its pool asks for.
+//! Whether a node still is what its pool asks for, and what was sold.
 
 use std::fmt;
 
 use crate::names::{self, Labels, Text};
 use crate::requirement::{Requirements, ValueSet};
+use crate::resources::{CPU, MEMORY, Resources, format_amount};
 
 /// Why it is not.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,33 @@ pub struct Stamp {
     pub class: Option<Text>,
 }
 
+/// A node has clearly less of a resource than its type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortfall {
+    pub resource: Text,
+    pub sold: i64,
+    pub found: i64,
+}
+
+impl fmt::Display for Shortfall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, sold, found } = self;
+        let amount = |amount| format_amount(resource, amount);
+        write!(f, "its type has {} of {resource}, and it has {}", amount(*sold), amount(*found))
+    }
+}
+
+/// What a node has less of than nine tenths of what its type has; Karpenter's measure. Resources that it does not report
+/// at all may never have been asked for: of those that were, it was not up before it had them.
+pub fn shortfall(sold: &Resources, found: &Resources) -> Option<Shortfall> {
+    sold.iter().find_map(|(resource, sold)| {
+        let is_asked = [CPU, MEMORY].contains(&&**resource) || found.names(resource);
+        let found = found.get(resource);
+        let is_short = i128::from(found) * 10 < i128::from(sold) * 9;
+        (is_asked && is_short).then(|| Shortfall { resource: resource.clone(), sold, found })
+    })
+}
+
 /// A type that is missing for a moment is no reason to replace a node.
 pub const TYPE_MISSING_SECS_MIN: u64 = 3600;
 
@@ -90,6 +118,28 @@ fn refused<'r>(requirements: &'r Requirements, labels: &Labels) -> Option<&'r Te
 mod tests {
     use super::*;
     use crate::requirement::{Expression, Operator};
+
+    #[test]
+    fn what_is_short() {
+        let sold = Resources::of(&[(CPU, 4000), (MEMORY, 1000), ("example.com/gpu", 2), ("pods", 110)]);
+        let found = |cpu, memory, gpus: Option<i64>| {
+            let gpus = gpus.map(|gpus| ("example.com/gpu", gpus));
+            let amounts = [(CPU, cpu), (MEMORY, memory)].into_iter().chain(gpus);
+            Resources::of(&amounts.collect::<Vec<_>>())
+        };
+        let cases = [
+            ("all of it", found(4000, 1000, Some(2)), None),
+            ("nearly all of it", found(3600, 900, Some(2)), None),
+            ("too little CPU", found(3599, 1000, Some(2)), Some(CPU)),
+            ("too little memory", found(4000, 899, Some(2)), Some(MEMORY)),
+            ("one of two", found(4000, 1000, Some(1)), Some("example.com/gpu")),
+            ("what nobody installed", found(4000, 1000, None), None),
+        ];
+        for (what, found, expected) in cases {
+            let short = shortfall(&sold, &found);
+            assert_eq!(short.as_ref().map(|short| &*short.resource), expected, "{what}");
+        }
+    }
 
     #[test]
     fn what_has_drifted() {

@@ -17,6 +17,11 @@ pub trait LabelSource {
 
     /// The node's name, where it has one already.
     fn name(&self) -> &str;
+
+    /// Whether it is one that would have to be bought, and is not for pods that are fresh.
+    fn awaits_pods(&self) -> bool {
+        false
+    }
 }
 
 impl LabelSource for Node {
@@ -74,6 +79,7 @@ pub struct NodeDemand {
     pub soft_taints: SoftTaints,
     /// For each volume the terms of which one must match; volumes that may be anywhere are left out.
     pub volumes: Vec<Vec<NodeTerm>>,
+    pub is_fresh: bool,
 }
 
 impl NodeDemand {
@@ -90,6 +96,7 @@ impl NodeDemand {
             tolerations: spec.tolerations.clone(),
             soft_taints: SoftTaints::Accept,
             volumes,
+            is_fresh: false,
         }
     }
 
@@ -117,6 +124,10 @@ impl NodeDemand {
         self.volumes.iter().all(|terms| terms.iter().any(|term| term_matches(term, node)))
     }
 
+    fn is_early_for(&self, node: &impl LabelSource) -> bool {
+        self.is_fresh && node.awaits_pods()
+    }
+
     pub fn preferences_admit(&self, node: &impl LabelSource) -> bool {
         self.preferences.iter().all(|term| term_matches(term, node))
     }
@@ -127,7 +138,8 @@ impl NodeDemand {
     }
 
     pub fn admits<'a>(&self, node: &impl LabelSource, taints: impl Iterator<Item = &'a Taint>) -> bool {
-        untolerated(&self.tolerations, taints, self.soft_taints).is_none()
+        !self.is_early_for(node)
+            && untolerated(&self.tolerations, taints, self.soft_taints).is_none()
             && self.selects(node)
             && self.volumes_admit(node)
             && self.preferences_admit(node)
@@ -165,6 +177,9 @@ impl NodeDemand {
             let terms =
                 self.volumes.iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(", or ");
             return Some(Reason::VolumeTopology.because(format!("the pod's volumes are bound to {terms}")));
+        }
+        if self.is_early_for(node) {
+            return Some(Reason::PoolResting.because("the pod has not waited for as long as the pool wants"));
         }
         None
     }

@@ -92,8 +92,10 @@ pub fn wanted(
 
 /// Pods without a place that no pool could hold, were it free to buy whatever it sells.
 fn strangers(snapshot: &Snapshot, policy: &Policy, plan: &Plan, base: Option<&Pool>) -> BTreeSet<usize> {
-    let may_be_helped =
-        |pod: usize| snapshot.pods.get(pod).is_some_and(|pod| pod.origin != PodOrigin::Buffer);
+    // Those that are fresh may yet find a place that somebody leaves.
+    let may_be_helped = |pod: usize| {
+        snapshot.pods.get(pod).is_some_and(|pod| pod.origin != PodOrigin::Buffer && !pod.is_fresh)
+    };
     let homeless: BTreeSet<usize> = plan
         .unplaced
         .iter()
@@ -119,7 +121,7 @@ fn strangers(snapshot: &Snapshot, policy: &Policy, plan: &Plan, base: Option<&Po
     };
     let pools = snapshot.pools.iter().map(freed).collect();
     let freed = Snapshot { pools, shared_limits: Vec::new(), ..snapshot.clone() };
-    let policy = Policy { unavailable: Vec::new(), ..policy.clone() };
+    let policy = policy.with_all_available();
     let unplaced = provision::plan(&freed, &policy).unplaced;
     unplaced.into_iter().map(|unplaced| unplaced.pod).filter(|pod| homeless.contains(pod)).collect()
 }
@@ -225,7 +227,7 @@ impl Search<'_> {
         let examples: Vec<usize> = specs.into_values().collect::<BTreeSet<_>>().into_iter().collect();
         let fits = |instance_type: &&Arc<InstanceType>| {
             let only = Pool { types: all_available(&Arc::from([(*instance_type).clone()])), ..pool.clone() };
-            let policy = Policy { unavailable: Vec::new(), ..self.policy.clone() };
+            let policy = self.policy.with_all_available();
             !provision::plan(&self.nothing_but(only, &examples), &policy).binds.is_empty()
         };
         let mut types: Vec<&Arc<InstanceType>> = pool.types.iter().filter(fits).collect();

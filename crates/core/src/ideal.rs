@@ -21,7 +21,7 @@ pub fn lower_bound(snapshot: &Snapshot, policy: &Policy, known: Price) -> Price 
 /// What would be bought for all of them.
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> Plan {
     // What cannot be had now can be had at another time, or stands there already; and what is only preferred need not be.
-    let policy = Policy { unavailable: Vec::new(), preferences: PreferencePolicy::Ignore, ..policy.clone() };
+    let policy = Policy { preferences: PreferencePolicy::Ignore, ..policy.with_all_available() };
     provision::plan(&anew(snapshot), &policy)
 }
 

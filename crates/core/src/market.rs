@@ -93,6 +93,8 @@ pub(crate) struct Cell {
     pub(crate) front: Vec<usize>,
     /// The first cell of which the front is the same but for its labels.
     pub(crate) twin: usize,
+    /// Nothing is bought of it for pods that are fresh.
+    is_patient: bool,
 }
 
 impl LabelSource for Cell {
@@ -106,6 +108,10 @@ impl LabelSource for Cell {
 
     fn name(&self) -> &'static str {
         ""
+    }
+
+    fn awaits_pods(&self) -> bool {
+        self.is_patient
     }
 }
 
@@ -203,7 +209,7 @@ impl Market {
                     offer.outside_requirements += 1;
                     continue;
                 }
-                if !can_be_had(instance_type, offering, policy) {
+                if !can_be_had(pool, instance_type, offering, policy) {
                     offer.unavailable += 1;
                     continue;
                 }
@@ -229,6 +235,7 @@ impl Market {
                                 candidates: Vec::new(),
                                 front: Vec::new(),
                                 twin: 0,
+                                is_patient: pool.is_patient,
                             });
                             self.cells.len() - 1
                         });
@@ -298,10 +305,10 @@ fn attaches_as_many(this: &InstanceType, that: &InstanceType) -> bool {
         .all(|(driver, limit)| that.volume_limits.get(driver).is_some_and(|other| other <= limit))
 }
 
-pub(crate) fn can_be_had(instance_type: &InstanceType, offering: &Offering, policy: &Policy) -> bool {
+fn can_be_had(pool: &Pool, instance_type: &InstanceType, offering: &Offering, policy: &Policy) -> bool {
     offering.available
         && offering.remaining != Some(0)
-        && !policy.unavailable.iter().any(|pattern| pattern.matches(&instance_type.name, offering))
+        && !policy.lacks(&pool.name, &instance_type.name, offering)
 }
 
 /// Keys whose value is decided by the type or the offering, not by the pool.

@@ -151,6 +151,17 @@ pub enum Conflict {
     NotExtended { overlay: Text, resource: Text },
 }
 
+impl Conflict {
+    /// The overlays that cannot be applied because of it.
+    pub fn overlays(&self) -> impl Iterator<Item = &Text> {
+        let (first, second) = match self {
+            Self::Price { first, second, .. } | Self::Capacity { first, second, .. } => (first, Some(second)),
+            Self::NotExtended { overlay, .. } => (overlay, None),
+        };
+        [first].into_iter().chain(second)
+    }
+}
+
 /// The types as they are with the overlays, in the same order. A type that no overlay changes is shared.
 ///
 /// All conflicts are reported, each pair of overlays once per kind of conflict, in a defined order.

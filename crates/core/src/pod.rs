@@ -20,6 +20,8 @@ pub struct Pod {
     pub node: Option<Text>,
     /// The node that the scheduler is making room on for it.
     pub nominated: Option<Text>,
+    /// It has not waited for long. Some pools do not grow for such.
+    pub is_fresh: bool,
     pub deleting: bool,
     pub origin: PodOrigin,
     /// The DaemonSet that owns it.
@@ -39,6 +41,11 @@ impl Pod {
     /// Lives and dies with its node, and needs no other.
     pub fn belongs_to_node(&self) -> bool {
         self.daemon_set.is_some() || self.mirror
+    }
+
+    /// Is an object of the cluster. Others are in the plan only: they hold room, or their workload has yet to make them.
+    pub fn exists(&self) -> bool {
+        self.origin == PodOrigin::Object
     }
 
     /// `namespace/name`.

@@ -37,6 +37,8 @@ pub struct Pool {
     pub types: Arc<[Arc<InstanceType>]>,
     /// Why it cannot buy anything at all.
     pub blocked: Option<Refusal>,
+    /// It does not grow for pods that are fresh.
+    pub is_patient: bool,
     pub disruption: PoolDisruption,
     /// What each of its nodes costs beyond its price: licences, agents.
     pub node_cost: Price,

@@ -50,6 +50,8 @@ reasons! {
     NoPool,
     /// The pool cannot buy: its catalog is missing, what it has committed itself to cannot be read, or it is being deleted.
     PoolNotReady,
+    /// Another pool has the pool's name, and counts in its place: a NodePool, or an older NodeGroup.
+    PoolNameTaken,
     /// The class that the pool's nodes are made from does not exist.
     NodeClassNotFound,
     /// The class that the pool's nodes are made from cannot be used: it says so itself, or is being deleted.
@@ -150,10 +152,14 @@ reasons! {
     PodWithoutController,
     /// The pool's disruption budget lets no more nodes go now.
     DisruptionBudget,
+    /// So many nodes of the pool are broken that the nodes are hardly to blame.
+    TooManyUnhealthy,
     /// The plan puts pods on the node.
     NodeTakesPods,
     /// The pods of the node fit nowhere else, neither on other nodes nor on any that could be bought.
     PodsFitNowhere,
+    /// Other nodes would have room for the pods of the node, and (anti-)affinity or spread keeps them from there.
+    PodsKeptApart,
     /// What would be saved is less than the least worth acting for.
     SavingTooSmall,
     /// What would be saved is not worth the disruption.
@@ -186,6 +192,7 @@ impl Reason {
             }
             Self::NoPool => "give a NodePool, a NodeGroup or a ScalingConstraint",
             Self::PoolNotReady => "fix what the pool's conditions name",
+            Self::PoolNameTaken => "give one of the pools another name",
             Self::NodeClassNotFound => "create the class that the pool names, or fix the name",
             Self::NodeClassNotReady => "fix what the class's conditions name",
             Self::UnknownDatacenter => "name a datacenter of the catalog, or let Berth know of it",
@@ -256,7 +263,11 @@ impl Reason {
                 "run the pod through a Deployment, StatefulSet or Job, or delete it"
             }
             Self::DisruptionBudget => "raise the pool's disruption budget, or wait for its next window",
+            Self::TooManyUnhealthy => "look for what breaks them; replace them by hand if it is the nodes",
             Self::NodeTakesPods | Self::CapacityLeft => "nothing: the node is of use",
+            Self::PodsKeptApart => {
+                "loosen the pods' affinity or spread, or let a pool buy another node for them"
+            }
             Self::PodsFitNowhere => "free room on other nodes, or let a pool buy what the pods need",
             Self::SavingTooSmall => "lower the least saving, if churn is no concern",
             Self::DisruptionTooDear => "lower the price of a disruption, if churn is no concern",

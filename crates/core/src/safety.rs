@@ -7,7 +7,10 @@
 use fixedbitset::FixedBitSet;
 use rustc_hash::FxHashMap;
 
-use crate::disruption::{Basis, Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks};
+use crate::disruption::{
+    Basis, Consolidation, DisruptionCost, DisruptionReason, Leaving, NodeDisruption, Protection, REPAIRED,
+    SafetyChecks,
+};
 use crate::division::{Divided, Portion};
 use crate::names::Text;
 use crate::node::{Node, NodeState};
@@ -89,14 +92,57 @@ pub struct Allowances {
 
 #[derive(Clone, Debug)]
 struct PoolAllowance {
-    /// How many nodes may be away for each of [`DisruptionReason::BUDGETED`].
-    budgets: [u32; 3],
+    /// How many nodes may be away for each of [`DisruptionReason::BUDGETED`], when the last of them goes for good.
+    for_good: [u32; 3],
+    /// The same when it is replaced.
+    replaced: [u32; 3],
     taken: u32,
     staying: Divided,
     nodes_min: u32,
+    fleet: Fleet,
+}
+
+/// The nodes of a pool as budgets count them: those that are still starting do not count, and those that go, or of which
+/// nothing can be said to run there, are away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fleet {
+    pub total: u32,
+    pub away: u32,
+    pub unhealthy: u32,
+}
+
+impl Fleet {
+    pub fn add(&mut self, node: &Node) {
+        if node.state != NodeState::Starting {
+            let NodeDisruption { not_ready, unhealthy, .. } = &node.disruption;
+            let is_away = node.state == NodeState::Deleting || *not_ready || unhealthy.is_some();
+            self.total += 1;
+            self.away += u32::from(is_away);
+            self.unhealthy += u32::from(unhealthy.is_some());
+        }
+    }
+
+    pub fn of<'n>(nodes: impl IntoIterator<Item = &'n Node>) -> Self {
+        let mut fleet = Self::default();
+        nodes.into_iter().for_each(|node| fleet.add(node));
+        fleet
+    }
+
+    /// How many more may go for a reason that has a budget, when the last of them goes like this.
+    pub fn allowed(self, pool: &Pool, reason: DisruptionReason, leaving: Leaving) -> u32 {
+        pool.disruption.away_max(reason, leaving, self.total).min(self.total).saturating_sub(self.away)
+    }
 }
 
 impl PoolAllowance {
+    fn budget(&self, reason: DisruptionReason, leaving: Leaving) -> Option<u32> {
+        let budgets = match leaving {
+            Leaving::ForGood => &self.for_good,
+            Leaving::Replaced => &self.replaced,
+        };
+        budget_index(reason).map(|index| budgets[index])
+    }
+
     /// Why a node of this portion must not go for good.
     fn refusal_to_go(&self, portion: Portion, is_empty: bool) -> Option<Refusal> {
         let nodes = self.staying.nodes();
@@ -108,26 +154,18 @@ impl PoolAllowance {
     }
 }
 
-/// Whether a node that goes leaves its pool with one less.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Leaving {
-    ForGood,
-    /// Something will be bought; the pool's minimum is looked at then.
-    Replaced,
-}
-
 impl Allowances {
     /// Spends what the node takes, if that much is left.
     pub fn take(&mut self, node: &NodeSafety, leaving: Leaving) -> Result<(), Reason> {
         if node.budget_draws.iter().any(|(budget, pods)| self.pods[*budget] < *pods) {
             return Err(Reason::PodDisruptionBudget);
         }
-        let Some(pool) = node.pool.map(|pool| &mut self.pools[pool]) else {
+        let Some(pool) = node.pool.map(|pool| &self.pools[pool]) else {
             return Err(Reason::NodeNotOfPool);
         };
         if node.budgeted
-            && let Some(budget) = budget_index(node.reason)
-            && pool.taken >= pool.budgets[budget]
+            && let Some(budget) = pool.budget(node.reason, leaving)
+            && pool.taken >= budget
         {
             return Err(Reason::DisruptionBudget);
         }
@@ -138,12 +176,34 @@ impl Allowances {
         {
             return Err(refusal.reason);
         }
-        pool.taken += u32::from(node.budgeted);
-        pool.staying.go(node.portion);
+        self.spend(node);
+        Ok(())
+    }
+
+    /// The same for a node that goes, whatever is left.
+    pub(crate) fn spend(&mut self, node: &NodeSafety) {
+        if let Some(pool) = node.pool.map(|pool| &mut self.pools[pool]) {
+            pool.taken += u32::from(node.budgeted);
+            pool.staying.go(node.portion);
+        }
         for (budget, pods) in &node.budget_draws {
             self.pods[*budget] = self.pods[*budget].saturating_sub(*pods);
         }
-        Ok(())
+    }
+
+    /// Whether so many nodes of pools may go for good to save money, with those that were taken before. Of nodes that
+    /// were weighed together to be replaced, some may turn out to need nothing in their place.
+    pub(crate) fn lets_go<'n>(&self, nodes: impl Iterator<Item = &'n NodeSafety>) -> bool {
+        let mut going: FxHashMap<(usize, DisruptionReason), u32> = FxHashMap::default();
+        for node in nodes.filter(|node| node.budgeted && !is_forced(node.reason)) {
+            let Some(pool) = node.pool else { continue };
+            *going.entry((pool, node.reason)).or_insert(0) += 1;
+        }
+        going.into_iter().all(|((pool, reason), nodes)| {
+            let pool = &self.pools[pool];
+            pool.budget(reason, Leaving::ForGood)
+                .is_none_or(|budget| pool.taken.saturating_add(nodes) <= budget)
+        })
     }
 }
 
@@ -151,7 +211,21 @@ impl Allowances {
 pub fn is_forced(reason: DisruptionReason) -> bool {
     match reason {
         DisruptionReason::Empty | DisruptionReason::Underutilized => false,
-        DisruptionReason::Drifted | DisruptionReason::Expired | DisruptionReason::Unhealthy => true,
+        DisruptionReason::Overprovisioned
+        | DisruptionReason::Drifted
+        | DisruptionReason::Expired
+        | DisruptionReason::Unhealthy => true,
+    }
+}
+
+/// Reasons that wait for as long as somebody protects the node.
+pub fn can_wait(reason: DisruptionReason) -> bool {
+    match reason {
+        DisruptionReason::Empty
+        | DisruptionReason::Underutilized
+        | DisruptionReason::Overprovisioned
+        | DisruptionReason::Drifted => true,
+        DisruptionReason::Expired | DisruptionReason::Unhealthy => false,
     }
 }
 
@@ -163,7 +237,7 @@ fn budget_index(reason: DisruptionReason) -> Option<usize> {
 pub fn overrides_pods(reason: DisruptionReason, grace: bool) -> bool {
     match reason {
         DisruptionReason::Unhealthy => true,
-        DisruptionReason::Drifted | DisruptionReason::Expired => grace,
+        DisruptionReason::Overprovisioned | DisruptionReason::Drifted | DisruptionReason::Expired => grace,
         DisruptionReason::Empty | DisruptionReason::Underutilized => false,
     }
 }
@@ -249,6 +323,7 @@ pub fn forced_reason(node: &Node) -> Option<DisruptionReason> {
         (rules.unhealthy.is_some(), DisruptionReason::Unhealthy),
         (rules.expired, DisruptionReason::Expired),
         (rules.drifted.is_some(), DisruptionReason::Drifted),
+        (rules.surplus, DisruptionReason::Overprovisioned),
     ]
     .into_iter()
     .find_map(|(holds, reason)| holds.then_some(reason))
@@ -277,30 +352,32 @@ fn pool_allowances(
     pool_of: &impl Fn(&Node) -> Option<usize>,
     unbudgeted: &FixedBitSet,
 ) -> Vec<PoolAllowance> {
-    let mut total = vec![0_u32; snapshot.pools.len()];
-    let mut away = total.clone();
+    let mut fleets = vec![Fleet::default(); snapshot.pools.len()];
     let mut staying: Vec<Divided> = snapshot.pools.iter().map(Divided::new).collect();
     for (index, node) in snapshot.nodes.iter().enumerate() {
         let Some(pool) = pool_of(node) else { continue };
         if node.state != NodeState::Deleting {
             staying[pool].come(Portion::of_node(&snapshot.pools[pool], node));
         }
-        if node.state != NodeState::Starting && !unbudgeted.contains(index) {
-            total[pool] += 1;
-            away[pool] += u32::from(node.state == NodeState::Deleting || node.disruption.unhealthy.is_some());
+        if !unbudgeted.contains(index) {
+            fleets[pool].add(node);
         }
     }
+    let left = |pool: &Pool, leaving: Leaving, fleet: Fleet| {
+        DisruptionReason::BUDGETED.map(|reason| fleet.allowed(pool, reason, leaving))
+    };
     snapshot
         .pools
         .iter()
         .zip(staying)
-        .enumerate()
-        .map(|(index, (pool, staying))| PoolAllowance {
-            budgets: DisruptionReason::BUDGETED
-                .map(|reason| pool.disruption.away_max(reason, total[index]).saturating_sub(away[index])),
+        .zip(fleets)
+        .map(|((pool, staying), fleet)| PoolAllowance {
+            for_good: left(pool, Leaving::ForGood, fleet),
+            replaced: left(pool, Leaving::Replaced, fleet),
             taken: 0,
             staying,
             nodes_min: pool.nodes_min,
+            fleet,
         })
         .collect()
 }
@@ -344,7 +421,6 @@ impl Judged<'_> {
     fn verdicts(&self, allowances: &Allowances) -> Vec<Verdict> {
         let reason = self.safety.reason;
         let saves_money = !is_forced(reason);
-        let can_wait = saves_money || reason == DisruptionReason::Drifted;
         let heeds_pods = !overrides_pods(reason, self.node.disruption.termination_grace_secs.is_some());
         let mut verdicts = Vec::new();
         let mut judge = |applies: bool, rule: Reason, refusal: &dyn Fn() -> Option<Refusal>| {
@@ -355,7 +431,7 @@ impl Judged<'_> {
         judge(true, Reason::NodeNotOfPool, &|| self.not_of_pool());
         judge(true, Reason::NodeStarting, &|| self.in_state(NodeState::Starting));
         judge(true, Reason::NodeDeleting, &|| self.in_state(NodeState::Deleting));
-        judge(can_wait, Reason::NodeProtected, &|| self.node_protected());
+        judge(can_wait(reason), Reason::NodeProtected, &|| self.node_protected());
         judge(saves_money, Reason::NodePriceUnknown, &|| self.price_unknown());
         judge(saves_money, Reason::NodeOfStaticPool, &|| self.of_static_pool());
         judge(saves_money, Reason::ConsolidationNever, &|| self.never_consolidated());
@@ -369,8 +445,10 @@ impl Judged<'_> {
         judge(is_checked, Reason::CapacityLeft, &|| self.capacity_left());
         judge(heeds_pods, Reason::PodProtected, &|| self.pod_protected());
         judge(heeds_pods, Reason::PodDisruptionBudget, &|| self.pod_budget(allowances));
-        judge(true, Reason::PodWithoutController, &|| self.pod_without_controller());
+        judge(heeds_pods, Reason::PodWithoutController, &|| self.pod_without_controller());
         judge(true, Reason::PodsFitNowhere, &|| self.pod_unplaceable());
+        let is_repair = reason == DisruptionReason::Unhealthy;
+        judge(is_repair, Reason::TooManyUnhealthy, &|| self.too_many_unhealthy(allowances));
         judge(budget_index(reason).is_some(), Reason::DisruptionBudget, &|| self.budget(allowances));
         verdicts
     }
@@ -541,9 +619,20 @@ impl Judged<'_> {
         })
     }
 
+    fn too_many_unhealthy(&self, allowances: &Allowances) -> Option<Refusal> {
+        let Fleet { total, unhealthy, .. } = allowances.pools[self.safety.pool?].fleet;
+        let most = REPAIRED.of(total);
+        (unhealthy > most).then(|| {
+            Reason::TooManyUnhealthy.because(format!(
+                "{unhealthy} of the pool's {total} nodes are unhealthy; they are replaced while no more than {most} are"
+            ))
+        })
+    }
+
     fn budget(&self, allowances: &Allowances) -> Option<Refusal> {
         let pool = &allowances.pools[self.safety.pool?];
-        let budget = pool.budgets[budget_index(self.safety.reason)?];
+        let budgets = Leaving::ALL.map(|leaving| pool.budget(self.safety.reason, leaving));
+        let budget = budgets.into_iter().flatten().max()?;
         (self.safety.budgeted && budget == 0).then(|| {
             Reason::DisruptionBudget.because(format!(
                 "the pool's budgets for {} let no node go now, with those that are away already",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::catalog::OfferingPattern;
+use crate::catalog::{Offering, OfferingPattern};
 use crate::disruption::{DisruptionPolicy, PodBudget};
 use crate::names::{Labels, Text};
 use crate::node::Node;
@@ -79,9 +79,25 @@ pub struct Policy {
     pub min_values: MinValuesPolicy,
     /// Offerings that cannot be had now.
     pub unavailable: Vec<OfferingPattern>,
+    /// The same of single pools, by name: what one cloud lacks says nothing of another.
+    pub unavailable_to: BTreeMap<Text, Vec<OfferingPattern>>,
     pub disruption: DisruptionPolicy,
     pub effort: Effort,
     pub scheduler: SchedulerPolicy,
+}
+
+impl Policy {
+    /// Whether it is known of an offering that the pool cannot have it now.
+    pub fn lacks(&self, pool: &str, instance_type: &str, offering: &Offering) -> bool {
+        let of_pool = self.unavailable_to.get(pool).into_iter().flatten();
+        of_pool.chain(&self.unavailable).any(|pattern| pattern.matches(instance_type, offering))
+    }
+
+    /// The same, as if everything could be had.
+    #[must_use]
+    pub fn with_all_available(&self) -> Self {
+        Self { unavailable: Vec::new(), unavailable_to: BTreeMap::new(), ..self.clone() }
+    }
 }
 
 /// What kube-scheduler's own way of choosing among nodes counts for.

@@ -16,7 +16,7 @@ use crate::claim::Claim;
 use crate::cluster::Refused;
 use crate::dialect::Dialect;
 use crate::discovery::Strategy;
-use crate::metrics::table;
+use crate::metrics::{reason_label, table};
 use crate::objects::{NodeObject, PodObject};
 use crate::office::Office;
 use crate::sight::secs_between;
@@ -60,8 +60,10 @@ impl Office {
     }
 
     pub(crate) fn deleted_claim(&self, claim: &Claim, reason: &str) {
-        self.metrics
-            .count(table::CLAIMS_DISRUPTED, [pool(claim), reason, label(claim, names::CAPACITY_TYPE)]);
+        self.metrics.count(
+            table::CLAIMS_DISRUPTED,
+            [pool(claim), &reason_label(reason), label(claim, names::CAPACITY_TYPE)],
+        );
         if reason == Ending::FailureExpired.name() {
             self.metrics.count(table::VPSIE_TTL_DELETIONS, [pool(claim), &claim.namespace]);
         }
@@ -83,7 +85,7 @@ impl Office {
 
     fn pod_leaves(&self, act: &str, claim: &Claim, pod: &PodObject) {
         let reason = reason(claim);
-        self.metrics.count(table::PODS_DRAINED, [reason]);
+        self.metrics.count(table::PODS_DRAINED, [&reason_label(reason)]);
         let object = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         self.record(act, reason, (&object, &pod.metadata.uid), Some(claim));
     }
@@ -97,13 +99,19 @@ impl Office {
         self.record("machine terminated", reason(claim), (&machine.to_string(), uid), Some(claim));
     }
 
-    pub(crate) fn ended_orphan(&self, machine: &MachineId) {
-        self.record("orphan terminated", "Orphaned", (&machine.to_string(), ""), None);
+    /// The uid is that of the claim that it was bought for.
+    pub(crate) fn ended_orphan(&self, machine: &MachineId, uid: &str) {
+        self.record("orphan terminated", "Orphaned", (&machine.to_string(), uid), None);
+    }
+
+    pub(crate) fn deleted_node(&self, claim: &Claim, node: &NodeObject) {
+        let object = (&*node.metadata.name, &*node.metadata.uid);
+        self.record("node deleted", reason(claim), object, Some(claim));
     }
 
     pub(crate) fn counts_claim(&self, launch: &Launch, reason: &str) {
         let relaxed = if launch.min_values_relaxed { "true" } else { "false" };
-        self.metrics.count(table::CLAIMS_CREATED, [&launch.pool, reason, relaxed]);
+        self.metrics.count(table::CLAIMS_CREATED, [&launch.pool, &reason_label(reason), relaxed]);
     }
 
     /// A node was found for a claim's machine, and is its own now.

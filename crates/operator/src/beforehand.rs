@@ -1,5 +1,6 @@
 //! What has to be so before Berth works on a cluster. Whoever starts it is told at once what is not.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_api::{Collection, Timestamp};
@@ -7,7 +8,7 @@ use futures::{StreamExt, stream};
 use http::Request;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::buy::WRITES_AT_ONCE;
 use crate::cluster::{Cluster, Refused};
@@ -17,6 +18,7 @@ use crate::office::Clock;
 use crate::operator::Mode;
 use crate::rbac::{PERMISSIONS, Part, Permission};
 use crate::served::Served;
+use crate::watched::Watched;
 
 /// Why Berth does not begin.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,9 +55,13 @@ pub struct Undertaking<'a> {
 }
 
 impl Undertaking<'_> {
-    /// Kinds without which there is nothing to do.
-    fn needs(&self) -> [&'static str; 2] {
-        if self.has_vpsie { VPSIES } else { KARPENTERS }
+    /// Kinds without which there is nothing to do. Who only looks may be told of pools in another way.
+    fn needs(&self) -> &'static [&'static str] {
+        match self.mode {
+            Mode::Shadow => &[],
+            Mode::Act if self.has_vpsie => &VPSIES,
+            Mode::Act => &KARPENTERS,
+        }
     }
 
     fn needs_part(&self, part: Part) -> bool {
@@ -165,6 +171,46 @@ async fn is_denied(desk: &Desk, verb: &str, permission: &Permission) -> bool {
     let answer = desk.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await;
     let answer: Option<Value> = answer.ok().and_then(|text| serde_json::from_str(&text).ok());
     answer.is_some_and(|review| review["status"]["allowed"] == false)
+}
+
+/// Other autoscalers, looked for while Berth works: somebody may start one later. Clones are the same.
+#[derive(Clone, Debug)]
+pub struct Rivals {
+    has_vpsie: bool,
+    /// Of Berth's own replicas.
+    lease: String,
+    at_work: Arc<Mutex<Option<String>>>,
+}
+
+/// Much sooner than two autoscalers do much harm to each other's work.
+const RIVALS_EVERY: Duration = Duration::from_mins(1);
+
+impl Rivals {
+    pub fn of(wanted: Undertaking<'_>) -> Self {
+        Self { has_vpsie: wanted.has_vpsie, lease: wanted.lease.to_owned(), at_work: Arc::default() }
+    }
+
+    fn found(&self) -> MutexGuard<'_, Option<String>> {
+        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is at work, if anybody is: then nothing is done.
+    pub(crate) fn at_work(&self) -> Option<String> {
+        self.found().clone()
+    }
+
+    /// Looks for as long as this lives.
+    pub(crate) async fn attend(self, cluster: Cluster, clock: Clock, watched: Watched) {
+        loop {
+            sleep(RIVALS_EVERY).await;
+            let wanted = Undertaking { mode: Mode::Act, has_vpsie: self.has_vpsie, lease: &self.lease };
+            let found = rivals(&cluster, clock.now(), wanted).await.err().map(|unfit| unfit.to_string());
+            if *self.found() != found {
+                *self.found() = found;
+                watched.wake();
+            }
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

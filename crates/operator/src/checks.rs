@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use berth_core::disruption::SafetyCheck;
 use berth_core::names::Text;
 use berth_core::plan::{Kept, Plan};
 use berth_core::reason::Reason;
+use berth_core::safety::{NodeSafety, Safety};
 
 use crate::claim::Claim;
 use crate::dialect::Dialect;
@@ -14,19 +16,6 @@ use crate::journal::{DecisionKind, Severity};
 use crate::metrics::table;
 use crate::operator::Operator;
 use crate::planning::Round;
-
-/// What VPSie calls the check, if it is one of its six. That no other node suits a pod is one check here: affinity is
-/// one of the reasons for it.
-fn check_type(reason: Reason) -> Option<&'static str> {
-    match reason {
-        Reason::LocalStorage => Some("local_storage"),
-        Reason::PodsFitNowhere => Some("rescheduling"),
-        Reason::SystemPod => Some("system_pods"),
-        Reason::CapacityLeft => Some("capacity"),
-        Reason::NodeProtected | Reason::PodProtected => Some("protection"),
-        _ => None,
-    }
-}
 
 /// What VPSie calls that which keeps a node, if it has a word for it.
 fn blocked_by(reason: Reason) -> Option<&'static str> {
@@ -37,6 +26,7 @@ fn blocked_by(reason: Reason) -> Option<&'static str> {
         Reason::CapacityLeft => Some("capacity"),
         Reason::NodeProtected | Reason::PodProtected => Some("protected_node"),
         Reason::PodDisruptionBudget => Some("pdb"),
+        Reason::PodsKeptApart => Some("affinity"),
         Reason::PodsFitNowhere | Reason::SystemPod => Some("safety_check"),
         Reason::NodeUtilized | Reason::ConsolidationNever => Some("policy_constraint"),
         _ => None,
@@ -52,14 +42,20 @@ impl Operator {
             .filter(|claim| claim.dialect == Dialect::Vpsie)
             .filter_map(|claim| Some((claim.node()?, claim)))
             .collect();
+        let safety = if by_node.is_empty() { Vec::new() } else { Safety::judge(&round.snapshot).nodes };
         let mut found: BTreeMap<Text, Reason> = BTreeMap::new();
         let mut proposals: BTreeMap<Text, String> = BTreeMap::new();
         for Kept { node, refusal } in &plan.kept {
+            let all = safety.get(*node).into_iter().flat_map(NodeSafety::refusals);
             let Some(node) = round.snapshot.nodes.get(*node) else { continue };
             if let (Reason::AwaitingApproval, Some(pool)) = (refusal.reason, &node.pool) {
                 proposals.entry(pool.clone()).or_insert_with(|| refusal.message.clone());
             }
             let Some(claim) = by_node.get(&*node.name) else { continue };
+            // Of several checks that fail, the first in VPSie's order is named.
+            let checked = all.chain([refusal]).filter_map(|all| Some((SafetyCheck::of(all.reason)?, all)));
+            let first = checked.min_by_key(|(check, _)| *check);
+            let refusal = first.map_or(refusal, |(_, refusal)| refusal);
             let is_news = self.checked.get(&claim.name) != Some(&refusal.reason);
             found.insert(claim.name.clone(), refusal.reason);
             if !is_news {
@@ -69,9 +65,9 @@ impl Operator {
             if let Some(why) = blocked_by(refusal.reason) {
                 self.office.metrics.count(table::SCALE_DOWN_BLOCKED, [group, &claim.namespace, why]);
             }
-            if let Some(check) = check_type(refusal.reason) {
-                self.office.metrics.count(table::CHECK_FAILURES, [check, group, &claim.namespace]);
-                let message = format!("{check}: {refusal}");
+            if let Some((check, _)) = first {
+                self.office.metrics.count(table::CHECK_FAILURES, [check.name(), group, &claim.namespace]);
+                let message = format!("{}: {refusal}", check.name());
                 self.office.say(claim, Severity::Normal, "ScaleDownBlocked", &message).await;
             }
         }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use berth_api::resources::shared::{Condition, ConditionStatus};
 use berth_api::resources::vpsie::Phase;
 use berth_api::{ClassKind, Timestamp, vpsie};
-use berth_cloud::machine::{MachineId, Setup};
+use berth_cloud::machine::{MachineId, Requested, Setup};
 use berth_core::catalog::CapacityType;
+use berth_core::disruption::DisruptionReason;
 use berth_core::drift::Stamp;
 use berth_core::names::{self, Labels, Text};
 use berth_core::pod::Taint;
@@ -17,6 +18,7 @@ use berth_core::resources::Resources;
 use crate::conditions::Conditions;
 use crate::dialect::{Dialect, PoolId, vpsie_phase};
 use crate::journal::About;
+use crate::sight::secs_between;
 
 /// The condition of a claim that failed and is kept to be seen.
 pub(crate) const FAILED: &str = "Failed";
@@ -49,12 +51,16 @@ pub struct Claim {
     pub(crate) setup: Option<Arc<Setup>>,
     /// What its cloud wanted written down before it was launched.
     pub(crate) note: Option<Text>,
+    /// When another autoscaler asked for its machine, if it is that one's and nothing more is known of it.
+    pub(crate) requested_at: Option<Timestamp>,
     /// Of its pool's template when it was made.
     pub(crate) stamp: Stamp,
     /// Resources that its node has to report before it is up.
     pub(crate) promised: Vec<Text>,
     /// How long its pods may take to go.
     pub(crate) grace_secs: Option<u64>,
+    /// By when they have to be gone, once it says so itself.
+    pub(crate) deadline: Option<Timestamp>,
     /// After how long it stays, if its pods have not left by then and nothing forces them.
     pub(crate) drain_secs: Option<u64>,
     /// The name that its node should have, where its dialect has words for it.
@@ -77,15 +83,21 @@ pub(crate) struct Told {
     pub(crate) status: Text,
     pub(crate) hostname: Text,
     pub(crate) address: Text,
+    pub(crate) address_v6: Text,
+    pub(crate) group: Option<i64>,
+    /// 0 where it says none.
+    pub(crate) number: i64,
+    pub(crate) traffic_gb: Option<i64>,
 }
 
 /// What is asked of the labels of a claim that is up.
 const LASTING_LABELS: [&str; 4] = [names::INSTANCE_TYPE, names::ZONE, names::CAPACITY_TYPE, vpsie::MANAGED];
 
 impl Claim {
-    /// Without what has served its purpose once the claim is up: its node has it.
+    /// Without what has served its purpose once the claim is up: its node has it. Of VPSie's that is not certain, since another
+    /// autoscaler may have brought it up; and there are few of them.
     pub(crate) fn lightened(mut self) -> Self {
-        if self.holds("Initialized") {
+        if self.holds("Initialized") && self.dialect == Dialect::Karpenter {
             self.labels.retain(|label, _| LASTING_LABELS.contains(&&**label));
             (self.taints, self.startup_taints) = (Vec::new(), Vec::new());
             (self.promised, self.offerings) = (Vec::new(), Vec::new());
@@ -136,6 +148,13 @@ impl Claim {
         }
     }
 
+    /// What is known of its machine, if another autoscaler has asked for it.
+    pub(crate) fn requested(&self) -> Option<Requested> {
+        let names = [&self.wanted_name, &self.told.hostname, &self.name];
+        let names = names.into_iter().filter(|name| !name.is_empty()).cloned().collect();
+        self.requested_at.map(|at| Requested { at, names })
+    }
+
     /// The machine, once it is launched.
     pub(crate) fn machine(&self) -> Option<MachineId> {
         machine_in(&self.provider_id)
@@ -151,6 +170,27 @@ impl Claim {
 
     pub(crate) fn is_deleting(&self) -> bool {
         self.deleting.is_some()
+    }
+
+    /// How long its pods may take to go, from when it was deleted. By when it says itself that they have to be gone
+    /// counts: somebody may have moved that.
+    pub(crate) fn leaving_secs_max(&self) -> Option<u64> {
+        match (self.deleting, self.deadline) {
+            (Some(deleting), Some(deadline)) => Some(secs_between(deleting, deadline)),
+            _ => self.grace_secs,
+        }
+    }
+
+    /// Whether it goes because its node is broken.
+    pub(crate) fn is_broken(&self) -> bool {
+        let reason = self.held("DisruptionReason").and_then(|condition| condition.reason.as_deref());
+        reason == Some(DisruptionReason::Unhealthy.name())
+    }
+
+    /// Whether it should say by when its pods have to be gone, and does not.
+    pub(crate) fn owes_deadline(&self) -> bool {
+        let has_words = self.dialect == Dialect::Karpenter && self.deadline.is_none();
+        has_words && self.is_deleting() && (self.grace_secs.is_some() || self.is_broken())
     }
 
     /// The condition, if it holds.

@@ -6,15 +6,31 @@ use berth_api::resources::shared::{Condition, ConditionStatus};
 /// The conditions of a claim that together make it ready.
 const READY_SET: [&str; 3] = ["Launched", "Registered", "Initialized"];
 
+/// The condition of a claim whose node has no volumes attached any more, or that no longer waits for them.
+pub(crate) const VOLUMES_DETACHED: &str = "VolumesDetached";
+/// The condition of a claim whose node is as large as its type, and can be drained if it is to go.
+pub(crate) const CONSISTENT: &str = "ConsistentStateFound";
+/// Why it is not.
+pub(crate) const INCONSISTENT: &str = "ConsistencyCheckFailed";
+/// The condition of a pool whose machines become nodes.
+pub(crate) const REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+
 pub(crate) struct Conditions {
     all: Vec<Condition>,
     now: Timestamp,
+    /// Of the object that they are about, where they say it.
+    generation: Option<i64>,
     has_changed: bool,
 }
 
 impl Conditions {
     pub(crate) fn of(existing: &[Condition], now: Timestamp) -> Self {
-        Self { all: existing.to_vec(), now, has_changed: false }
+        Self { all: existing.to_vec(), now, generation: None, has_changed: false }
+    }
+
+    /// The same, where conditions say which generation of their object they are about.
+    pub(crate) fn of_generation(existing: &[Condition], now: Timestamp, generation: Option<i64>) -> Self {
+        Self { generation, ..Self::of(existing, now) }
     }
 
     /// A condition as it is now. Its time stays unless its status changes.
@@ -24,7 +40,9 @@ impl Conditions {
         let same_status = before.is_some_and(|condition| condition.status == status);
         let is_same = same_status
             && before.is_some_and(|condition| {
-                condition.reason.as_deref() == Some(reason) && condition.message.as_deref() == Some(message)
+                condition.reason.as_deref() == Some(reason)
+                    && condition.message.as_deref() == Some(message)
+                    && condition.observed_generation == self.generation
             });
         if is_same {
             return;
@@ -37,7 +55,7 @@ impl Conditions {
             reason: Some(reason.to_owned()),
             message: Some(message.to_owned()),
             last_transition_time: Some(since.unwrap_or_else(|| whole(self.now))),
-            observed_generation: None,
+            observed_generation: self.generation,
         };
         self.has_changed = true;
         match known {

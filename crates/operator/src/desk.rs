@@ -102,8 +102,17 @@ impl Desk {
 
     /// Deletes this very object. One that is not there is deleted.
     pub(crate) async fn delete(&self, path: &str, uid: &str) -> Result<(), Refused> {
+        self.delete_if(path, &json!({ "uid": uid })).await
+    }
+
+    /// The same, if nobody has written to it since it was in this version.
+    pub(crate) async fn delete_unchanged(&self, path: &str, uid: &str, version: &str) -> Result<(), Refused> {
+        self.delete_if(path, &json!({ "uid": uid, "resourceVersion": version })).await
+    }
+
+    async fn delete_if(&self, path: &str, preconditions: &Value) -> Result<(), Refused> {
         let options = json!({
-            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": { "uid": uid },
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions,
         });
         forgiving_absence(self.send(Method::DELETE, path, Some(&options), "application/json").await)
     }

@@ -59,7 +59,7 @@ pub(crate) struct Entry {
     pub(crate) capacity: Resources,
 }
 
-pub(crate) use vpsie::{phase as vpsie_phase, state_name as vpsie_state};
+pub(crate) use vpsie::{phase as vpsie_phase, state_name as vpsie_state, unsaid as vpsie_unsaid};
 
 /// What is new of a claim besides its conditions.
 #[derive(Clone, Debug, Default)]
@@ -77,6 +77,11 @@ pub(crate) struct News {
 pub(crate) const VPSIE_CLASSES: &str = "/apis/berth.dev/v1alpha1/vpsienodeclasses";
 /// The plural of them.
 pub(crate) const VPSIE_CLASSES_PLURAL: &str = "vpsienodeclasses";
+
+/// Where NodeOverlays are.
+pub(crate) const OVERLAYS: &str = "/apis/karpenter.sh/v1alpha1/nodeoverlays";
+/// The plural of them.
+pub(crate) const OVERLAYS_PLURAL: &str = "nodeoverlays";
 
 impl Dialect {
     pub(crate) const ALL: [Self; 2] = [Self::Karpenter, Self::Vpsie];
@@ -239,6 +244,10 @@ impl PoolObject {
             }
             Self::NodePool(_) | Self::NodeGroup(_) => None,
         }
+    }
+
+    pub(crate) fn created(&self) -> Option<Timestamp> {
+        self.metadata().creation_timestamp.as_ref().map(|time| time.0)
     }
 
     pub(crate) fn is_deleting(&self) -> bool {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_core::founding::Outcome;
-use berth_core::names::Text;
-use berth_core::node::NodeState;
+use berth_core::names::{self, Text};
+use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Host, Plan, PoolRefusal};
-use berth_core::pod::{Pod, PodOrigin};
+use berth_core::pod::Pod;
 use berth_core::reason::Reason;
 use futures::{StreamExt, stream};
 use serde_json::json;
@@ -21,6 +21,9 @@ use crate::planning::Round;
 
 /// So many pods are told something at once; the others the next time.
 const TOLD_AT_ONCE_MAX: usize = 50;
+
+/// The event that a pod gets once a node is on its way for it, by Karpenter's name.
+const NOMINATED: &str = "Nominated";
 
 /// What a group that could be made is called.
 const NEW_GROUP: &str = "a new group";
@@ -58,25 +61,33 @@ impl Office {
         let _ = self.desk.patch(&path, &change).await;
     }
 
-    /// Says on pods without a place why they have none.
+    /// Says on pods that wait which node is coming for them, or why there is none.
     pub(crate) async fn explain(&self, round: &Round, plan: &Plan, groups: &Outcome) {
         let helped: BTreeSet<usize> =
             groups.wanted.iter().flat_map(|wanted| wanted.pods.iter().copied()).collect();
         let unplaced = plan.unplaced.iter().filter(|unplaced| !helped.contains(&unplaced.pod));
         let unplaced = unplaced.filter_map(|unplaced| {
-            let pod = round.snapshot.pods.get(unplaced.pod).filter(|pod| is_real(pod))?;
+            let pod = round.snapshot.pods.get(unplaced.pod).filter(|pod| pod.exists())?;
             let new = groups.refused.get(&unplaced.pod).cloned();
             let new = new.map(|refusal| PoolRefusal { pool: Some(NEW_GROUP.into()), refusal });
             let refusals = unplaced.refusals.iter().cloned().chain(new).collect();
-            Some(((pod.namespace.clone(), pod.name.clone()), refusals))
+            Some(((pod.namespace.clone(), pod.name.clone()), Outlook::Nowhere(refusals)))
         });
-        let unplaced: BTreeMap<PodName, Vec<PoolRefusal>> = unplaced.collect();
-        let news = self.news_for(&unplaced);
-        self.counts_unplaced(round, &news);
+        let coming = coming(round, plan).map(|(pod, node)| {
+            ((pod.namespace.clone(), pod.name.clone()), Outlook::Coming(node.name.clone()))
+        });
+        let outlooks: BTreeMap<PodName, Outlook> = unplaced.chain(coming).collect();
+        let news = self.news_for(&outlooks);
+        let refusals = news.iter().filter_map(|(name, outlook)| match outlook {
+            Outlook::Nowhere(refusals) => Some((name.clone(), &refusals[..])),
+            Outlook::Coming(_) => None,
+        });
+        self.counts_unplaced(round, &refusals.collect::<Vec<_>>());
         stream::iter(news)
-            .for_each_concurrent(WRITES_AT_ONCE, async |(name, refusals)| {
+            .for_each_concurrent(WRITES_AT_ONCE, async |(name, outlook)| {
+                let (severity, reason, message) = outlook.words(round);
                 // What was not heard is said again with the next look.
-                if !self.explain_to(&name, refusals).await {
+                if !self.tell_pod(&name, (severity, reason, &message)).await {
                     self.told().remove(&name);
                 }
             })
@@ -84,21 +95,17 @@ impl Office {
     }
 
     /// Those that were not told so yet, or long ago, and so many of them as are told at once.
-    fn news_for<'p>(
-        &self,
-        unplaced: &'p BTreeMap<PodName, Vec<PoolRefusal>>,
-    ) -> Vec<(PodName, &'p [PoolRefusal])> {
+    fn news_for<'p>(&self, outlooks: &'p BTreeMap<PodName, Outlook>) -> Vec<(PodName, &'p Outlook)> {
         let mut told = self.told();
-        told.retain(|name, said| unplaced.contains_key(name) && said.at.elapsed() < SAID_AGAIN);
+        told.retain(|name, said| outlooks.contains_key(name) && said.at.elapsed() < SAID_AGAIN);
         let mut news = Vec::new();
-        for (name, refusals) in unplaced {
-            // Messages count seconds and nodes; what matters is what they are about.
-            let reasons: Vec<Reason> = refusals.iter().map(|refusal| refusal.refusal.reason).collect();
-            if told.get(name).is_some_and(|said| said.reasons == reasons) {
+        for (name, outlook) in outlooks {
+            let gist = outlook.gist();
+            if told.get(name).is_some_and(|said| said.gist == gist) {
                 continue;
             }
-            told.insert(name.clone(), Said { reasons, at: Instant::now() });
-            news.push((name.clone(), &refusals[..]));
+            told.insert(name.clone(), Said { gist, at: Instant::now() });
+            news.push((name.clone(), outlook));
             if news.len() == TOLD_AT_ONCE_MAX {
                 break;
             }
@@ -107,7 +114,11 @@ impl Office {
     }
 
     /// Whether the pod was told, or is no more.
-    async fn explain_to(&self, (namespace, name): &PodName, refusals: &[PoolRefusal]) -> bool {
+    async fn tell_pod(
+        &self,
+        (namespace, name): &PodName,
+        (severity, reason, message): (Severity, &str, &str),
+    ) -> bool {
         // Who describes a pod sees only what is about this very pod.
         let path = format!("/api/v1/namespaces/{namespace}/pods?fieldSelector=metadata.name%3D{name}");
         let Ok(found) = self.desk.list::<Versioned>(&path).await else { return false };
@@ -119,29 +130,67 @@ impl Office {
             name: name.to_string(),
             uid: pod.metadata.uid,
         };
-        let reasons = refusals.iter().map(|refusal| {
-            let pool = refusal.pool.as_ref().map(|pool| format!("{pool}: ")).unwrap_or_default();
-            format!("{pool}{}", refusal.refusal)
-        });
-        let message = reasons.collect::<Vec<_>>().join("; ");
-        self.journal
-            .tell(&self.desk, (&about, self.now()), (Severity::Warning, "FailedScheduling", &message))
-            .await
+        self.journal.tell(&self.desk, (&about, self.now()), (severity, reason, message)).await
     }
 }
 
-/// The pods that wait, and that the plan has on nodes that are coming, by node.
+/// What a pod that waits has to expect.
+#[derive(Debug)]
+enum Outlook {
+    /// This node is on its way for it.
+    Coming(Text),
+    /// No pool has a place for it.
+    Nowhere(Vec<PoolRefusal>),
+}
+
+impl Outlook {
+    /// Messages count seconds and nodes; what matters is what they are about.
+    fn gist(&self) -> Gist {
+        match self {
+            Self::Coming(node) => Gist::Coming(node.clone()),
+            Self::Nowhere(refusals) => {
+                Gist::Nowhere(refusals.iter().map(|refusal| refusal.refusal.reason).collect())
+            }
+        }
+    }
+
+    fn words(&self, round: &Round) -> (Severity, &'static str, String) {
+        match self {
+            Self::Coming(name) => {
+                let nodes = &round.snapshot.nodes;
+                let node = nodes.binary_search_by(|node| node.name.cmp(name)).ok();
+                let labels = node.and_then(|index| nodes.get(index)).map(|node| &node.labels);
+                let known = [names::INSTANCE_TYPE, names::ZONE, names::CAPACITY_TYPE];
+                let known = known.iter().filter_map(|key| Some(&**labels?.get(*key)?));
+                let kind = known.collect::<Vec<_>>().join(", ");
+                (Severity::Normal, NOMINATED, format!("node {name} is on its way for it: {kind}"))
+            }
+            Self::Nowhere(refusals) => {
+                let reasons = refusals.iter().map(|refusal| {
+                    let pool = refusal.pool.as_ref().map(|pool| format!("{pool}: ")).unwrap_or_default();
+                    format!("{pool}{}", refusal.refusal)
+                });
+                (Severity::Warning, "FailedScheduling", reasons.collect::<Vec<_>>().join("; "))
+            }
+        }
+    }
+}
+
+/// The pods that wait, and that the plan has on nodes that are coming.
+fn coming<'r>(round: &'r Round, plan: &'r Plan) -> impl Iterator<Item = (&'r Pod, &'r Node)> {
+    plan.binds.iter().filter_map(|bind| {
+        let Host::Node(node) = bind.host else { return None };
+        let node = round.snapshot.nodes.get(node).filter(|node| node.state == NodeState::Starting)?;
+        let pod = round.snapshot.pods.get(bind.pod);
+        Some((pod.filter(|pod| pod.node.is_none() && pod.exists())?, node))
+    })
+}
+
+/// Those that nobody has told yet where they go, by node.
 fn expected(round: &Round, plan: &Plan) -> BTreeMap<Text, Vec<PodName>> {
     let mut expected: BTreeMap<Text, Vec<PodName>> = BTreeMap::new();
-    for bind in &plan.binds {
-        let Some(pod) = round.snapshot.pods.get(bind.pod) else { continue };
-        let Host::Node(node) = bind.host else { continue };
-        let Some(node) = round.snapshot.nodes.get(node) else { continue };
-        let is_new = pod.nominated.is_none() && pod.node.is_none() && is_real(pod);
-        if node.state == NodeState::Starting && is_new {
-            let name = (pod.namespace.clone(), pod.name.clone());
-            expected.entry(node.name.clone()).or_default().push(name);
-        }
+    for (pod, node) in coming(round, plan).filter(|(pod, _)| pod.nominated.is_none()) {
+        expected.entry(node.name.clone()).or_default().push((pod.namespace.clone(), pod.name.clone()));
     }
     expected
 }
@@ -149,11 +198,12 @@ fn expected(round: &Round, plan: &Plan) -> BTreeMap<Text, Vec<PodName>> {
 /// What a pod was told last.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
-    reasons: Vec<Reason>,
+    gist: Gist,
     at: Instant,
 }
 
-/// Not one that only holds room, or that a workload has yet to make.
-fn is_real(pod: &Pod) -> bool {
-    pod.origin == PodOrigin::Object
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Gist {
+    Coming(Text),
+    Nowhere(Vec<Reason>),
 }

@@ -11,12 +11,12 @@ use berth_api::Timestamp;
 use berth_api::resources::shared::ConditionStatus;
 use berth_core::claim::{DrainCourse, DrainFailure, drain_course};
 use berth_core::commitment::Departure;
-use berth_core::disruption::{DisruptionReason, Protection};
+use berth_core::disruption::{DisruptionReason, Leaving, Protection};
 use berth_core::names::Text;
-use berth_core::node::{Node, NodeState};
+use berth_core::node::Node;
 use berth_core::plan::{DisruptionStep, Host, Plan};
 use berth_core::provision;
-use berth_core::safety;
+use berth_core::safety::{self, Fleet};
 use berth_core::snapshot::{Policy, Snapshot};
 
 use crate::buy::{Account, NotCommitted, Refusals};
@@ -27,7 +27,6 @@ use crate::discovery::node_of;
 use crate::drain;
 use crate::journal::{DecisionKind, Severity};
 use crate::life::Failure;
-use crate::metrics::table;
 use crate::objects::{NodeObject, PodObject};
 use crate::office::Office;
 use crate::planning::Round;
@@ -45,6 +44,8 @@ pub(crate) struct Leaver {
     pub(crate) claim: Arc<Claim>,
     pub(crate) node: Option<Arc<NodeObject>>,
     pub(crate) departure: Departure,
+    /// How many leave for the same replacements, itself among them.
+    pub(crate) together: usize,
     /// How far its pods have left it, where they have to before its claim goes.
     pub(crate) drain: Option<DrainCourse>,
 }
@@ -59,6 +60,8 @@ pub(crate) enum Verdict {
     Go,
     /// It stays after all.
     Undo(String),
+    /// It stays, because what was bought for it is not there.
+    Abandon(String),
     /// It stays, because its pods do not leave.
     GiveUp(DrainFailure),
 }
@@ -135,9 +138,18 @@ pub(crate) fn leavers(round: &Round, now: Timestamp) -> Vec<Leaver> {
             drain: node.as_ref().filter(|_| is_drained_first).map(course),
             node,
             departure: departure.clone(),
+            together: together(leaving, departure),
         })
     });
     known.collect()
+}
+
+/// How many leave for what was bought for this one.
+fn together(leaving: &BTreeMap<Text, (PoolId, Departure)>, departure: &Departure) -> usize {
+    if departure.replacements.is_empty() {
+        return 1;
+    }
+    leaving.values().filter(|(_, other)| other.replacements == departure.replacements).count()
 }
 
 /// Those of these nodes that somebody protects.
@@ -173,7 +185,7 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
         None => !outlook.committed.contains(*name),
     };
     if let Some(lost) = replacements.iter().find(is_lost) {
-        return Verdict::Undo(format!("{lost}, which was bought for it, is gone"));
+        return Verdict::Abandon(format!("{lost}, which was bought for it, is gone"));
     }
     if !replacements.iter().all(|name| outlook.claims.contains_key(name)) {
         return Verdict::Wait;
@@ -182,8 +194,7 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
         return Verdict::Undo(why.clone());
     }
     let reason = leaver.departure.reason;
-    let can_wait = !safety::is_forced(reason) || reason == DisruptionReason::Drifted;
-    if can_wait && outlook.protected.contains(&*node.metadata.name) {
+    if safety::can_wait(reason) && outlook.protected.contains(&*node.metadata.name) {
         return Verdict::Undo("the node is protected by now".to_owned());
     }
     let is_up = |name: &Text| outlook.claims.get(name).is_some_and(|claim| claim.holds("Initialized"));
@@ -196,7 +207,7 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
         };
     }
     if outlook.now_secs.saturating_sub(leaver.departure.since_secs) > REPLACED_SECS_MAX {
-        Verdict::Undo("what was bought for it did not come up in time".to_owned())
+        Verdict::Abandon("what was bought for it did not come up in time".to_owned())
     } else {
         Verdict::Wait
     }
@@ -258,7 +269,11 @@ impl Office {
                 }
                 continue;
             }
-            let allowed = |index: usize| allowed(snapshot, &pool.name, steps[index].step.reason);
+            let is_leaving = |node: &Node| {
+                let claim = by_node.get(&*node.name);
+                claim.is_some_and(|claim| round.leaving.contains_key(&claim.name))
+            };
+            let allowed = |index: usize| allowed(snapshot, &pool.name, steps[index].step, is_leaving);
             match self.commit_departures(&pool, (&by_step, &round.leaving), allowed, (epoch, now_secs)).await
             {
                 Ok(committed) => {
@@ -339,7 +354,7 @@ impl Office {
                 if let Some(pod) = protected.filter(|_| !is_overridden) {
                     let why =
                         format!("{}/{} must not be disrupted", pod.metadata.namespace, pod.metadata.name);
-                    return self.stay(leaver, node, (None, &why), epoch).await;
+                    return self.refute(leaver, node, (None, &why), epoch).await;
                 }
                 let is_checked = claim.dialect == Dialect::Vpsie
                     && !safety::is_forced(departure.reason)
@@ -349,9 +364,10 @@ impl Office {
                     by_checks.or_else(|| tenants::keeps_any_node(pod, departure.reason))
                 };
                 let kept = pods.iter().find_map(|pod| Some((pod, keeps(pod)?)));
-                if let Some((pod, how)) = kept.filter(|_| !PlantedBug::DeleteByCount.is_planted()) {
+                let is_heeded = !is_overridden && !PlantedBug::DeleteByCount.is_planted();
+                if let Some((pod, how)) = kept.filter(|_| is_heeded) {
                     let why = format!("{}/{} {how}", pod.metadata.namespace, pod.metadata.name);
-                    return self.stay(leaver, node, (None, &why), epoch).await;
+                    return self.refute(leaver, node, (None, &why), epoch).await;
                 }
                 if *verdict == Verdict::BeginDrain {
                     self.begin_drain(claim, node).await?;
@@ -362,10 +378,17 @@ impl Office {
                 self.delete_claim(claim, reason).await?;
                 return Ok(Moved::Gone);
             }
-            Verdict::Undo(why) => return self.stay(leaver, node, (None, why), epoch).await,
+            Verdict::Undo(why) => return self.refute(leaver, node, (None, why), epoch).await,
+            Verdict::Abandon(why) => {
+                let moved = self.stay(leaver, node, (None, why), epoch).await?;
+                if moved == Moved::Back {
+                    self.counts_abandoned(leaver);
+                }
+                return Ok(moved);
+            }
             Verdict::GiveUp(failure) => {
                 let why = drain::words(*failure, claim, node);
-                return self.stay(leaver, node, (Some(*failure), &why), epoch).await;
+                return self.refute(leaver, node, (Some(*failure), &why), epoch).await;
             }
         }
         Ok(Moved::On)
@@ -397,6 +420,21 @@ impl Office {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Lets a node stay because things are not as they were when it was decided that it goes.
+    async fn refute(
+        &self,
+        leaver: &Leaver,
+        node: &NodeObject,
+        why: (Option<DrainFailure>, &str),
+        epoch: u64,
+    ) -> Result<Moved, Failure> {
+        let moved = self.stay(leaver, node, why, epoch).await?;
+        if moved == Moved::Back {
+            self.counts_refuted(leaver);
+        }
+        Ok(moved)
     }
 
     /// Lets a node stay that was to go. Its claim says so first, so that it is not taken again at once
@@ -431,18 +469,17 @@ impl Office {
             self.failed_drain(claim, node, failure);
         }
         let reason = leaver.departure.reason.name();
-        self.metrics.count(table::FAILED_VALIDATIONS, [reason]);
         self.decided(DecisionKind::Undo, (reason, message), vec![name], None);
         Ok(Moved::Back)
     }
 
     /// Tells of a step that begins.
-    pub(crate) fn departing(&self, step: &DisruptionStep, claims: Vec<String>) {
+    pub(crate) fn departing(&self, round: &Round, step: &DisruptionStep, claims: Vec<String>) {
         let (kind, verb) = match step.replacements.len() {
             0 => (DecisionKind::Delete, "taken away".to_owned()),
             count => (DecisionKind::Replace, format!("replaced by {count}")),
         };
-        self.metrics.count(table::DISRUPTIONS, [step.action(), step.reason.name()]);
+        self.counts_step(round, step);
         let message = format!("{} {verb}, {} pods move", claims.join(", "), step.pods_moved);
         let saves = Some(step.saves);
         self.decided(kind, (step.reason.name(), message), claims, saves);
@@ -455,16 +492,24 @@ fn own_reason(step: &DisruptionStep, node: &Node) -> DisruptionReason {
     safety::forced_reason(node).unwrap_or(saving)
 }
 
-/// How many of a pool's nodes may go at a time.
-fn allowed(snapshot: &Snapshot, pool: &str, reason: DisruptionReason) -> u32 {
+/// How many of a pool's nodes its ledger may let go at a time, when those of a step are the last of them. Those that are
+/// away for other reasons count as well.
+fn allowed(
+    snapshot: &Snapshot,
+    pool: &str,
+    step: &DisruptionStep,
+    is_leaving: impl Fn(&Node) -> bool,
+) -> u32 {
+    let reason = step.reason;
     if !DisruptionReason::BUDGETED.contains(&reason) {
         return u32::MAX;
     }
-    // As the plan counts them: those that are still starting do not count.
-    let is_counted = |node: &&Node| node.pool.as_deref() == Some(pool) && node.state != NodeState::Starting;
-    let nodes = snapshot.nodes.iter().filter(is_counted).count();
+    let is_replaced = !step.replacements.is_empty() || safety::is_forced(reason);
+    let leaving = if is_replaced { Leaving::Replaced } else { Leaving::ForGood };
+    let nodes = || snapshot.nodes.iter().filter(|node| node.pool.as_deref() == Some(pool));
+    let (all, others) = (Fleet::of(nodes()), Fleet::of(nodes().filter(|node| !is_leaving(node))));
     let pool = snapshot.pools.iter().find(|known| *known.name == *pool);
-    pool.map_or(0, |pool| pool.disruption.away_max(reason, u32::try_from(nodes).unwrap_or(u32::MAX)))
+    pool.map_or(0, |pool| Fleet { away: others.away, ..all }.allowed(pool, reason, leaving))
 }
 
 /// Launches that are not for a disruption alone.

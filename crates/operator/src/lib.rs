@@ -4,8 +4,11 @@
 //! what it does.
 
 mod acts;
+mod arrivals;
 mod asking;
+mod at_once;
 mod beforehand;
+mod buffers;
 mod buy;
 mod checks;
 mod claim;
@@ -18,6 +21,7 @@ mod drain;
 mod follow;
 mod found;
 mod hints;
+mod joining;
 mod journal;
 mod kwok;
 mod lease;
@@ -48,8 +52,9 @@ mod usage;
 mod vpsie;
 mod watched;
 mod webhook;
+mod weighing;
 
-pub use beforehand::{Undertaking, Unfit, beforehand};
+pub use beforehand::{Rivals, Undertaking, Unfit, beforehand};
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
 pub use kwok::kwok_cloud;

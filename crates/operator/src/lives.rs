@@ -17,7 +17,7 @@ use crate::claim::{Claim, ENDED, FAILED};
 use crate::cluster::Refused;
 use crate::dialect::{Dialect, PoolId, PoolObject};
 use crate::discovery::{NodesByMachine, node_of};
-use crate::life::{self, Holding, Outcome, Task};
+use crate::life::{Holding, Outcome, Task};
 use crate::office::Office;
 use crate::operator::Operator;
 use crate::sight::{self, Surroundings};
@@ -134,6 +134,9 @@ impl Lives {
             let _permit = permits.acquire_owned().await;
             let began = Instant::now();
             let outcome = timeout(STEP_MAX, office.perform(&task)).await;
+            if let Ok(Err(failure)) = &outcome {
+                office.failed(&task, failure, tries).await;
+            }
             if task.claim.dialect == Dialect::Vpsie {
                 let worked = match &outcome {
                     Ok(Ok(Outcome::Done | Outcome::Gone)) => Worked::Well,
@@ -163,9 +166,8 @@ fn pause(step: Step, tries: u32) -> Duration {
 }
 
 /// How long pods of a group's spot machine have once the cloud takes it away: it ends then, whoever is still on it.
-fn interruption_grace_secs(claim: &Claim, pools: &BTreeMap<Text, Arc<PoolObject>>) -> Option<u64> {
-    let pool = pools.get(claim.pool.as_ref()?).filter(|_| claim.dialect == Dialect::Vpsie)?;
-    let PoolObject::NodeGroup(group) = &**pool else { return None };
+fn interruption_grace_secs(pool: Option<&PoolObject>) -> Option<u64> {
+    let Some(PoolObject::NodeGroup(group)) = pool else { return None };
     let spot = group.spec.spot_config.as_ref().filter(|spot| spot.enabled)?;
     Some(spot.interruption_grace_period.whole_secs())
 }
@@ -176,7 +178,8 @@ impl Operator {
         self.lives.settle();
         self.release_gone(view, epoch).await;
         let ledgers = self.ledgers_of_unlaunched(&view.claims).await;
-        let holding = self.nodes_with_volumes(&view.claims).await;
+        let leaving = view.claims.values().filter(|claim| claim.is_deleting());
+        let holding = self.office.nodes_with_volumes(leaving.filter_map(|claim| claim.node())).await;
         let sees_all = view.blind_spots.is_empty();
         let ready_secs = view.settings().map(|settings| settings.node_ready_timeout_seconds.get().into());
         self.lives.paces.retain(|name, _| view.claims.contains_key(name));
@@ -190,7 +193,7 @@ impl Operator {
                 Dialect::Karpenter => Deadlines::default(),
                 Dialect::Vpsie => Deadlines::vpsie(ready_secs),
             };
-            let grace_secs = interruption_grace_secs(claim, &view.pools);
+            let grace_secs = interruption_grace_secs(view.pool_of(claim));
             let task = self.task(claim, nodes, (&ledgers, &holding, deadlines, grace_secs), sees_all);
             let Some(task) = task.filter(|task| task.step != Step::Wait(Waiting::Nothing)) else { continue };
             is_busy = true;
@@ -207,7 +210,7 @@ impl Operator {
         let mut gone = std::mem::take(&mut self.lives.gone);
         if view.blind_spots.is_empty() {
             let now_secs = self.office.now().as_second();
-            for pool in view.pools.values() {
+            for pool in view.pools.values().chain(&view.displaced) {
                 let Ok(record) = pool.ledger() else { continue };
                 // One that failed and has no machine any more is kept only to be seen.
                 let is_living = |claim: &Text| {
@@ -246,7 +249,9 @@ impl Operator {
         if machine.is_none() && !claim.is_deleting() {
             record?;
         }
-        if claim.offerings.is_empty() && machine.is_none() {
+        // One of VPSie's that does not say what to buy may yet be completed by whoever made it. Of Karpenter's, what its
+        // pool has not committed itself to is over, whoever made it.
+        if claim.dialect == Dialect::Vpsie && claim.offerings.is_empty() && machine.is_none() {
             return None;
         }
         let node = node_of(claim, nodes).cloned();
@@ -255,12 +260,14 @@ impl Operator {
             (Some(machines), Some(id)) => (machines.sight(id), machines.is_interrupted(id)),
             _ => (MachineSight::Unseen, false),
         };
-        let grace_secs = claim.grace_secs.or(interruption_grace_secs.filter(|_| is_interrupted));
+        let grace_secs = claim.leaving_secs_max().or(interruption_grace_secs.filter(|_| is_interrupted));
         let around = Surroundings {
             now: self.office.now(),
             nodes,
             sees_nodes: sees_all,
-            is_committed: record.is_some_and(|record| record.claims.contains_key(&claim.name)),
+            // For what another autoscaler has asked for nothing is bought.
+            is_committed: claim.requested_at.is_some()
+                || record.is_some_and(|record| record.claims.contains_key(&claim.name)),
             machine: machine_sight,
             is_interrupted,
             has_volumes,
@@ -273,16 +280,7 @@ impl Operator {
         let is_harmless =
             matches!(step, Step::Wait(_) | Step::Launch | Step::Confirm | Step::Register | Step::Initialize)
                 || is_interrupted;
-        (sees_all || is_harmless).then(|| Task { claim: claim.clone(), node, step, grace_secs })
-    }
-
-    /// Which nodes have volumes attached, if a node is leaving for which that matters.
-    async fn nodes_with_volumes(&self, claims: &BTreeMap<Text, Arc<Claim>>) -> Holding {
-        if claims.values().any(|claim| claim.is_deleting()) {
-            life::nodes_with_volumes(&self.office).await
-        } else {
-            Holding::default()
-        }
+        (sees_all || is_harmless).then(|| Task { claim: claim.clone(), node, step, grace_secs, has_volumes })
     }
 
     /// The ledgers of pools with claims that are to be launched, as they are now.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_cloud::machine::{Machine, MachineId, MachineState};
-use berth_cloud::provider::{Listing, Unavailable};
-use berth_core::catalog::{Catalog, OfferingPattern};
+use berth_cloud::provider::{Lack, Listing, Unavailable};
+use berth_core::catalog::{Catalog, InstanceType, OfferingPattern};
 use berth_core::claim::MachineSight;
 use berth_core::names::Text;
 use tokio::time::Instant;
@@ -17,6 +17,9 @@ use crate::planted::PlantedBug;
 /// How long an offering is not asked for again once it could not be had; twice as long each time.
 const UNAVAILABLE_MIN: Duration = Duration::from_mins(3);
 const UNAVAILABLE_MAX: Duration = Duration::from_mins(30);
+/// For so long after that it may be asked for and not refused yet: who tells of it does not say in between that all is
+/// well.
+const ASKED_WITHIN: Duration = Duration::from_mins(2);
 /// A list without any of so many known machines is not believed.
 const VANISHED_MAX: usize = 1;
 
@@ -36,10 +39,11 @@ pub(crate) struct Machines {
     unavailable: BTreeMap<OfferingPattern, Absence>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Absence {
     until: Instant,
     times: u32,
+    lack: Lack,
 }
 
 impl Machines {
@@ -72,6 +76,11 @@ impl Machines {
     /// It has told what it offers, or why it does not.
     pub(crate) fn has_answered(&self) -> bool {
         self.catalog.is_some() || self.withheld.is_some()
+    }
+
+    /// Whether it told what it was last asked, or why not.
+    pub(crate) fn health(&self) -> Result<(), String> {
+        self.trouble.clone().map_or_else(|| self.offers().map(drop), Err)
     }
 
     /// What it offers, or why that is not known.
@@ -163,22 +172,40 @@ impl Machines {
     /// Offerings could not be had.
     pub(crate) fn lacked(&mut self, offerings: &[Unavailable]) {
         let now = Instant::now();
-        for Unavailable { offerings, .. } in offerings {
+        for Unavailable { offerings, lack } in offerings {
             let times = self.unavailable.get(offerings).map_or(0, |absence| absence.times);
             let wait = UNAVAILABLE_MIN.saturating_mul(1 << times.min(8)).min(UNAVAILABLE_MAX);
-            let absence = Absence { until: now + wait, times: times.saturating_add(1) };
+            let absence = Absence { until: now + wait, times: times.saturating_add(1), lack: lack.clone() };
             self.unavailable.insert(offerings.clone(), absence);
         }
     }
 
-    /// An offering could be had.
+    /// An offering could be had, so whatever is said of it and others is no longer so.
     pub(crate) fn had(&mut self, machine: &Machine) {
-        let bought = OfferingPattern {
-            instance_type: Some(machine.instance_type.clone()),
-            zone: Some(machine.zone.clone()),
-            capacity_type: Some(machine.capacity_type),
+        let covers = |pattern: &OfferingPattern| {
+            let OfferingPattern { instance_type, zone, capacity_type } = pattern;
+            instance_type.as_ref().is_none_or(|name| *name == machine.instance_type)
+                && zone.as_ref().is_none_or(|zone| *zone == machine.zone)
+                && capacity_type.is_none_or(|kind| kind == machine.capacity_type)
         };
-        self.unavailable.remove(&bought);
+        self.unavailable.retain(|pattern, _| !covers(pattern));
+    }
+
+    /// The quota that keeps something of these types from being bought, if one does.
+    pub(crate) fn quota_on(&self, types: &[Arc<InstanceType>]) -> Option<&str> {
+        let now = Instant::now();
+        let is_met = |pattern: &OfferingPattern| {
+            let has = |known: &Arc<InstanceType>| {
+                known.offerings.iter().any(|offering| pattern.matches(&known.name, offering))
+            };
+            types.iter().any(has)
+        };
+        let met = self.unavailable.iter().filter(|(pattern, _)| is_met(pattern));
+        let current = met.filter(|(_, absence)| absence.until + ASKED_WITHIN > now);
+        current.map(|(_, absence)| &absence.lack).find_map(|lack| match lack {
+            Lack::Quota(name) => Some(&**name),
+            Lack::Stock | Lack::NotOffered => None,
+        })
     }
 
     /// What is not to be asked for now.
@@ -214,10 +241,34 @@ mod tests {
                 state: MachineState::Running,
                 tags: Labels::new(),
                 launched_at: Timestamp::UNIX_EPOCH,
+                extras: Box::default(),
             };
             (machine.id.clone(), machine)
         };
         Listing { machines: ids.iter().map(machine).collect(), ..Listing::default() }
+    }
+
+    /// What was refused is asked for again later and later, until something of it could be had.
+    #[tokio::test(start_paused = true)]
+    async fn a_success_ends_what_was_lacking() {
+        let bought = listing(&["m"]).machines.into_values().next().unwrap();
+        let exactly = OfferingPattern {
+            instance_type: Some("small".into()),
+            zone: Some("a".into()),
+            capacity_type: Some(CapacityType::OnDemand),
+        };
+        let elsewhere = OfferingPattern { zone: Some("b".into()), ..exactly.clone() };
+        for (pattern, is_ended) in [(OfferingPattern::default(), true), (exactly, true), (elsewhere, false)] {
+            let lacking = [Unavailable { offerings: pattern.clone(), lack: Lack::Quota("q".into()) }];
+            let mut machines = Machines::default();
+            machines.lacked(&lacking);
+            machines.lacked(&lacking);
+            machines.had(&bought);
+            assert_eq!(machines.unavailable().is_empty(), is_ended, "{pattern:?}");
+            machines.lacked(&lacking);
+            tokio::time::advance(UNAVAILABLE_MIN + Duration::from_secs(1)).await;
+            assert_eq!(machines.unavailable().is_empty(), is_ended, "{pattern:?}: it begins anew");
+        }
     }
 
     #[test]

@@ -157,12 +157,19 @@ pub(crate) struct PodSpec {
     pub(crate) volumes: Vec<Volume>,
 }
 
-/// As far as it tells whether what is in it is lost with the node.
+/// As far as it tells whether what is in it is lost with the node, and which PersistentVolume it is.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Volume {
     pub(crate) host_path: Option<IgnoredAny>,
     pub(crate) empty_dir: Option<EmptyDir>,
+    pub(crate) persistent_volume_claim: Option<ClaimReference>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClaimReference {
+    pub(crate) claim_name: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -226,4 +233,25 @@ pub(crate) struct VolumeAttachment {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct VolumeAttachmentSpec {
     pub(crate) node_name: String,
+    pub(crate) source: VolumeSource,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct VolumeSource {
+    pub(crate) persistent_volume_name: Option<String>,
+}
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct BoundClaim {
+    pub(crate) spec: BoundClaimSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct BoundClaimSpec {
+    /// Empty until it is bound.
+    pub(crate) volume_name: String,
 }

@@ -18,6 +18,7 @@ use crate::cluster::Refused;
 use crate::desk::Desk;
 use crate::dialect::{Dialect, Entry};
 use crate::hints::Said;
+use crate::joining::Joining;
 use crate::journal::{DecisionKind, Journal, Severity};
 use crate::machines::Machines;
 use crate::metrics::{self, Metrics, table};
@@ -74,6 +75,7 @@ pub(crate) struct Office {
     expected: Arc<Mutex<BTreeMap<Text, Vec<PodName>>>>,
     proposals: Arc<Mutex<BTreeMap<Text, String>>>,
     zones: Arc<watch::Sender<Zones>>,
+    joining: Arc<Mutex<BTreeMap<Text, Joining>>>,
 }
 
 /// Where pools want machines, by the kind of their classes.
@@ -113,6 +115,7 @@ impl Office {
             expected: Arc::default(),
             proposals: Arc::default(),
             zones: Arc::default(),
+            joining: Arc::default(),
         }
     }
 
@@ -132,6 +135,11 @@ impl Office {
     /// Replacements of nodes by cheaper ones that wait for somebody to agree, by pool.
     pub(crate) fn proposals(&self) -> MutexGuard<'_, BTreeMap<Text, String>> {
         self.proposals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How well machines of NodePools become nodes, by pool.
+    pub(crate) fn joining(&self) -> MutexGuard<'_, BTreeMap<Text, Joining>> {
+        self.joining.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pods that nodes are coming for, by node.

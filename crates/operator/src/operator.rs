@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{Assembled, ClassKind, Collection, Context, GroupDefaults, Manifests, Problem};
+use berth_api::{
+    Assembled, ClassKind, Collection, Context, GroupDefaults, Manifests, Object, Problem, SchedulerConfig,
+    object_name,
+};
 use berth_core::claim::Failures;
 use berth_core::names::{self, Text};
 use berth_core::plan::Plan;
@@ -17,7 +20,10 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::arrivals::Arrivals;
 use crate::asking;
+use crate::beforehand::Rivals;
+use crate::buffers::References;
 use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::dialect::{Dialect, PoolObject};
@@ -39,8 +45,9 @@ use crate::vpsie::Whereabouts;
 use crate::watched::{BlindSpot, Watched};
 
 /// Kinds that are watched: all that a plan depends on.
-pub(crate) const WATCHED: [&str; 21] = [
+pub(crate) const WATCHED: [&str; 23] = [
     "pods",
+    "podtemplates",
     "nodes",
     "namespaces",
     "limitranges",
@@ -58,6 +65,7 @@ pub(crate) const WATCHED: [&str; 21] = [
     "ec2nodeclasses",
     "kwoknodeclasses",
     "vpsienodeclasses",
+    "capacitybuffers",
     "nodegroups",
     "vpsienodes",
     "autoscalerconfigs",
@@ -74,12 +82,21 @@ pub struct Settings {
     pub policy: Policy,
     /// What each node costs beyond its price, in pools that do not say so themselves.
     pub node_cost: Price,
+    /// Whether nodes that stay unhealthy are replaced.
+    pub repairs: bool,
     /// What becomes of VPSieNodes that fail.
     pub failed_vpsie_nodes: Failures,
     /// What new groups start from where the AutoscalerConfig does not say it.
     pub group_defaults: GroupDefaults,
     /// Where the Secret says that the cluster is, which counts after that.
     pub whereabouts: Whereabouts,
+    /// What the cluster's scheduler is configured to.
+    pub scheduler: SchedulerConfig,
+    /// Objects to judge by besides the cluster's, such as pools where it has none. Then nodes that no pool has bought
+    /// are judged as those of a pool that could have. Only for who changes nothing.
+    pub given: Vec<Object>,
+    /// Whose leases are looked at while this works: autoscalers that would work on the same nodes.
+    pub rivals: Option<Rivals>,
     /// Where things are counted: clouds may count there too.
     pub metrics: Metrics,
 }
@@ -100,9 +117,13 @@ impl Default for Settings {
             batch_max: Duration::from_secs(10),
             policy: Policy::default(),
             node_cost: Price::ZERO,
+            repairs: true,
             failed_vpsie_nodes: Failures::KeptSecs(30 * 60),
             group_defaults: GroupDefaults::default(),
             whereabouts: Whereabouts::default(),
+            scheduler: SchedulerConfig::default(),
+            given: Vec::new(),
+            rivals: None,
             metrics: Metrics::default(),
         }
     }
@@ -130,6 +151,7 @@ pub struct Operator {
     cluster: Cluster,
     watched: Watched,
     measurements: Measurements,
+    references: References,
     pub(crate) settings: Settings,
     lead: Lead,
     /// When it was last asked which nodes could go, and after how many changes.
@@ -137,6 +159,7 @@ pub struct Operator {
     pub(crate) lives: Lives,
     pub(crate) orphans: Orphans,
     pub(crate) tenancies: Tenancies,
+    arrivals: Arrivals,
     pub(crate) course: Course,
     pub(crate) purchased: Option<Purchases>,
     pub(crate) foundings: Foundings,
@@ -152,19 +175,39 @@ pub struct Operator {
     reports: watch::Sender<Arc<Report>>,
 }
 
+/// What is not seen for so long is worth a line of the log: at the start nothing is.
+const BLIND_TOLD_AFTER: Duration = Duration::from_secs(5);
+
 /// How the cluster was seen so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Seeing {
     /// All of it, at least once.
     has_seen_all: bool,
     /// Since when not all of it.
     blind_since: Option<Instant>,
+    /// What is not seen, since when, and whether that was told.
+    blind: BTreeMap<&'static str, (Instant, bool)>,
 }
 
 impl Seeing {
-    fn look(&mut self, sees_all: bool) {
-        self.has_seen_all |= sees_all;
-        self.blind_since = if sees_all { None } else { self.blind_since.or_else(|| Some(Instant::now())) };
+    fn look(&mut self, spots: &[BlindSpot]) {
+        let now = Instant::now();
+        self.has_seen_all |= spots.is_empty();
+        self.blind_since = if spots.is_empty() { None } else { self.blind_since.or(Some(now)) };
+        self.blind.retain(|plural, (_, is_told)| {
+            let is_blind = spots.iter().any(|spot| spot.plural == *plural);
+            if !is_blind && *is_told {
+                tracing::info!(target: "berth::sight", "{plural} are seen again");
+            }
+            is_blind
+        });
+        for BlindSpot { plural, why } in spots {
+            let (since, is_told) = self.blind.entry(plural).or_insert((now, false));
+            if !*is_told && now.duration_since(*since) >= BLIND_TOLD_AFTER {
+                tracing::warn!(target: "berth::sight", "nothing is taken away: {plural}: {why}");
+                *is_told = true;
+            }
+        }
     }
 }
 
@@ -177,12 +220,14 @@ impl Operator {
             cluster,
             watched: Watched::default(),
             measurements: Measurements::default(),
+            references: References::default(),
             settings,
             lead,
             asked: None,
             lives: Lives::default(),
             orphans: Orphans::default(),
             tenancies: Tenancies::default(),
+            arrivals: Arrivals::default(),
             course: Course::default(),
             purchased: None,
             foundings: Foundings::default(),
@@ -209,8 +254,13 @@ impl Operator {
     pub async fn run(mut self) {
         let mut followers = JoinSet::new();
         let is_watched = |collection: &Collection| WATCHED.contains(&collection.plural);
-        for collection in berth_api::collections().filter(is_watched) {
+        let services = self.settings.scheduler.needs_services().then(berth_api::services);
+        for collection in berth_api::collections().filter(is_watched).chain(services) {
             self.watched.expect(&collection);
+            let is_meant = |object: &&Object| object.is_of(&collection);
+            for object in self.settings.given.iter().filter(is_meant) {
+                self.watched.give(&collection, object.id(), &object.value.to_string());
+            }
             followers.spawn(follow::follow(self.cluster.clone(), collection, self.watched.clone()));
         }
         for (kind, cloud) in self.office.clouds.clone() {
@@ -219,7 +269,15 @@ impl Operator {
             followers.spawn(asking::attend(kind, cloud, told, lead));
         }
         let (desk, watched) = (self.office.desk.clone(), self.watched.clone());
-        followers.spawn(self.measurements.clone().attend(desk, watched));
+        followers.spawn(self.measurements.clone().attend(desk.clone(), watched.clone()));
+        followers.spawn(self.references.clone().attend(desk, watched));
+        if let Some(rivals) = self.settings.rivals.clone().filter(|_| self.settings.mode == Mode::Act) {
+            followers.spawn(rivals.attend(
+                self.cluster.clone(),
+                self.office.clock.clone(),
+                self.watched.clone(),
+            ));
+        }
         let mut changes = self.watched.changes();
         let mut lead = self.lead.clone();
         let mut next = Instant::now();
@@ -263,14 +321,21 @@ impl Operator {
     /// One look at everything, and what follows from it. How long until the next, if nothing happens.
     async fn round(&mut self) -> Duration {
         let lead = *self.lead.borrow();
-        let view = self.watched.view();
+        let mut view = self.watched.view();
+        self.references.want(view.buffers.values().map(|buffer| &**buffer));
+        view.blind_spots.extend(self.references.blind_spots());
+        if self.office.clouds.contains_key(&ClassKind::Vpsie) {
+            self.settings.whereabouts.learn(view.nodes.values().map(|node| &**node));
+        }
         let used = view.clouds();
         let is_used = |(kind, _): &(&ClassKind, &Machines)| used.contains(kind);
         let has_market = self.office.machines().iter().filter(is_used).all(|(_, cloud)| cloud.has_answered());
-        let may_act = self.settings.mode == Mode::Act && has_market;
+        let rival = self.settings.rivals.as_ref().and_then(Rivals::at_work);
+        let may_act = self.settings.mode == Mode::Act && has_market && rival.is_none();
+        view.blind_spots.extend(rival.map(|why| BlindSpot { plural: "leases", why }));
         let epoch = lead.filter(|_| may_act);
         self.office.stand_on(epoch, view.changes);
-        self.seeing.look(view.blind_spots.is_empty());
+        self.seeing.look(&view.blind_spots);
         let nodes = {
             let machines = self.office.machines();
             discovery::by_machine(&view.nodes, &view.claims, machines.get(&ClassKind::Vpsie))
@@ -281,6 +346,8 @@ impl Operator {
         }
         let mut manifests = view.manifests;
         manifests.usage = self.measurements.now();
+        manifests.scheduler = self.settings.scheduler.clone();
+        manifests.adopts = self.settings.mode == Mode::Shadow && !self.settings.given.is_empty();
         manifests.group_defaults = self.group_defaults().await;
         let mut assembled = self.assemble(manifests);
         for pool in &mut assembled.snapshot.pools {
@@ -292,6 +359,10 @@ impl Operator {
                 pool.disruption.checks = None;
             }
         }
+        if !self.settings.repairs {
+            let nodes = assembled.snapshot.nodes.iter_mut();
+            nodes.for_each(|node| node.disruption.unhealthy = None);
+        }
         self.office.want_zones(wanted_zones(&assembled.snapshot.pools, &view.pools));
         let unknown = self.await_offers(&mut assembled.snapshot.pools, &view.pools);
         assembled.problems.extend(unknown);
@@ -300,8 +371,16 @@ impl Operator {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),
             claims: view.claims,
             pools: view.pools,
+            displaced: view.displaced,
+            illegible_groups: view.illegible_groups,
+            illegible_configs: view.illegible_configs,
             classes: view.classes,
             unfit_classes: assembled.unfit_classes,
+            generations: view.generations,
+            overlays: view.overlays,
+            overlay_conflicts: assembled.overlay_conflicts,
+            buffers: view.buffers,
+            templates: view.templates,
             nodes,
             configs: view.configs,
             sees_all: view.blind_spots.is_empty() && !assembled.is_partial && untrusted.is_empty(),
@@ -316,8 +395,13 @@ impl Operator {
         self.tell_queues(&round);
         let outcome = self.plan_and_begin(&round).await;
         is_busy |= outcome.is_busy;
+        if lead.is_some() {
+            let waiting = (&assembled.waiting_since, outcome.waiting.as_deref());
+            let metrics = &self.office.metrics;
+            self.arrivals.look(&round.snapshot, waiting, self.office.now(), metrics);
+        }
         if epoch.is_some() {
-            self.keep_up(&round).await;
+            self.keep_up(&round, outcome.waiting.as_deref()).await;
         }
         self.looked_at = round.changes;
         let report = Report {
@@ -340,6 +424,7 @@ impl Operator {
             blind_spots: round.blind_spots.into_iter().chain(untrusted).collect(),
             is_partial: assembled.is_partial,
             problems: round.problems,
+            vpsie: self.office.machines().get(&ClassKind::Vpsie).map(Machines::health),
             decisions: self.office.journal.decisions(),
         };
         self.reports.send_replace(Arc::new(report));
@@ -383,17 +468,19 @@ impl Operator {
             else {
                 continue;
             };
-            let message = format!("VPSie offers nothing in `{first}`; name one of its datacenters");
+            let message =
+                format!("VPSie offers this cluster nothing in `{first}`; name one of its datacenters");
+            let is_own = *group.spec.datacenter_id == ***first;
+            let field = if is_own { "spec.datacenterID" } else { "spec.multiRegion.datacenterIDs" };
             if unsold.len() == zones.len() {
-                pool.blocked =
-                    Some(Reason::UnknownDatacenter.because(format!("spec.datacenterID: {message}")));
+                pool.blocked = Some(Reason::UnknownDatacenter.because(format!("{field}: {message}")));
             }
             let namespace = group.metadata.namespace.as_deref().unwrap_or_default();
             problems.push(Problem {
                 source: "cluster".into(),
                 line: None,
-                object: Some(format!("NodeGroup/{namespace}/{}", pool.name)),
-                field: Some("spec.datacenterID".to_owned()),
+                object: Some(object_name("NodeGroup", namespace, &pool.name)),
+                field: Some(field.to_owned()),
                 message,
             });
         }
@@ -424,8 +511,12 @@ impl Operator {
     pub(crate) fn policy(&self, round: &Round) -> Policy {
         let mut policy = Policy { scheduler: SchedulerPolicy::Ignored, ..self.settings.policy.clone() };
         policy.unavailable.extend(round.unavailable.iter().cloned());
-        for machines in self.office.machines().values() {
-            policy.unavailable.extend(machines.unavailable());
+        let machines = self.office.machines();
+        for (name, pool) in &round.pools {
+            let lacking = pool.class().and_then(|kind| machines.get(&kind)).map(Machines::unavailable);
+            policy
+                .unavailable_to
+                .extend(lacking.filter(|all| !all.is_empty()).map(|all| (name.clone(), all)));
         }
         policy
     }

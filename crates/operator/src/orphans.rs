@@ -62,13 +62,13 @@ impl Operator {
         let owned: BTreeSet<MachineId> =
             claims.iter().filter_map(|claim| machine_in(&claim.provider_id)).collect();
         orphans.retain(|(_, id, token)| !uids.contains(token.as_str()) && !owned.contains(id));
-        for (kind, id, _) in orphans {
+        for (kind, id, token) in orphans {
             let Some(cloud) = self.office.clouds.get(&kind).cloned() else { continue };
             self.orphans.told.insert(id.clone(), Instant::now());
             let office = self.office.clone();
             self.orphans.tasks.spawn(async move {
                 if let Ok(Ok(())) = timeout(STEP_MAX, cloud.terminate(&id)).await {
-                    office.orphan_ended(&id);
+                    office.orphan_ended(&id, token.as_str());
                 }
             });
         }
@@ -76,8 +76,8 @@ impl Operator {
 }
 
 impl Office {
-    fn orphan_ended(&self, id: &MachineId) {
-        self.ended_orphan(id);
+    fn orphan_ended(&self, id: &MachineId, uid: &str) {
+        self.ended_orphan(id, uid);
         let message = format!("machine {id} has no claim, and is ended");
         self.decided(DecisionKind::Failure, ("Orphaned", message), vec![id.to_string()], None);
     }

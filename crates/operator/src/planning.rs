@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::resources::berth::VPSieNodeClass;
+use berth_api::resources::karpenter::NodeOverlay;
 use berth_api::resources::vpsie::{AutoscalerConfig, GlobalSettings};
 use berth_api::{GroupTemplate, Problem};
 use berth_core::catalog::OfferingPattern;
@@ -12,7 +13,7 @@ use berth_core::claim::Step;
 use berth_core::commitment::Departure;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
-use berth_core::plan::{DisruptionStep, Plan};
+use berth_core::plan::Plan;
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
 use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
@@ -20,9 +21,10 @@ use berth_core::units::Price;
 use berth_core::{check, disrupt, ideal, provision, turns};
 use tokio::time::Instant;
 
+use crate::at_once::AtOnce;
 use crate::buy::{Purchase, Refusals};
 use crate::claim::Claim;
-use crate::dialect::{Dialect, PoolId, PoolObject};
+use crate::dialect::{PoolId, PoolObject};
 use crate::discovery::NodesByMachine;
 use crate::journal::DecisionKind;
 use crate::leave::{self, Going, Moved, Moves, Outlook, Verdict};
@@ -31,7 +33,7 @@ use crate::metrics::table;
 use crate::office::PodName;
 use crate::operator::{LOOK_SOON, Mode, Operator};
 use crate::report::Savings;
-use crate::watched::{self, BlindSpot};
+use crate::watched::{self, BlindSpot, Buffers, Generations, Illegible};
 
 /// How often it is asked whether nodes could go.
 const DISRUPT_EVERY: Duration = Duration::from_secs(10);
@@ -43,10 +45,23 @@ const DISRUPT_AGAIN: Duration = Duration::from_mins(1);
 pub(crate) struct Round {
     pub(crate) claims: BTreeMap<Text, Arc<Claim>>,
     pub(crate) pools: BTreeMap<Text, Arc<PoolObject>>,
+    /// Pools whose names others of these have. They buy nothing, and nothing is taken away from them.
+    pub(crate) displaced: Vec<Arc<PoolObject>>,
+    /// Objects that cannot be read. What was last read of them may still be among the others.
+    pub(crate) illegible_groups: BTreeMap<PoolId, Arc<Illegible>>,
+    pub(crate) illegible_configs: BTreeMap<Text, Arc<Illegible>>,
     /// VPSieNodeClasses.
     pub(crate) classes: BTreeMap<Text, Arc<VPSieNodeClass>>,
     /// Why some of them cannot be bought from.
     pub(crate) unfit_classes: BTreeMap<Text, Refusal>,
+    /// How often the specs of all classes have changed.
+    pub(crate) generations: Generations,
+    pub(crate) overlays: BTreeMap<Text, Arc<NodeOverlay>>,
+    /// Why some of them change nothing.
+    pub(crate) overlay_conflicts: BTreeMap<Text, String>,
+    /// CapacityBuffers, and the generations of the PodTemplates that there are.
+    pub(crate) buffers: Buffers,
+    pub(crate) templates: BTreeMap<(Text, Text), i64>,
     pub(crate) nodes: NodesByMachine,
     /// What all ledgers say is leaving, with its pool.
     pub(crate) leaving: BTreeMap<Text, (PoolId, Departure)>,
@@ -134,16 +149,18 @@ impl Operator {
     fn purchases(&mut self, round: &Round, policy: &Policy) -> Arc<Plan> {
         // What rests may have rested enough by now.
         let rests = |pool: &Pool| matches!(&pool.blocked, Some(why) if why.reason == Reason::PoolResting);
-        let is_lasting = !round.snapshot.pools.iter().any(rests);
+        let is_lasting =
+            !round.snapshot.pools.iter().any(rests) && !round.snapshot.pods.iter().any(|pod| pod.is_fresh);
         let is_same = |last: &Purchases| last.changes == round.changes && last.policy == *policy;
         let last = self.purchased.take().filter(is_same);
         let plan = if let Some(last) = last {
             last.plan
         } else {
-            let began = std::time::Instant::now();
+            let metrics = &self.office.metrics;
+            let began = metrics.begin_plan();
             let plan = provision::plan(&round.snapshot, policy);
-            self.office.metrics.took(table::SCHEDULING, [], began.elapsed());
-            self.office.metrics.took(table::PLAN_DURATION, ["provision"], began.elapsed());
+            metrics.took(table::SCHEDULING, [], began.elapsed());
+            metrics.end_plan("provision", began);
             Arc::new(plan)
         };
         let purchases = Purchases { changes: round.changes, policy: policy.clone(), plan: plan.clone() };
@@ -161,16 +178,17 @@ impl Operator {
             return None;
         }
         self.asked = Some((Instant::now(), round.changes));
-        let began = std::time::Instant::now();
+        let began = self.office.metrics.begin_plan();
         let policy = &Policy { scheduler: SchedulerPolicy::Heeded, ..policy.clone() };
         let plan = disrupt::plan(&round.snapshot, policy);
         let metrics = &self.office.metrics;
         metrics.took(table::EVALUATION, [], began.elapsed());
-        metrics.took(table::PLAN_DURATION, ["disrupt"], began.elapsed());
+        metrics.end_plan("disrupt", began);
         metrics.set(table::PLAN_GAP, [], f64::from(plan.gap_basis_points()) / 10_000.0);
         let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
         self.course.add(self.office.now(), &plan, lower_bound);
         self.course.savings = round.savings(&plan);
+        self.office.counts_weighed(&round.snapshot, &plan);
         Some(plan)
     }
 
@@ -203,7 +221,7 @@ impl Operator {
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
             // Whoever still asks its pods to leave ends that first.
-            let is_staying = matches!(verdict, Verdict::Undo(_) | Verdict::GiveUp(_));
+            let is_staying = matches!(verdict, Verdict::Undo(_) | Verdict::Abandon(_) | Verdict::GiveUp(_));
             if is_staying && self.lives.is_under_way(&leaver.claim.name) {
                 continue;
             }
@@ -213,11 +231,15 @@ impl Operator {
                     node: leaver.node.clone(),
                     step: Step::Drain,
                     grace_secs: leaver.claim.grace_secs,
+                    has_volumes: false,
                 };
                 self.lives.begin(&self.office, leaver.claim.name.clone(), task);
             }
             match self.office.move_on(leaver, &verdict, epoch).await {
-                Ok(Moved::Gone) => self.office.counts_replaced(round, leaver, true),
+                Ok(Moved::Gone) => {
+                    self.office.counts_unhealthy(&round.snapshot, leaver);
+                    self.office.counts_replaced(round, leaver, true);
+                }
                 Ok(Moved::Back) => {
                     moves = Moves::Back;
                     self.office.counts_replaced(round, leaver, false);
@@ -245,7 +267,7 @@ impl Operator {
 
     /// Buys for pods that wait. The claims that are made.
     async fn buy_all(&self, round: &Round, plan: &Plan, epoch: u64) -> BTreeSet<Text> {
-        let wanted = leave::unconditional(plan);
+        let wanted = round.launches_for_now(&plan.launches, leave::unconditional(plan));
         let Purchase { bought, refused } =
             self.office.buy(round, &BTreeSet::new(), (&plan.launches, &wanted), epoch).await;
         self.refused(&refused);
@@ -271,7 +293,12 @@ impl Operator {
         bought_before: &BTreeSet<Text>,
         epoch: u64,
     ) -> bool {
-        let steps = round.steps_for_now(&plan.disruptions);
+        let AtOnce { steps, too_large } = round.steps_for_now(&plan.disruptions);
+        for (step, Refusal { reason, message }) in too_large {
+            let nodes = step.nodes.iter().filter_map(|node| round.snapshot.nodes.get(*node));
+            let nodes = nodes.map(|node| node.name.to_string()).collect();
+            self.office.decided(DecisionKind::Refusal, (reason.name(), message), nodes, None);
+        }
         let mut made = bought_before.clone();
         let mut claim_of: BTreeMap<usize, Text> = BTreeMap::new();
         let mut open: Vec<usize> = steps.iter().flat_map(|step| step.replacements.iter().copied()).collect();
@@ -300,7 +327,7 @@ impl Operator {
         let departed = self.office.depart(round, &ready, epoch).await;
         self.refused(&departed.refused);
         for (going, claims) in ready.iter().zip(departed.claims).filter(|(_, claims)| !claims.is_empty()) {
-            self.office.departing(going.step, claims);
+            self.office.departing(round, going.step, claims);
             self.office.counts_departure(round, going.step);
         }
         !claim_of.is_empty() || !ready.is_empty()
@@ -326,13 +353,18 @@ impl Operator {
         }
         for step in &plan.disruptions {
             let names = step.nodes.iter().filter_map(|node| round.snapshot.nodes.get(*node));
-            self.office.departing(step, names.map(|node| node.name.to_string()).collect());
+            self.office.departing(round, step, names.map(|node| node.name.to_string()).collect());
         }
         self.foretold = Some(plan.clone());
     }
 }
 
 impl Round {
+    /// Whether it is this pool that its name stands for.
+    pub(crate) fn counts(&self, pool: &PoolId) -> bool {
+        self.pools.get(&pool.name).is_some_and(|known| known.id() == *pool)
+    }
+
     /// Whether pods wait, or run on nodes that are going.
     fn has_homeless(&self) -> bool {
         self.snapshot.pods.iter().any(|pod| pod.node.is_none() && !pod.deleting && pod.is_active())
@@ -371,38 +403,6 @@ impl Round {
     /// What holds for VPSie's groups together, or would by default.
     pub(crate) fn settings(&self) -> GlobalSettings {
         watched::settings(&self.configs).cloned().unwrap_or_default()
-    }
-
-    /// The steps that can begin now. Of VPSie's groups one shrinks at a time, and no more nodes go at once than may,
-    /// where somebody has said so for all of them.
-    fn steps_for_now<'p>(&self, steps: &'p [DisruptionStep]) -> Vec<&'p DisruptionStep> {
-        let Some(settings) = watched::settings(&self.configs) else { return steps.iter().collect() };
-        let nodes_max = usize::try_from(settings.max_concurrent_scale_downs.get()).unwrap_or(usize::MAX);
-        let mut going = self.leaving.values().filter(|(pool, _)| pool.dialect == Dialect::Vpsie).count();
-        let mut shrinking: Option<BTreeSet<&Text>> = None;
-        let groups_of = |step: &DisruptionStep| -> Vec<&Text> {
-            let nodes = step.nodes.iter().filter_map(|node| self.snapshot.nodes.get(*node));
-            let pools = nodes.filter_map(|node| node.pool.as_ref());
-            let is_group =
-                |pool: &&Text| self.pools.get(*pool).is_some_and(|pool| pool.dialect() == Dialect::Vpsie);
-            pools.filter(is_group).collect()
-        };
-        let mut begins = |step: &&DisruptionStep| {
-            let groups = groups_of(step);
-            if groups.is_empty() {
-                return true;
-            }
-            let is_alone =
-                shrinking.as_ref().is_none_or(|known| groups.iter().all(|group| known.contains(group)));
-            let rests = settings.scale_down_cooldown_seconds.get() > 0 && !is_alone;
-            if rests || going + groups.len() > nodes_max {
-                return false;
-            }
-            going += groups.len();
-            shrinking.get_or_insert_default().extend(groups);
-            true
-        };
-        steps.iter().filter(|step| begins(step)).collect()
     }
 
     /// Pods on nodes that nobody takes away but Berth, and whose turn to move it is not yet.

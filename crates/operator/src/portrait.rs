@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use berth_api::Timestamp;
 use berth_api::resources::shared::{Condition, ConditionStatus};
-use berth_core::disruption::DisruptionReason;
+use berth_core::disruption::{DisruptionReason, Leaving};
 use berth_core::names::{self, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Host, Plan, PoolRefusal};
-use berth_core::pod::{Pod, PodOrigin, PodPhase};
+use berth_core::pod::{Pod, PodPhase};
 use berth_core::pool::Pool;
 use berth_core::reason::Reason;
 use berth_core::resources::{CPU, MEMORY, PODS, format_amount};
+use berth_core::safety::Fleet;
 use berth_core::units::Price;
 use serde::Serialize;
 
@@ -55,7 +56,8 @@ pub(crate) struct View<'r> {
 #[serde(rename_all = "camelCase")]
 struct Cost {
     per_hour: Price,
-    lower_bound_per_hour: Price,
+    /// None before the first plan.
+    lower_bound_per_hour: Option<Price>,
 }
 
 #[derive(Debug, Serialize)]
@@ -176,7 +178,7 @@ pub(crate) fn portrait<'r>(report: &'r Report, controls: Option<&'r ControlsView
     let now = cost_now(report);
     let points = report.course.points().map(|point| CostAt {
         at: written(point.at),
-        cost: Cost { per_hour: point.cost, lower_bound_per_hour: point.lower_bound },
+        cost: Cost { per_hour: point.cost, lower_bound_per_hour: Some(point.lower_bound) },
     });
     View {
         mode: match (report.mode, controls) {
@@ -203,13 +205,13 @@ pub(crate) fn portrait<'r>(report: &'r Report, controls: Option<&'r ControlsView
 }
 
 /// What the nodes cost now. The bound is that of the last plan for everything, and no plan for less than what is
-/// paid now was proved since.
+/// paid now was proved since. Before there is a plan nothing is proved, not even that it could be had for nothing.
 fn cost_now(report: &Report) -> Cost {
     let snapshot = &report.snapshot;
     let per_hour =
         snapshot.nodes.iter().filter_map(|node| snapshot.cost_of(node)).fold(Price::ZERO, Price::plus);
-    let bound = report.course.last().map_or(Price::ZERO, |last| last.lower_bound);
-    Cost { per_hour, lower_bound_per_hour: bound.min(per_hour) }
+    let bound = report.course.last().map(|last| last.lower_bound.min(per_hour));
+    Cost { per_hour, lower_bound_per_hour: bound }
 }
 
 fn missing(report: &Report) -> Vec<String> {
@@ -327,13 +329,10 @@ fn limits<'r>(pool: &'r Pool, object: Option<&PoolObject>, nodes: &[&Node]) -> V
     of_resources.chain(of_nodes).collect()
 }
 
-/// Counted as budgets are: nodes that are still starting do not count, and those that are away already do.
+/// For the reason that has most left.
 fn disruptions_allowed(pool: &Pool, nodes: &[&Node]) -> u32 {
-    let count = |nodes: usize| u32::try_from(nodes).unwrap_or(u32::MAX);
-    let there = || nodes.iter().filter(|node| node.state != NodeState::Starting);
-    let is_away = |node: &&&Node| node.state == NodeState::Deleting || node.disruption.unhealthy.is_some();
-    let (total, away) = (count(there().count()), count(there().filter(is_away).count()));
-    let allowed = |reason| pool.disruption.away_max(reason, total).min(total).saturating_sub(away);
+    let fleet = Fleet::of(nodes.iter().copied());
+    let allowed = |reason| fleet.allowed(pool, reason, Leaving::ForGood);
     DisruptionReason::BUDGETED.into_iter().map(allowed).max().unwrap_or(0)
 }
 
@@ -409,11 +408,7 @@ fn pending(report: &Report) -> (Vec<PendingView<'_>>, usize) {
     let snapshot = &report.snapshot;
     let prospects = Prospects::of(report.waiting.as_deref());
     let is_waiting = |pod: &Pod| {
-        pod.node.is_none()
-            && pod.is_active()
-            && !pod.deleting
-            && !pod.belongs_to_node()
-            && pod.origin == PodOrigin::Object
+        pod.node.is_none() && pod.is_active() && !pod.deleting && !pod.belongs_to_node() && pod.exists()
     };
     let mut waiting: Vec<(usize, &Pod)> =
         snapshot.pods.iter().enumerate().filter(|(_, pod)| is_waiting(pod)).collect();

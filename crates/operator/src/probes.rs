@@ -66,7 +66,13 @@ impl Health {
             }
         }
         if troubles.is_empty() {
-            Ok("all that is watched has been seen".to_owned())
+            // By its last answer: VPSie is not asked for this. A replica that cannot reach it is as good as any other.
+            let of_vpsie = match &report.vpsie {
+                Some(Ok(())) => "\nVPSie answers".to_owned(),
+                Some(Err(why)) => format!("\nVPSie does not: {why}"),
+                None => String::new(),
+            };
+            Ok(format!("all that is watched has been seen{of_vpsie}"))
         } else {
             Err(troubles.join("\n"))
         }
@@ -113,6 +119,11 @@ mod tests {
         assert_eq!(health.ready(), Err("the webhook does not answer: no file".to_owned()));
         webhook.send_replace(None);
         assert!(health.ready().is_ok());
+        let silent =
+            Report { vpsie: Some(Err("it is down".to_owned())), ..reports.borrow().as_ref().clone() };
+        reports.send_replace(Arc::new(silent));
+        let said = "all that is watched has been seen\nVPSie does not: it is down".to_owned();
+        assert_eq!(health.ready(), Ok(said), "it is told, and keeps nobody from being ready");
         // A loop that is blocked.
         tokio::time::advance(PROGRESS_MAX + Duration::from_secs(1)).await;
         assert!(health.alive().is_err());

@@ -72,6 +72,12 @@ const fn see(group: &'static str, resource: &'static str, why: &'static str) -> 
     Permission { part: Part::See, scope: Scope::Cluster, group, resource, names: &[], verbs: FOLLOW, why }
 }
 
+/// What a CapacityBuffer refers to is read by its name.
+const fn read(group: &'static str, resource: &'static str) -> Permission {
+    let why = "A CapacityBuffer may keep room for more of a workload's pods, and say how many by its size.";
+    Permission { part: Part::See, scope: Scope::Cluster, group, resource, names: &[], verbs: &["get"], why }
+}
+
 const fn act(
     group: &'static str,
     resource: &'static str,
@@ -97,6 +103,12 @@ const fn simulate(
 
 pub const PERMISSIONS: &[Permission] = &[
     see("", "pods", "What waits for a node, and what runs on which."),
+    see(
+        "",
+        "services",
+        "Only with --scheduler-config: kube-scheduler spreads pods together that a Service selects.",
+    ),
+    see("", "podtemplates", "What CapacityBuffers keep room for."),
     see("", "nodes", "The room that there is, and whether it is ready."),
     see("", "namespaces", "Pod affinity may select namespaces by their labels."),
     see("", "limitranges", "Pods that ask for nothing ask for their namespace's default."),
@@ -114,6 +126,11 @@ pub const PERMISSIONS: &[Permission] = &[
     see("karpenter.k8s.aws", "ec2nodeclasses", "How nodes of a pool are bought on AWS."),
     see("karpenter.kwok.sh", "kwoknodeclasses", "How nodes of a pool are simulated."),
     see("berth.dev", "vpsienodeclasses", "How nodes of a pool are bought from VPSie."),
+    see("autoscaling.x-k8s.io", "capacitybuffers", "How much room is kept free for pods to come."),
+    read("apps", "deployments"),
+    read("apps", "replicasets"),
+    read("apps", "statefulsets"),
+    read("batch", "jobs"),
     see("autoscaler.vpsie.com", "nodegroups", "Where nodes of VPSie may come from, and how many."),
     see("autoscaler.vpsie.com", "vpsienodes", "Nodes of VPSie that are on their way, there, or leaving."),
     see("autoscaler.vpsie.com", "autoscalerconfigs", "What holds for all groups of VPSie together."),
@@ -137,6 +154,18 @@ pub const PERMISSIONS: &[Permission] = &[
     ),
     act(
         "karpenter.sh",
+        "nodeoverlays/status",
+        &["patch"],
+        "Whether an overlay does what it says, or contradicts another.",
+    ),
+    act(
+        "autoscaling.x-k8s.io",
+        "capacitybuffers/status",
+        &["patch"],
+        "How much room a buffer asks for, and whether it is there.",
+    ),
+    act(
+        "karpenter.sh",
         "nodeclaims/status",
         &["patch"],
         "How far a claim has come, for people and for the next leader.",
@@ -157,7 +186,7 @@ pub const PERMISSIONS: &[Permission] = &[
         "",
         "pods",
         &["delete"],
-        "Only where a claim has a terminationGracePeriod, or a group an interruptionGracePeriod: what is still there near its end goes, as its owner asked.",
+        "Only where a claim has a terminationGracePeriod, or a group an interruptionGracePeriod: what is still there near its end goes, as its owner asked. And where a node is broken.",
     ),
     act(
         "",
@@ -280,6 +309,7 @@ mod tests {
             .collect();
         let watched: BTreeSet<(&str, &str)> = berth_api::collections()
             .filter(|collection| WATCHED.contains(&collection.plural))
+            .chain([berth_api::services()])
             .map(|collection| (collection.group, collection.plural))
             .collect();
         assert_eq!(seen, watched);

@@ -51,6 +51,8 @@ pub struct Report {
     pub is_partial: bool,
     /// Objects that cannot be read, and why.
     pub problems: Vec<Problem>,
+    /// Whether VPSie told what it was last asked, or why not; `None` where it is not asked.
+    pub vpsie: Option<Result<(), String>>,
     /// The newest first.
     pub decisions: Vec<Decision>,
 }

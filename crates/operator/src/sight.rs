@@ -1,11 +1,15 @@
 //! What is seen of a claim, put together for [`berth_core::claim::step`].
 
+use std::sync::Arc;
+
 use berth_api::Timestamp;
 use berth_core::claim::{Deadlines, Failures, MachineSight, NodeSight, NodeState, Sight};
+use berth_core::names;
 use berth_core::node::is_ephemeral;
 use berth_core::pod::{Taint, TaintEffect};
 
 use crate::claim::{Claim, ENDED, FAILED};
+use crate::dialect::Dialect;
 use crate::discovery::{NodesByMachine, node_of};
 use crate::objects::NodeObject;
 
@@ -37,19 +41,28 @@ pub(crate) fn sight(claim: &Claim, around: &Surroundings<'_>) -> Sight {
         is_committed: around.is_committed,
         launched_secs: claim.machine().map(|_| since(claim.held_since("Launched")).unwrap_or(age_secs)),
         is_unconfirmed: claim.machine().is_some() && !claim.holds("Launched"),
-        is_registered: claim.holds("Registered"),
+        is_registered: claim.holds("Registered") && !is_untold(claim, around),
         is_initialized: claim.holds("Initialized"),
         node,
         machine: around.machine,
         is_interrupted: around.is_interrupted,
         deleting_secs: since(claim.deleting),
         termination_grace_secs: around.grace_secs,
+        owes_deadline: claim.owes_deadline(),
         is_drained: claim.holds("Drained"),
         failed_secs: since(claim.held_since(FAILED)),
         is_ended: claim.holds(ENDED),
         failures: around.failures,
         deadlines: around.deadlines,
     }
+}
+
+/// Whether its node is up, and was never told what its group says: another autoscaler brought it up.
+fn is_untold(claim: &Claim, around: &Surroundings<'_>) -> bool {
+    let is_untold = |node: &Arc<NodeObject>| !node.metadata.labels.contains_key(names::REGISTERED);
+    claim.dialect == Dialect::Vpsie
+        && around.machine != MachineSight::Absent
+        && node_of(claim, around.nodes).is_some_and(is_untold)
 }
 
 fn state_of(node: &NodeObject, claim: &Claim, has_volumes: bool) -> NodeState {

@@ -203,7 +203,7 @@ impl Office {
 
 impl Round {
     /// The NodeGroup of this name, if the pool is one.
-    fn group(&self, pool: &Text) -> Option<PoolId> {
+    pub(crate) fn group(&self, pool: &Text) -> Option<PoolId> {
         self.pools.get(pool).map(|pool| pool.id()).filter(|id| id.dialect == Dialect::Vpsie)
     }
 }

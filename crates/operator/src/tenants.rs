@@ -36,7 +36,7 @@ pub(crate) fn judged(pod: &PodObject, held_back: &BTreeSet<PodName>, now: Timest
     }
 }
 
-fn may_stay(pod: &PodObject) -> bool {
+pub(crate) fn may_stay(pod: &PodObject) -> bool {
     let is_mirror = pod.metadata.annotations.contains_key("kubernetes.io/config.mirror")
         || pod.metadata.owner_references.iter().any(|owner| owner.kind == "Node");
     let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");

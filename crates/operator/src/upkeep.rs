@@ -1,21 +1,25 @@
 //! What claims and pools say of themselves, kept true.
 
+mod buffer;
 mod class;
 mod karpenter;
+mod overlay;
 mod vpsie;
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::claims::{HASH_VERSION, pool_hash};
 use berth_api::resources::shared::ConditionStatus;
 use berth_api::vpsie::MachineSetup;
-use berth_api::{ClassKind, vpsie as vpsie_names};
+use berth_api::{ClassKind, Problem, object_name, vpsie as vpsie_names};
 use berth_core::catalog::InstanceType;
-use berth_core::drift::{Stamp, drift};
-use berth_core::names::Text;
+use berth_core::drift::{Stamp, drift, shortfall};
+use berth_core::names::{self, Text};
 use berth_core::node::NodeState;
+use berth_core::plan::Plan;
 use berth_core::pool::Pool;
 use berth_core::resources::Resources;
 use berth_core::snapshot::Snapshot;
@@ -24,14 +28,15 @@ use tokio::time::Instant;
 
 use crate::buy::WRITES_AT_ONCE;
 use crate::claim::Claim;
-use crate::conditions::Conditions;
-use crate::dialect::{News, PoolObject};
+use crate::conditions::{CONSISTENT, Conditions, INCONSISTENT};
+use crate::dialect::{Dialect, News, PoolId, PoolObject};
 use crate::life::Failure;
 use crate::office::Office;
 use crate::operator::Operator;
 use crate::planning::Round;
 use crate::sight::secs_between;
 use crate::tally::{Controller, Worked};
+use crate::watched;
 
 /// A claim's last pod event is not written more often than this.
 const POD_EVENT_EVERY: Duration = Duration::from_secs(10);
@@ -80,12 +85,21 @@ impl Tenancies {
 }
 
 impl Operator {
-    pub(crate) async fn keep_up(&mut self, round: &Round) {
+    /// With the plan for pods that wait, if any does.
+    pub(crate) async fn keep_up(&mut self, round: &Round, waiting: Option<&Plan>) {
         let changed = self.tenancies.changed(&round.snapshot);
         let (office, lives) = (&self.office, &self.lives);
+        // What is not written now is written next time.
         for (name, config) in &round.configs {
-            // What is not written now is written next time.
-            let _ = office.keep_config(name, config).await;
+            if !round.illegible_configs.contains_key(name) {
+                let _ = office.keep_config(name, config).await;
+            }
+        }
+        for (name, config) in &round.illegible_configs {
+            let _ = office.keep_illegible_config(round, name, config).await;
+        }
+        for (id, group) in &round.illegible_groups {
+            let _ = office.keep_illegible_group(round, id, group).await;
         }
         stream::iter(round.claims.values())
             .for_each_concurrent(WRITES_AT_ONCE, async |claim| {
@@ -102,17 +116,30 @@ impl Operator {
                 };
             })
             .await;
-        stream::iter(&round.pools)
-            .for_each_concurrent(WRITES_AT_ONCE, async |(name, pool)| {
+        office.joining().retain(|name, _| round.pools.contains_key(name));
+        stream::iter(&round.overlays)
+            .for_each_concurrent(WRITES_AT_ONCE, async |(name, overlay)| {
+                let _ = office.keep_overlay(round, name, overlay).await;
+            })
+            .await;
+        stream::iter(&round.buffers)
+            .for_each_concurrent(WRITES_AT_ONCE, async |(id, buffer)| {
+                let _ = office.keep_buffer(round, id, (buffer, waiting)).await;
+            })
+            .await;
+        let is_legible = |pool: &&Arc<PoolObject>| !round.illegible_groups.contains_key(&pool.id());
+        stream::iter(round.pools.values().chain(&round.displaced).filter(is_legible))
+            .for_each_concurrent(WRITES_AT_ONCE, async |pool| {
+                let id = pool.id();
                 let _ = match &**pool {
                     PoolObject::NodePool(_) if pool.is_deleting() => Ok(()),
-                    PoolObject::NodePool(object) => office.keep_pool(round, name, object).await,
+                    PoolObject::NodePool(object) => office.keep_pool(round, &id, object).await,
                     PoolObject::NodeGroup(object) => {
                         let began = Instant::now();
                         let kept = if pool.is_deleting() {
-                            office.wind_up(round, &pool.id(), object).await
+                            office.wind_up(round, &id, &object.metadata).await
                         } else {
-                            office.keep_group(round, name, object).await
+                            office.keep_group(round, &id, object).await
                         };
                         let worked = kept.as_ref().map_or_else(Worked::Ill, |()| Worked::Well);
                         office.counts_work(Controller::NodeGroup, worked, began.elapsed());
@@ -134,11 +161,12 @@ impl Operator {
 }
 
 impl Office {
-    /// Whether it has drifted, whether it may be consolidated, and when its pods last changed.
+    /// Whether it has drifted and is as large as its type, whether it may be consolidated, and when its pods last
+    /// changed.
     async fn keep_claim(&self, round: &Round, claim: &Claim, changed: &[Text]) -> Result<(), Failure> {
         let Some(name) = claim.node() else { return Ok(()) };
-        let pool = claim.pool.as_deref().and_then(|name| round.pool(name));
-        let Some((object, pool)) = pool else { return Ok(()) };
+        let Some(object) = watched::pool_of(&round.pools, claim) else { return Ok(()) };
+        let Some((_, pool)) = claim.pool.as_deref().and_then(|name| round.pool(name)) else { return Ok(()) };
         let snapshot = &round.snapshot;
         let node = snapshot.nodes.binary_search_by(|node| (*node.name).cmp(name));
         let Some(node) = node.ok().and_then(|index| snapshot.nodes.get(index)) else { return Ok(()) };
@@ -163,6 +191,16 @@ impl Office {
             Some(why) => conditions.set("Drifted", ConditionStatus::True, why.name(), &why.to_string()),
             None => conditions.remove("Drifted"),
         }
+        let sold = node.labels.get(names::INSTANCE_TYPE);
+        let sold = sold.and_then(|name| pool.types.iter().find(|known| known.name == *name));
+        if let Some(sold) = sold.filter(|_| claim.dialect == Dialect::Karpenter) {
+            match shortfall(&sold.capacity, &node.capacity) {
+                Some(short) => {
+                    conditions.set(CONSISTENT, ConditionStatus::False, INCONSISTENT, &short.to_string());
+                }
+                None => conditions.hold(CONSISTENT),
+            }
+        }
         let after = pool.disruption.consolidate_after_secs;
         let is_quiet = |after: u64| node.disruption.quiet_secs.is_none_or(|quiet| quiet >= after);
         if after.is_some_and(is_quiet) {
@@ -181,9 +219,9 @@ impl Office {
 }
 
 /// How many nodes a pool has, and what they have together.
-fn holdings(round: &Round, pool: &str) -> (i64, Resources) {
+fn holdings(round: &Round, pool: &PoolId) -> (i64, Resources) {
     let (mut nodes, mut resources) = (0_i64, Resources::new());
-    for claim in round.claims.values().filter(|claim| claim.pool.as_deref() == Some(pool)) {
+    for claim in round.claims.values().filter(|claim| claim.pool_id().as_ref() == Some(pool)) {
         nodes += 1;
         for (resource, amount) in claim.capacity.iter() {
             resources.set(resource, resources.get(resource).saturating_add(amount));
@@ -209,6 +247,13 @@ fn stamp_of(pool: &PoolObject, round: &Round) -> Stamp {
 }
 
 impl Round {
+    /// What is wrong with an object, in words.
+    fn problem_of(&self, kind: &str, namespace: &str, name: &str) -> Option<String> {
+        let about = object_name(kind, namespace, name);
+        let problem = self.problems.iter().find(|problem| problem.object.as_deref() == Some(&*about));
+        problem.map(Problem::words)
+    }
+
     /// A pool as it is written, and as it was read.
     pub(super) fn pool(&self, name: &str) -> Option<(&PoolObject, &Pool)> {
         let pools = &self.snapshot.pools;

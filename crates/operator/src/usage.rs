@@ -8,7 +8,7 @@ use berth_api::{Measured, Timestamp, UsageSample, UsageSamples};
 use berth_core::names::Text;
 use berth_core::resources::{CPU, MEMORY};
 use serde::Deserialize;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::cluster::Refused;
 use crate::desk::Desk;
@@ -23,6 +23,9 @@ const SAMPLES_MAX: usize = 50;
 
 /// Until it is known whether anybody measures.
 const LOOK_SOON: Duration = Duration::from_secs(1);
+/// Whoever has neither measured nor said that it does not by then is not waited for: one that may not be asked never will,
+/// and one that starts with the cluster has by then. Until it does, what pods ask for counts.
+const WAITED_MAX: Duration = Duration::from_mins(2);
 
 /// What was measured. Clones are the same.
 #[derive(Clone, Debug)]
@@ -48,6 +51,19 @@ struct Named {
     name: Text,
 }
 
+/// What is measured just now, for who looks once.
+pub(crate) async fn measured_once(desk: &Desk) -> Result<Measured, Refused> {
+    match desk.list::<NodeMetrics>(METRICS).await {
+        Ok(nodes) => {
+            let measurements = Measurements::default();
+            measurements.take(nodes);
+            Ok(measurements.now())
+        }
+        Err(Refused { code: Some(404), .. }) => Ok(Measured::Never),
+        Err(refused) => Err(refused),
+    }
+}
+
 impl Measurements {
     fn measured(&self) -> MutexGuard<'_, Measured> {
         self.measured.lock().unwrap_or_else(PoisonError::into_inner)
@@ -59,11 +75,19 @@ impl Measurements {
 
     /// Asks for as long as this lives. Who does not measure is asked again: somebody may begin to.
     pub(crate) async fn attend(self, desk: Desk, watched: Watched) {
+        let mut asked = None;
         loop {
             if watched.has_pools(Dialect::Vpsie) {
+                let first = *asked.get_or_insert_with(Instant::now);
                 match desk.list::<NodeMetrics>(METRICS).await {
                     Ok(nodes) => self.take(nodes),
                     Err(Refused { code: Some(404), .. }) => *self.measured() = Measured::Never,
+                    Err(refused) if first.elapsed() >= WAITED_MAX && self.now() == Measured::NotYet => {
+                        tracing::warn!(
+                            "metrics.k8s.io tells nothing; what pods ask for counts instead: {refused}"
+                        );
+                        *self.measured() = Measured::Never;
+                    }
                     // What was measured grows old by itself.
                     Err(_) => {}
                 }
@@ -98,6 +122,7 @@ impl Measurements {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
     use serde_json::json;
 
     use super::*;
@@ -124,5 +149,47 @@ mod tests {
         let samples = &now["a"];
         assert_eq!((samples.len(), samples[0].at.as_second()), (SAMPLES_MAX, 11));
         assert_eq!((samples[0].cpu, samples[0].memory), (1500, 1024));
+    }
+
+    /// As `advise --cluster` and `explain --cluster` ask.
+    #[tokio::test]
+    async fn who_looks_once_hears_what_the_operator_hears() {
+        let listed = json!({
+            "kind": "NodeMetricsList", "apiVersion": "metrics.k8s.io/v1beta1", "metadata": {},
+            "items": [{
+                "metadata": { "name": "a" }, "timestamp": "2026-01-01T00:00:00Z", "window": "20s",
+                "usage": { "cpu": "250m", "memory": "1Ki" },
+            }],
+        });
+        let failed = |code: u16| {
+            json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "no",
+                "reason": "Forbidden", "code": code,
+            })
+        };
+        for (code, body, expected) in [
+            (200, listed, Ok("1 node")),
+            (404, failed(404), Ok("nobody measures")),
+            (403, failed(403), Err(Some(403))),
+        ] {
+            let answer = move || async move {
+                (http::StatusCode::from_u16(code).unwrap(), body.to_string()).into_response()
+            };
+            let api = axum::Router::new().route(METRICS, axum::routing::get(answer));
+            let cluster = crate::cluster::Cluster::through(kube::Client::new(api, "default"), "a test");
+            let told = measured_once(&Desk::new(cluster)).await.map_err(|refused| refused.code);
+            let words = told.map(|measured| match measured {
+                Measured::Samples(samples) => {
+                    if samples.len() == 1 {
+                        "1 node"
+                    } else {
+                        "other nodes"
+                    }
+                }
+                Measured::Never => "nobody measures",
+                Measured::NotYet => "nobody knows",
+            });
+            assert_eq!(words, expected, "{code}");
+        }
     }
 }

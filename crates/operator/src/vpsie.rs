@@ -23,11 +23,15 @@ use crate::cluster::Cluster;
 use crate::desk::Desk;
 use crate::metrics::Metrics;
 use crate::metrics::vpsie::ApiMetrics;
-use crate::objects::Heading;
+use crate::objects::{Heading, Metadata, NodeObject};
 use crate::office::Clock;
 
 /// How often it is looked whether the Secret has changed.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
+/// After how long a changed Secret is tried again that VPSie has neither taken nor refused; twice as long each time. A
+/// trial costs two calls of the hundred that a minute has.
+const TRIED_AGAIN_MIN: Duration = LOOK_EVERY;
+const TRIED_AGAIN_MAX: Duration = Duration::from_mins(5);
 
 /// How Berth gets to VPSie.
 #[derive(Clone, Debug)]
@@ -46,14 +50,24 @@ pub struct VpsieAccess {
     pub process: String,
 }
 
-/// Where the Secret says that this cluster is at VPSie, once it was read. Clones are the same.
+/// Where this cluster is at VPSie, as its Secret says once it was read, and as its nodes do. Clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Whereabouts(Arc<std::sync::Mutex<GroupDefaults>>);
+pub struct Whereabouts(Arc<std::sync::Mutex<Told>>);
+
+#[derive(Debug, Default)]
+struct Told {
+    by_secret: GroupDefaults,
+    by_nodes: GroupDefaults,
+}
+
+/// What VPSie writes on the nodes of its clusters, as labels or annotations.
+pub(crate) const IDENTITY: [&str; 3] =
+    ["vpsie.com/datacenter-id", "vpsie.com/cluster-id", "vpsie.com/project-id"];
 
 impl Whereabouts {
     fn note(&self, credentials: &Credentials) {
         let text = |text: &Option<Text>| text.as_deref().map(str::to_owned);
-        *self.said() = GroupDefaults {
+        self.told().by_secret = GroupDefaults {
             datacenter: text(&credentials.datacenter),
             cluster: text(&credentials.cluster),
             project: text(&credentials.project),
@@ -61,23 +75,46 @@ impl Whereabouts {
         };
     }
 
-    fn said(&self) -> MutexGuard<'_, GroupDefaults> {
+    /// Looks at nodes for what is not known yet.
+    pub(crate) fn learn<'n>(&self, nodes: impl Iterator<Item = &'n NodeObject>) {
+        let mut told = self.told();
+        for node in nodes {
+            let by_nodes = &mut told.by_nodes;
+            if by_nodes.cluster.is_some() && by_nodes.project.is_some() && by_nodes.datacenter.is_some() {
+                return;
+            }
+            by_nodes.complete_with(&identity(node));
+        }
+    }
+
+    fn cluster_of_nodes(&self) -> Option<Text> {
+        self.told().by_nodes.cluster.as_deref().map(Text::from)
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Fills in what is not known.
     pub(crate) fn complete(&self, defaults: &mut GroupDefaults) {
-        let said = self.said();
-        let pairs = [
-            (&mut defaults.datacenter, &said.datacenter),
-            (&mut defaults.cluster, &said.cluster),
-            (&mut defaults.project, &said.project),
-        ];
-        for (known, said) in pairs {
-            if known.is_none() {
-                known.clone_from(said);
-            }
-        }
+        let told = self.told();
+        defaults.complete_with(&told.by_secret);
+        defaults.complete_with(&told.by_nodes);
+    }
+}
+
+fn identity(node: &NodeObject) -> GroupDefaults {
+    let Metadata { labels, annotations, .. } = &node.metadata;
+    let said = |key: &str| labels.get(key).or_else(|| annotations.get(key)).cloned();
+    let mut parts = node.spec.provider_id.strip_prefix("vpsie://").into_iter().flat_map(|id| id.split('/'));
+    let mut part = || parts.next().filter(|part| !part.is_empty()).map(str::to_owned);
+    let by_id = (part(), part());
+    let [datacenter, cluster, project] = IDENTITY.map(said);
+    GroupDefaults {
+        datacenter: datacenter.or(by_id.0),
+        cluster: cluster.or(by_id.1),
+        project,
+        ..GroupDefaults::default()
     }
 }
 
@@ -108,11 +145,47 @@ struct KeyedCloud {
 #[derive(Debug, Default)]
 struct Door {
     looked: Option<Instant>,
-    /// Of the Secret that was last tried.
-    version: Option<String>,
-    open: Option<(Arc<Client>, Arc<VpsieCloud>)>,
+    /// Of the Secret about which nothing is left to be found out: it is in use, or it cannot be.
+    settled: Option<String>,
+    /// How the last one fared about which there is.
+    trial: Option<Trial>,
+    open: Option<Open>,
     /// What is wrong with it, or with the last one.
     trouble: Option<String>,
+}
+
+/// A version of the Secret that VPSie has not judged, as it was tried so far.
+#[derive(Debug)]
+struct Trial {
+    version: String,
+    times: u32,
+    again_at: Instant,
+}
+
+impl Trial {
+    /// The same once more, or the first of another version.
+    fn after(last: Option<&Self>, version: String) -> Self {
+        let times = last.filter(|last| last.version == version).map_or(0, |last| last.times);
+        let wait = TRIED_AGAIN_MIN.saturating_mul(1 << times.min(8)).min(TRIED_AGAIN_MAX);
+        Self { version, times: times.saturating_add(1), again_at: Instant::now() + wait }
+    }
+}
+
+/// Why a Secret is not in use.
+enum Unused {
+    /// Only another Secret can mend it.
+    ForGood(String),
+    /// VPSie could not be asked about it: it may be as good as any.
+    Untried(String),
+    /// It lacks what the cluster's nodes may tell any moment.
+    Incomplete(String),
+}
+
+#[derive(Debug)]
+struct Open {
+    client: Arc<Client>,
+    settings: CloudSettings,
+    cloud: Arc<VpsieCloud>,
 }
 
 #[derive(Deserialize)]
@@ -142,7 +215,7 @@ impl KeyedCloud {
             door.trouble = trouble;
         }
         match (&door.open, &door.trouble) {
-            (Some((_, cloud)), _) => {
+            (Some(Open { cloud, .. }), _) => {
                 cloud.serve(&self.zones.lock().unwrap_or_else(PoisonError::into_inner));
                 Ok(Arc::clone(cloud))
             }
@@ -163,48 +236,99 @@ impl KeyedCloud {
             Err(refused) => return Err(format!("{name} cannot be read: {refused}")),
         };
         let version = secret.metadata.resource_version;
-        if door.version.as_ref() == Some(&version) {
+        let is_waiting = |trial: &Trial| trial.version == version && Instant::now() < trial.again_at;
+        if door.settled.as_ref() == Some(&version) || door.trial.as_ref().is_some_and(is_waiting) {
             return door.trouble.clone().map_or(Ok(()), Err);
         }
-        door.version = Some(version);
+        match self.take(door, &name, secret.data).await {
+            Ok(()) => {
+                (door.settled, door.trial) = (Some(version), None);
+                Ok(())
+            }
+            Err(Unused::ForGood(why)) => {
+                (door.settled, door.trial) = (Some(version), None);
+                Err(why)
+            }
+            Err(Unused::Untried(why)) => {
+                door.trial = Some(Trial::after(door.trial.as_ref(), version));
+                Err(why)
+            }
+            Err(Unused::Incomplete(why)) => Err(why),
+        }
+    }
+
+    /// Goes on with what a Secret says, if that works.
+    async fn take(&self, door: &mut Door, name: &str, data: BTreeMap<String, String>) -> Result<(), Unused> {
         let decode = |(key, value): (String, String)| {
             let bytes = STANDARD.decode(value).map_err(|_| format!("{name}: `{key}` is not base64"))?;
             Ok::<_, String>((key, bytes))
         };
-        let data = secret.data.into_iter().map(decode).collect::<Result<BTreeMap<_, _>, _>>()?;
-        let credentials = Credentials::read(&data).map_err(|error| format!("{name}: {error}"))?;
-        self.access.whereabouts.note(&credentials);
-        let Some((client, _)) = &door.open else {
-            let why = "has no `resourceIdentifier`; write the cluster's id at VPSie there, or say \
-                       --resource-identifier";
-            door.open = Some(self.opened(credentials).ok_or_else(|| format!("{name} {why}"))?);
-            return Ok(());
+        let data = data.into_iter().map(decode).collect::<Result<BTreeMap<_, _>, _>>();
+        let data = data.map_err(Unused::ForGood)?;
+        let credentials =
+            Credentials::read(&data).map_err(|error| Unused::ForGood(format!("{name}: {error}")))?;
+        let settings = self.settings(&credentials).ok_or_else(|| {
+            Unused::Incomplete(format!(
+                "{name} has no `resourceIdentifier`; write the cluster's id at VPSie there, or say \
+                 --resource-identifier"
+            ))
+        })?;
+        let told = credentials.clone();
+        let client = match &door.open {
+            None => self.client(credentials),
+            // The machines of the cluster that it was would be nobody's.
+            Some(open) if open.settings.cluster != settings.cluster => {
+                return Err(Unused::ForGood(format!(
+                    "{name} names the cluster {} now; the last one stays in use, for {}, until Berth is started anew",
+                    settings.cluster, open.settings.cluster
+                )));
+            }
+            Some(open) => {
+                open.client.replace(credentials).await.map_err(|error| {
+                    let changed = format!("{name} has changed, and the last one stays in use");
+                    if error.fault.is_verdict() {
+                        Unused::ForGood(format!("{changed}: VPSie does not take it: {error}"))
+                    } else {
+                        Unused::Untried(format!("{changed} until VPSie can be asked about it: {error}"))
+                    }
+                })?;
+                Arc::clone(&open.client)
+            }
         };
-        client.replace(credentials).await.map(drop).map_err(|error| {
-            format!("{name} has changed, and VPSie does not take it; the last one stays in use: {error}")
-        })
+        self.access.whereabouts.note(&told);
+        if door.open.as_ref().is_none_or(|open| open.settings != settings) {
+            let cloud = Arc::new(VpsieCloud::new(Arc::clone(&client), settings.clone()));
+            door.open = Some(Open { client, settings, cloud });
+        }
+        Ok(())
     }
 
     /// `None` if nobody says which cluster it is at VPSie.
-    fn opened(&self, credentials: Credentials) -> Option<(Arc<Client>, Arc<VpsieCloud>)> {
+    fn settings(&self, credentials: &Credentials) -> Option<CloudSettings> {
         let access = &self.access;
-        let cluster = access.cluster.clone().or_else(|| credentials.cluster.clone())?;
+        let cluster = access
+            .cluster
+            .clone()
+            .or_else(|| credentials.cluster.clone())
+            .or_else(|| access.whereabouts.cluster_of_nodes())?;
         let datacenter = access.datacenter.clone().or_else(|| credentials.datacenter.clone());
-        let settings = CloudSettings {
+        Some(CloudSettings {
             project: credentials.project.clone(),
             datacenters: datacenter.into_iter().collect(),
             kubernetes_version: access.kubernetes_version.clone(),
             ..CloudSettings::new(access.family, &cluster)
-        };
+        })
+    }
+
+    fn client(&self, credentials: Credentials) -> Arc<Client> {
         let clock = self.clock.clone();
-        let client = Arc::new(Client::new(
-            ClientSettings::new(&access.process),
+        Arc::new(Client::new(
+            ClientSettings::new(&self.access.process),
             credentials,
             Arc::clone(&self.transport),
-            Arc::new(ApiMetrics { metrics: self.metrics.clone(), clock: clock.clone() }),
+            Arc::new(ApiMetrics::new(self.metrics.clone(), clock.clone())),
             move || clock.now(),
-        ));
-        Some((Arc::clone(&client), Arc::new(VpsieCloud::new(client, settings))))
+        ))
     }
 }
 
@@ -239,5 +363,34 @@ impl Cloud for KeyedCloud {
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {
         Box::pin(async move { self.cloud().await?.notices().await })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nodes_say_where_their_cluster_is() {
+        let labelled = json!({ "vpsie.com/cluster-id": "c", "vpsie.com/datacenter-id": "d" });
+        for (node, expected) in [
+            (json!({}), "- - -"),
+            (json!({ "metadata": { "labels": labelled } }), "d c -"),
+            (json!({ "metadata": { "annotations": { "vpsie.com/project-id": "p" } } }), "- - p"),
+            (json!({ "spec": { "providerID": "vpsie://dc/cl/n-1" } }), "dc cl -"),
+            (json!({ "spec": { "providerID": "vpsie:///" } }), "- - -"),
+            (json!({ "spec": { "providerID": "aws:///a/i-1" } }), "- - -"),
+            (
+                json!({ "metadata": { "labels": labelled }, "spec": { "providerID": "vpsie://dc/cl/n" } }),
+                "d c -",
+            ),
+        ] {
+            let node: NodeObject = serde_json::from_value(node).unwrap();
+            let GroupDefaults { datacenter, cluster, project, .. } = identity(&node);
+            let words = [datacenter, cluster, project].map(|word| word.unwrap_or_else(|| "-".to_owned()));
+            assert_eq!(words.join(" "), expected);
+        }
     }
 }

@@ -58,7 +58,7 @@ async fn clusters_are_looked_at_first() {
                  renewed it 10 s ago.";
     for (objects, mode, complaint) in [
         (vec![], Mode::Act, Some(&*missing)),
-        (vec![], Mode::Shadow, Some(&missing)),
+        (vec![], Mode::Shadow, None),
         (of_yesterday(), Mode::Act, Some(&old)),
         (definitions(), Mode::Act, None),
         (with(lease("karpenter-leader-election", recent)), Mode::Act, Some(rival)),

@@ -19,6 +19,8 @@ pub struct Asked {
     pub status: u16,
     /// What it changed has revisions after the first, up to the second.
     pub revisions: (u64, u64),
+    /// For how long what the client is shown has been out of date, by a fault.
+    pub stale_secs: u64,
 }
 
 impl Asked {

@@ -104,26 +104,30 @@ impl Assembly<'_> {
         Ok(self.overlaid(types, &object.pool).into())
     }
 
-    /// Overlays that contradict each other change nothing, and are reported.
+    /// Overlays that contradict each other change nothing, and are reported. The others do what they say.
     fn overlaid(&mut self, types: Vec<Arc<InstanceType>>, pool: &Pool) -> Vec<Arc<InstanceType>> {
         if self.manifests.overlays.is_empty() {
             return types;
         }
-        let overlays: Vec<Overlay> = self.manifests.overlays.iter().map(|kept| kept.object.clone()).collect();
-        match overlay::apply_in_pool(&types, &pool.labels, &overlays) {
-            Ok(types) => types,
-            Err(conflicts) => {
-                for conflict in conflicts {
-                    let (overlay::Conflict::Price { second: name, .. }
-                    | overlay::Conflict::Capacity { second: name, .. }
-                    | overlay::Conflict::NotExtended { overlay: name, .. }) = &conflict;
-                    let blamed = self.manifests.overlays.iter().find(|kept| kept.name == *name);
-                    let blamed = blamed.map(|kept| (kept.origin, kept.namespace.clone(), kept.name.clone()));
-                    if let Some((origin, namespace, name)) = blamed {
-                        self.blame_at(origin, &namespace, &name, "spec", conflict.to_string());
-                    }
+        let mut overlays: Vec<Overlay> =
+            self.manifests.overlays.iter().map(|kept| kept.object.clone()).collect();
+        loop {
+            let conflicts = match overlay::apply_in_pool(&types, &pool.labels, &overlays) {
+                Ok(types) => return types,
+                Err(conflicts) => conflicts,
+            };
+            for conflict in conflicts {
+                overlays.retain(|overlay| conflict.overlays().all(|name| *name != overlay.name));
+                for name in conflict.overlays() {
+                    let known = self.overlay_conflicts.entry(name.clone());
+                    known.or_insert_with(|| conflict.to_string());
                 }
-                types
+                let last = conflict.overlays().last();
+                let blamed = self.manifests.overlays.iter().find(|kept| Some(&kept.name) == last);
+                let blamed = blamed.map(|kept| (kept.origin, kept.namespace.clone(), kept.name.clone()));
+                if let Some((origin, namespace, name)) = blamed {
+                    self.blame_at(origin, &namespace, &name, "spec", conflict.to_string());
+                }
             }
         }
     }

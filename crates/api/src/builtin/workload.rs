@@ -1,4 +1,4 @@
-//! Deployment, ReplicaSet, StatefulSet, Job, CronJob, DaemonSet.
+//! Deployment, ReplicaSet, StatefulSet, Job, CronJob, DaemonSet, Service.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,27 @@ use serde::Deserialize;
 
 use super::pod::Template;
 use super::storage::ClaimTemplate;
-use super::{LabelSelector, Metadata};
+use super::{LabelSelector, Metadata, StrMap};
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workload<'a, Spec> {
     #[serde(borrow)]
     pub(crate) metadata: Metadata<'a>,
     pub(crate) spec: Spec,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Service<'a> {
+    #[serde(borrow, default)]
+    pub(crate) spec: ServiceSpec<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ServiceSpec<'a> {
+    /// Without one somebody else says what is behind it.
+    #[serde(borrow)]
+    pub(crate) selector: StrMap<'a>,
 }
 
 /// A Deployment, ReplicaSet, StatefulSet or DaemonSet.

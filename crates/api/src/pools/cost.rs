@@ -105,9 +105,45 @@ pub(crate) fn bar_while_ill(pools: &mut [Pool], nodes: &[Node]) {
 
 #[cfg(test)]
 mod tests {
+    use berth_core::disruption::{NodeDisruption, SafetyChecks};
+    use berth_core::pod::{Taint, TaintEffect};
+    use berth_core::resources::Resources;
+
     use super::*;
     use crate::duration::GoDuration;
+    use crate::pools::empty_pool;
     use crate::resources::scalar::Dollars;
+
+    /// VPSie's rebalancer wants three quarters of the nodes to be ready.
+    #[test]
+    fn nothing_is_replaced_while_many_nodes_are_not_ready() {
+        let node = |number: usize, is_ill: bool| {
+            let taint = Taint::new(names::TAINT_NOT_READY, "", TaintEffect::NoSchedule);
+            Node {
+                name: format!("n-{number}").into(),
+                labels: names::Labels::new(),
+                taints: is_ill.then_some(taint).into_iter().collect(),
+                capacity: Resources::new(),
+                allocatable: Resources::new(),
+                state: NodeState::Running,
+                price: None,
+                pool: Some("group".into()),
+                volume_limits: std::collections::BTreeMap::new(),
+                disruption: NodeDisruption::default(),
+            }
+        };
+        let checks = Some(SafetyChecks { cpu_percent: 50, memory_percent: 50 });
+        for (ill, all, is_barred) in [(0, 4, false), (1, 4, false), (2, 4, true), (1, 3, true), (0, 0, false)]
+        {
+            let nodes: Vec<Node> = (0..all).map(|number| node(number, number < ill)).collect();
+            let mut group = empty_pool("group".into());
+            group.disruption.checks = checks;
+            let mut pools = [group, empty_pool("other".into())];
+            bar_while_ill(&mut pools, &nodes);
+            let barred = pools.each_ref().map(|pool| pool.disruption.replacement.barred.is_some());
+            assert_eq!(barred, [is_barred, false], "{ill} of {all}");
+        }
+    }
 
     #[test]
     fn replacements_are_as_the_group_says() {

@@ -80,7 +80,7 @@ fn read_budget(budget: &wire::Budget, at: &At<'_>) -> TimedBudget {
         IntOrPercent::Count(count) => Share::Count(count),
         IntOrPercent::Percent(percent) => Share::Percent(percent.get()),
     };
-    TimedBudget { budget: Budget { reasons, nodes }, when }
+    TimedBudget { budget: Budget::new(reasons, nodes), when }
 }
 
 impl From<wire::DisruptionReason> for DisruptionReason {
@@ -104,12 +104,11 @@ impl DisruptionRules {
         let budgets = self.budgets.iter().filter_map(|TimedBudget { budget, when }| match when {
             When::Always => Some(budget.clone()),
             When::During(window) => window.is_open(now).then(|| budget.clone()),
-            When::Unclear { .. } => Some(Budget { reasons: budget.reasons.clone(), nodes: Share::Count(0) }),
+            When::Unclear { .. } => Some(Budget::new(budget.reasons.clone(), Share::Count(0))),
         });
-        let resting = self.rests_until.filter(|until| now < *until).map(|_| Budget {
-            reasons: vec![DisruptionReason::Empty, DisruptionReason::Underutilized],
-            nodes: Share::Count(0),
-        });
+        let saving = vec![DisruptionReason::Empty, DisruptionReason::Underutilized];
+        let resting =
+            self.rests_until.filter(|until| now < *until).map(|_| Budget::new(saving, Share::Count(0)));
         PoolDisruption {
             consolidation: self.consolidation,
             consolidate_after_secs: self.consolidate_after_secs,
@@ -141,7 +140,7 @@ mod tests {
     }
 
     fn shown(disruption: &PoolDisruption) -> String {
-        let budgets = disruption.budgets.iter().map(|Budget { reasons, nodes }| {
+        let budgets = disruption.budgets.iter().map(|Budget { reasons, nodes, .. }| {
             let reasons: Vec<_> = reasons.iter().map(|reason| reason.name()).collect();
             format!(" {nodes:?} {}", reasons.join("+"))
         });

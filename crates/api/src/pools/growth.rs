@@ -26,7 +26,7 @@ pub(crate) struct GroupSettings {
     /// How many groups may grow at the same time.
     growths_max: usize,
     /// How long pods wait before a node is bought for them.
-    grace_secs: u32,
+    pub(crate) grace_secs: u32,
 }
 
 impl GroupSettings {
@@ -75,7 +75,7 @@ impl Default for GroupSettings {
 pub(crate) struct GrowthRules {
     pub(crate) is_managed: bool,
     is_paused: bool,
-    is_enabled: bool,
+    pub(crate) is_enabled: bool,
     /// A group that has shrunk does not grow again at once.
     stabilization_secs: u32,
     shrank: Option<Timestamp>,
@@ -132,8 +132,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) growing: &'a BTreeSet<Text>,
     /// When the group's youngest node was asked for.
     pub(crate) newest: Option<Timestamp>,
-    /// Since when a pod waits, the first of all.
-    pub(crate) waiting_since: Option<Timestamp>,
+    /// The group has fewer nodes than it must have, which it may whatever else it may not.
+    pub(crate) lacks_minimum: bool,
 }
 
 impl GrowthRules {
@@ -161,7 +161,7 @@ impl GrowthRules {
         if self.is_paused {
             return Some(Reason::PoolPaused.because(format!("the annotation {PAUSE} says so")));
         }
-        if !self.is_enabled {
+        if !self.is_enabled && !around.lacks_minimum {
             return Some(Reason::PoolPaused.because("spec.scaleUpPolicy.enabled is false"));
         }
         let left = |since: Option<Timestamp>, secs: u32| {
@@ -180,11 +180,6 @@ impl GrowthRules {
         if !growing.contains(name) && growing.len() >= settings.growths_max {
             let groups = growing.iter().map(|group| &**group).collect::<Vec<_>>().join(", ");
             let message = format!("{groups} grows, and {} may at a time", settings.growths_max);
-            return Some(Reason::PoolResting.because(message));
-        }
-        if let Some(secs) = left(around.waiting_since, settings.grace_secs) {
-            let message =
-                format!("pods wait for {} s before a node is bought, {secs} s more", settings.grace_secs);
             return Some(Reason::PoolResting.because(message));
         }
         None
@@ -220,7 +215,7 @@ mod tests {
             is_live: true,
             growing,
             newest: ago(31),
-            waiting_since: ago(11),
+            lacks_minimum: false,
         }
     }
 
@@ -228,18 +223,18 @@ mod tests {
     fn a_group_grows_when_nothing_is_against_it() {
         type Change = fn(&mut GrowthRules, &mut Circumstances<'_>);
         type Expected = Option<(Reason, &'static str)>;
-        let settings = GroupSettings {
-            growth_cooldown_secs: 30,
-            growths_max: 1,
-            grace_secs: 10,
-            ..GroupSettings::default()
-        };
-        let cases: [(&str, Change, Expected); 12] = [
+        let settings = GroupSettings { growth_cooldown_secs: 30, growths_max: 1, ..GroupSettings::default() };
+        let cases: [(&str, Change, Expected); 11] = [
             ("free", |_, _| (), None),
             ("not ours", |rules, _| rules.is_managed = false, Some((Reason::PoolNotReady, "managed=true"))),
             ("only in a file", |rules, around| (rules.is_managed, around.is_live) = (false, false), None),
             ("paused", |rules, _| rules.is_paused = true, Some((Reason::PoolPaused, "pause"))),
             ("turned off", |rules, _| rules.is_enabled = false, Some((Reason::PoolPaused, "scaleUpPolicy"))),
+            (
+                "turned off, below its minimum",
+                |rules, around| (rules.is_enabled, around.lacks_minimum) = (false, true),
+                None,
+            ),
             ("just grown", |rules, _| rules.grew = ago(29), Some((Reason::PoolResting, "again in 1 s"))),
             (
                 "just grown, and not said so yet",
@@ -247,12 +242,6 @@ mod tests {
                 Some((Reason::PoolResting, "again in 20 s")),
             ),
             ("just shrunk", |rules, _| rules.shrank = ago(59), Some((Reason::PoolResting, "in 1 s"))),
-            (
-                "pods are new",
-                |_, around| around.waiting_since = ago(9),
-                Some((Reason::PoolResting, "1 s more")),
-            ),
-            ("no pod waits", |_, around| around.waiting_since = None, None),
             (
                 "never before",
                 |rules, around| (rules.grew, rules.shrank, around.newest) = (None, None, None),

@@ -38,6 +38,7 @@ use crate::vpsie::{
 #[derive(Clone, Debug)]
 pub(crate) struct NodeGroupObject {
     pub(crate) pool: Pool,
+    pub(crate) created: Option<Timestamp>,
     /// Ids or type names, in the group's order.
     pub(crate) offerings: Vec<String>,
     /// What is bought where VPSie knows none of these: in managed clusters it sells sizes.
@@ -47,8 +48,8 @@ pub(crate) struct NodeGroupObject {
     pub(crate) growth: GrowthRules,
     pub(crate) rules: DisruptionRules,
     pub(crate) cost: CostRules,
-    /// How many nodes may go at once, if it says so itself.
-    pub(crate) at_once: Option<Share>,
+    /// How many nodes may be replaced at once, if it says so itself.
+    pub(crate) replaced_at_once: Option<Share>,
     pub(crate) shrinking: Shrinking,
     pub(crate) node_cost: Option<Price>,
 }
@@ -127,6 +128,7 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
     };
     NodeGroupObject {
         pool,
+        created: object.metadata.creation_timestamp.as_ref().map(|time| time.0),
         offerings: usable_offerings(object),
         kube_size: spec.kube_size_id.map(|size| size.get().to_string()),
         interruption_percent_max: spec
@@ -136,7 +138,7 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
         growth: read_growth(object),
         rules: read_rules(object),
         cost: read_cost(object),
-        at_once: read_strategy(&object.metadata, to),
+        replaced_at_once: read_strategy(&object.metadata, to),
         shrinking: read_shrinking(object, to),
         node_cost: read_node_cost(&object.metadata, to),
     }
@@ -242,14 +244,13 @@ pub(crate) struct AllowedHours {
 
 const MINUTES_PER_DAY: u32 = 24 * 60;
 
-pub(crate) fn read_allowed_hours(text: Option<&str>, to: &mut Converter<'_>) -> Option<AllowedHours> {
+fn read_allowed_hours(text: Option<&str>, to: &mut Converter<'_>) -> Option<AllowedHours> {
     let text = text?;
     let hours = AllowedHours::parse(text);
     if hours.is_none() {
         let metadata = At::ROOT.key("metadata");
         let annotations = metadata.key("annotations");
-        let message = format!("`{text}` are no hours of the day; write them like 22:00-06:00");
-        to.findings.add(&annotations.key(ALLOWED_HOURS), message);
+        to.findings.add(&annotations.key(ALLOWED_HOURS), AllowedHours::problem(text));
     }
     hours
 }
@@ -258,6 +259,11 @@ impl AllowedHours {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (from, to) = text.split_once('-')?;
         Some(Self { from_minute: minute_of_day(from)?, to_minute: minute_of_day(to)? })
+    }
+
+    /// What is wrong with what cannot be parsed.
+    pub(crate) fn problem(text: &str) -> String {
+        format!("`{text}` are no hours of the day; write them like 22:00-06:00")
     }
 
     pub(crate) fn judged(self, now: Timestamp) -> Protection {

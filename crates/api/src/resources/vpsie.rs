@@ -117,7 +117,7 @@ const fn yes() -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaleUpPolicy {
-    /// How many seconds the need must last.
+    /// How many seconds nodes must use more than the thresholds, and how many after it has shrunk the group does not grow.
     pub stabilization_window_seconds: Whole<0, 1800>,
     /// Above which use of CPU, in percent, the group grows.
     pub cpu_threshold: Percentage,
@@ -142,7 +142,7 @@ impl Default for ScaleUpPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaleDownPolicy {
-    /// How many seconds a node must be little used.
+    /// How many seconds a node must be little used, and how many after it has grown or shrunk the group does not shrink.
     pub stabilization_window_seconds: Whole<0, 3600>,
     /// Below which use of CPU, in percent, a node is little used.
     pub cpu_threshold: Percentage,
@@ -150,7 +150,7 @@ pub struct ScaleDownPolicy {
     pub memory_threshold: Percentage,
     /// Whether the group shrinks at all.
     pub enabled: bool,
-    /// How many seconds after it grew the group does not shrink.
+    /// How many seconds after a node went, or should have gone and stayed, the group does not shrink again.
     pub cooldown_seconds: Whole<0, 3600>,
 }
 
@@ -652,7 +652,7 @@ pub struct GlobalSettings {
     pub scale_up_cooldown_seconds: Count,
     /// How many seconds lie between two shrinkings at least.
     pub scale_down_cooldown_seconds: Count,
-    /// How many nodes may be in the making at once.
+    /// How many groups may grow at once, each by as many nodes as its pods need.
     pub max_concurrent_scale_ups: Whole<1, INT32_MAX>,
     /// How many nodes may be on their way out at once.
     pub max_concurrent_scale_downs: Whole<1, INT32_MAX>,

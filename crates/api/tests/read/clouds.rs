@@ -193,7 +193,7 @@ fn pools_of_all_dialects() {
             "one name for two pools",
             node_pool("web", "requirements: []", "") + &group("web", "large", ""),
             "pool web weight 0 min 0 [] requires  labels karpenter.sh/nodepool=web types large*4 small*4
-             problem in.yaml:11: NodeGroup/web: metadata.name: there is another pool `web`; pools of all kinds share their names",
+             problem in.yaml:11: NodeGroup/web: metadata.name: there is another pool `web`; pools of all kinds and namespaces share their names",
         ),
         (
             "a class that is not there beside one that is",

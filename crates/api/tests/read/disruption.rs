@@ -19,7 +19,7 @@ fn of_node(disruption: &NodeDisruption) -> String {
         Some(protection(disruption.protection)),
         drifted.as_ref().map(|why| format!(" drifted ({why})")),
         expired.then(|| " expired".to_owned()),
-        unhealthy.as_ref().map(|why| format!(" unhealthy ({why})")),
+        unhealthy.as_ref().map(|illness| format!(" unhealthy ({})", illness.message)),
         quiet_secs.map(|secs| format!(" quiet {secs}s")),
         termination_grace_secs.map(|secs| format!(" grace {secs}s")),
     ]
@@ -264,6 +264,13 @@ fn what_is_unclear_protects_and_is_reported() {
         ],
     );
     check(
+        &node("annotations: {autoscaler.vpsie.com/scale-down-allowed-hours: night}", ""),
+        &[
+            "n1 protected",
+            "problem in.yaml:3: Node/n1: metadata.annotations[autoscaler.vpsie.com/scale-down-allowed-hours]: `night` are no hours of the day; write them like 22:00-06:00; as it stands the node stays",
+        ],
+    );
+    check(
         &claim(&format!("annotations: {{{annotation}}}"), "", ""),
         &[
             "c protected",
@@ -289,10 +296,6 @@ fn what_cannot_be_read_leaves_the_view_partial() {
         (
             node("creationTimestamp: 5", ""),
             "problem in.yaml:3: Node/n1: metadata.creationTimestamp: is integer `5`, but must be a string; put it in quotes",
-        ),
-        (
-            node("annotations: {autoscaler.vpsie.com/scale-down-allowed-hours: night}", ""),
-            "problem in.yaml:3: Node/n1: metadata.annotations[autoscaler.vpsie.com/scale-down-allowed-hours]: `night` are no hours of the day; write them like 22:00-06:00",
         ),
         (
             pod("name: p", "priorityClassName: none", ""),

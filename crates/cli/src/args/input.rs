@@ -1,8 +1,9 @@
 //! What is judged, and how: for every command that plans.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use berth_api::{Context, Timestamp};
+use berth_api::{Context, SchedulerConfig, Timestamp};
 use berth_cloud::CatalogOptions;
 use berth_core::catalog::OfferingPattern;
 use berth_core::disruption::DisruptionPolicy;
@@ -51,6 +52,11 @@ pub(crate) struct Judging {
     /// What happens where a pool's minValues cannot be met
     #[arg(long, value_enum, value_name = "POLICY", default_value_t, ignore_case = true)]
     pub(crate) min_values_policy: MinValues,
+
+    /// What the cluster's scheduler is configured to, in YAML: as Karpenter's flag of this name, which has
+    /// `podTopologySpread: {defaultConstraints: [...]}` for pods that ask for no spread
+    #[arg(long, value_name = "YAML", default_value = "", hide_default_value = true)]
+    pub(crate) scheduler_config: SchedulerConfig,
 
     /// Offerings that cannot be had at the moment, with * for any; may be repeated
     #[arg(long, value_name = "TYPE:ZONE:CAPACITYTYPE", value_parser = offering_pattern)]
@@ -124,6 +130,7 @@ impl Judging {
                 MinValues::BestEffort => MinValuesPolicy::BestEffort,
             },
             unavailable: self.unavailable.clone(),
+            unavailable_to: BTreeMap::new(),
             effort: Effort {
                 rounds: self.rounds,
                 threads: std::thread::available_parallelism().map_or(1, usize::from),

@@ -30,6 +30,7 @@ Exit codes: 0 it was ended; 2 bad input or usage, or a cluster that Berth cannot
     mut_arg("context", |arg| arg.env("BERTH_CONTEXT")),
     mut_arg("preference_policy", |arg| arg.env("PREFERENCE_POLICY")),
     mut_arg("min_values_policy", |arg| arg.env("MIN_VALUES_POLICY")),
+    mut_arg("scheduler_config", |arg| arg.env("SCHEDULER_CONFIG")),
     mut_arg("unavailable", |arg| arg.env("BERTH_UNAVAILABLE").value_delimiter(',')),
     mut_arg("rounds", |arg| arg.env("BERTH_ROUNDS")),
     mut_arg("node_cost", |arg| arg.env("BERTH_NODE_COST")),
@@ -46,6 +47,11 @@ pub(crate) struct Run {
     #[arg(long, env = "BERTH_SHADOW", action = ArgAction::Set, value_name = "BOOL", num_args = 0..=1,
           require_equals = true, default_value_t = false, default_missing_value = "true")]
     pub(crate) shadow: bool,
+
+    /// Manifests to judge by besides the cluster's, with --shadow: pools for a cluster that has none, as beside Cluster
+    /// Autoscaler. Nodes that no pool has bought are judged as those of the heaviest pool that could have
+    #[arg(short = 'f', long = "filename", value_name = "PATH", num_args = 1..)]
+    pub(crate) paths: Vec<PathBuf>,
 
     /// A file with settings
     #[arg(long, env = "BERTH_CONFIG", value_name = "FILE")]
@@ -145,8 +151,8 @@ pub(crate) struct Run {
     #[arg(long, env = "LEADER_ELECTION_NAMESPACE", value_name = "NAME")]
     pub(crate) leader_election_namespace: Option<String>,
 
-    /// Karpenter's feature gates, such as NodeRepair=true. None is needed: what they turn on, Berth has; those that
-    /// ask for something else are named in the log
+    /// Karpenter's feature gates. None is needed: what they turn on, Berth has. NodeRepair=false leaves unhealthy nodes
+    /// alone; others that ask for something else are named in the log
     #[arg(
         long,
         env = "FEATURE_GATES",
@@ -197,9 +203,13 @@ impl Run {
             batch_max: self.batch_max_duration.as_std(),
             policy: self.judging.policy(self.worth.policy()),
             node_cost: self.judging.node_cost,
+            repairs: self.feature_gates.repairs,
             failed_vpsie_nodes: self.vpsie.failures(),
             group_defaults: self.vpsie.group_defaults(),
             whereabouts: Whereabouts::default(),
+            scheduler: self.judging.scheduler_config.clone(),
+            given: Vec::new(),
+            rivals: None,
             metrics: Metrics::default(),
         }
     }
@@ -234,9 +244,11 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Karpenter's gates, and what is so in Berth whatever they say.
-const GATES: [(&str, bool, &str); 6] = [
-    ("NodeRepair", true, "nodes that stay unhealthy are always replaced"),
+/// The one of Karpenter's gates that can be closed.
+const NODE_REPAIR: &str = "NodeRepair";
+
+/// The others, and what is so in Berth whatever they say.
+const GATES: [(&str, bool, &str); 5] = [
     ("ReservedCapacity", true, "reserved capacity is always used where a class names it"),
     (
         "SpotToSpotConsolidation",
@@ -245,11 +257,13 @@ const GATES: [(&str, bool, &str); 6] = [
     ),
     ("NodeOverlay", true, "NodeOverlays always count"),
     ("StaticCapacity", true, "a pool's replicas always count"),
-    ("CapacityBuffer", false, "CapacityBuffers are not watched yet"),
+    ("CapacityBuffer", true, "CapacityBuffers always count"),
 ];
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FeatureGates {
+    /// Whether nodes that stay unhealthy are replaced.
+    repairs: bool,
     /// What was asked for and is not so.
     remarks: Vec<String>,
 }
@@ -264,15 +278,20 @@ impl FromStr for FeatureGates {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut gates = Self::default();
+        let mut gates = Self { repairs: true, remarks: Vec::new() };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let (name, value) =
                 part.split_once('=').ok_or_else(|| format!("{part}: write {part}=true or {part}=false"))?;
             let wanted: bool =
                 value.trim().parse().map_err(|_| format!("{part}: write {name}=true or {name}=false"))?;
+            if name.trim().eq_ignore_ascii_case(NODE_REPAIR) {
+                gates.repairs = wanted;
+                continue;
+            }
             let gate = GATES.iter().find(|(known, ..)| known.eq_ignore_ascii_case(name.trim()));
             let Some((known, is_so, why)) = gate else {
-                let names: Vec<&str> = GATES.iter().map(|(name, ..)| *name).collect();
+                let others = GATES.iter().map(|(name, ..)| *name);
+                let names: Vec<&str> = [NODE_REPAIR].into_iter().chain(others).collect();
                 return Err(format!("there is no gate {name}; there are {}", names.join(", ")));
             };
             if wanted != *is_so {
@@ -292,13 +311,11 @@ mod tests {
         for (text, expected) in [
             ("", Ok(vec![])),
             ("NodeRepair=true, NodeOverlay=true", Ok(vec![])),
+            ("NodeRepair=false", Ok(vec![])),
+            ("NodeOverlay=false", Ok(vec!["NodeOverlay=false has no effect: NodeOverlays always count"])),
             (
-                "NodeRepair=false",
-                Ok(vec!["NodeRepair=false has no effect: nodes that stay unhealthy are always replaced"]),
-            ),
-            (
-                "CapacityBuffer=true",
-                Ok(vec!["CapacityBuffer=true has no effect: CapacityBuffers are not watched yet"]),
+                "CapacityBuffer=false",
+                Ok(vec!["CapacityBuffer=false has no effect: CapacityBuffers always count"]),
             ),
             (
                 "Drift=true",

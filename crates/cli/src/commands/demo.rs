@@ -49,6 +49,8 @@ async fn show(args: &args::Demo) -> Result<Answer, Failure> {
             served.map(|()| Answer::Done).map_err(Failure::Runtime)
         }
     };
+    // Before all that takes time, so that nothing is left by a second interrupt either.
+    drop(kubeconfig);
     running.stop();
     ending
 }

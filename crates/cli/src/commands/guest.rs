@@ -3,8 +3,14 @@
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::{process, thread};
+
+use tokio::sync::oneshot;
 
 use super::Failure;
+
+/// How a process ends that did not finish what it wanted to.
+const ENDED_AT_ONCE: i32 = 1;
 
 /// As a shell reads it back.
 pub(super) fn quoted(text: &str) -> String {
@@ -100,26 +106,68 @@ fn builder() -> fs::DirBuilder {
     builder
 }
 
-/// Ends when somebody wants this process to end. Listens from now on.
-#[cfg(unix)]
+/// Ends when somebody wants this process to end. Listens from now on. Who wants it a second time does not want to wait
+/// for what is still finished: then the process ends at once.
 pub(super) fn interruption() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut interrupt, mut terminate, mut hangup) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
-    Ok(async move {
+    let (first, is_first) = oneshot::channel::<()>();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let mut signals = {
+        let _there = runtime.enter();
+        Signals::new()?
+    };
+    // On a thread of its own, because others may be blocked in what they finish.
+    let listening = move || {
+        runtime.block_on(async {
+            signals.next().await;
+            drop(first);
+            signals.next().await;
+        });
+        process::exit(ENDED_AT_ONCE);
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(listening)?;
+    Ok(async {
+        // Its other end is never used, only dropped.
+        let _ = is_first.await;
+    })
+}
+
+/// What tells this process to end.
+#[cfg(unix)]
+struct Signals([tokio::signal::unix::Signal; 3]);
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self([
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        ]))
+    }
+
+    async fn next(&mut self) {
+        let [interrupt, terminate, hangup] = &mut self.0;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
         }
-    })
+    }
 }
 
-#[cfg(not(unix))]
-pub(super) fn interruption() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        let _ = tokio::signal::ctrl_c().await;
-    })
+#[cfg(windows)]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        tokio::signal::windows::ctrl_c().map(Self)
+    }
+
+    async fn next(&mut self) {
+        self.0.recv().await;
+    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use berth_api::{Assembled, ClassKind, Problem, Source};
+use berth_api::{Assembled, ClassKind, Measured, Problem, Source};
 use berth_cloud::LoadError;
 use berth_core::catalog::Catalog;
 use berth_core::disruption::DisruptionPolicy;
@@ -50,14 +50,24 @@ pub(crate) fn read(input: &Input, worth: DisruptionPolicy) -> Result<Option<Judg
     let mut catalogs = catalogs(&input.catalog)?;
     let files = input.paths.iter().map(|path| source(path, input.catalog.catalog.as_deref()));
     let choice = input.cluster.choice();
-    let reach = |_: &_| choice.as_ref().map(Listing::begin).transpose();
-    let listing = progress::during("Reaching the cluster", reach)?;
+    let scheduler = &input.judging.scheduler_config;
+    let services = scheduler.needs_services().then(berth_api::services);
+    let reach = |_: &_| choice.as_ref().map(|choice| Listing::begin(choice, services)).transpose();
+    let mut listing = progress::during("Reaching the cluster", reach)?;
     let what = if listing.is_some() { "Reading the cluster" } else { "Reading manifests" };
-    let assembled = progress::during(what, |counter| {
-        let sources = files.chain(listing.into_iter().flatten());
-        let manifests = berth_api::read(sources, &mut |_bytes, objects| counter.set(objects));
-        berth_api::assemble(manifests, &input.context(), &mut catalogs)
+    let (assembled, unmeasured) = progress::during(what, |counter| {
+        let sources = files.chain(listing.iter_mut().flatten());
+        let mut manifests = berth_api::read(sources, &mut |_bytes, objects| counter.set(objects));
+        manifests.scheduler = scheduler.clone();
+        let usage = listing.map_or(Ok(Measured::Never), Listing::usage);
+        let unmeasured = usage.map(|usage| manifests.usage = usage).err();
+        (berth_api::assemble(manifests, &input.context(), &mut catalogs), unmeasured)
     });
+    if let Some(why) = unmeasured {
+        out::problem(&format_args!(
+            "metrics.k8s.io: {why}; what pods ask for counts instead (a remark, not an error)"
+        ));
+    }
     for problem in &assembled.problems {
         out::problem(problem);
     }

@@ -58,6 +58,10 @@ pub(crate) enum Failure {
     VpsieAuthorities { path: PathBuf, error: io::Error },
     #[error("--vpsie-ca-file: {0}")]
     VpsieTransport(#[from] berth_cloud::vpsie::TransportError),
+    #[error("-f is only for --shadow: what Berth works on is in the cluster; apply it there with kubectl")]
+    GivenWithoutShadow,
+    #[error("not all manifests of -f can be read")]
+    GivenUnreadable,
     #[error("cannot read the pools' ledgers: {0}")]
     Ledgers(berth_operator::Refused),
     #[error(transparent)]

@@ -10,19 +10,19 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::{ClassKind, Timestamp};
+use berth_api::{ClassKind, Object, Source, Timestamp};
 use berth_cloud::vpsie::{TlsSettings, TlsTransport};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
 use berth_core::names::Text;
 use berth_operator::{
-    Clock, Clouds, Cluster, Mode, Operator, Report, Settings, Undertaking, VpsieAccess, Webhook,
+    Clock, Clouds, Cluster, Mode, Operator, Report, Rivals, Settings, Undertaking, VpsieAccess, Webhook,
 };
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::watch;
 use tokio::time::{Instant, interval_at, timeout};
 
 use super::guest::interruption;
-use super::{Answer, Failure};
+use super::{Answer, Failure, input};
 use crate::args;
 use crate::out;
 use leading::Leading;
@@ -60,6 +60,7 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
     }
     // Before the cluster is asked anything: what cannot work is said at once.
     let doors = Doors::open(args)?;
+    let given = given(args)?;
     let clock = Clock::system();
     let reaching = async {
         let cluster = Cluster::reach(&args.which.choice()).await?;
@@ -70,15 +71,15 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
         };
         berth_operator::beforehand(&cluster, &clock, wanted).await?;
         let leading = Leading::begin(args, &cluster, &clock, side).await?;
-        Ok::<_, Failure>((cluster, leading))
+        Ok::<_, Failure>((cluster, leading, Rivals::of(wanted)))
     };
-    let (cluster, leading) = tokio::select! {
+    let (cluster, leading, rivals) = tokio::select! {
         biased;
         () = &mut stopped => return Ok(Answer::Done),
         reached = reaching => reached?,
     };
     let paced = cluster.paced(args.kube_client_qps, args.kube_client_burst);
-    let settings = args.settings();
+    let settings = Settings { given, rivals: Some(rivals), ..args.settings() };
     let clouds = clouds(args, &paced, &clock, &settings)?;
     let operator = Operator::new(paced, clouds, clock, settings, leading.lead());
     let reports = operator.reports();
@@ -108,6 +109,22 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
         out::text(&savings(&reports.borrow()))?;
     }
     Ok(Answer::Done)
+}
+
+/// What is to be judged by besides what the cluster holds.
+fn given(args: &args::Run) -> Result<Vec<Object>, Failure> {
+    if args.paths.is_empty() {
+        return Ok(Vec::new());
+    }
+    if !args.shadow {
+        return Err(Failure::GivenWithoutShadow);
+    }
+    let sources: Vec<Source> = args.paths.iter().map(|path| input::source(path, None)).collect();
+    let (objects, problems) = berth_api::objects(&sources);
+    for problem in &problems {
+        out::problem(problem);
+    }
+    if problems.is_empty() { Ok(objects) } else { Err(Failure::GivenUnreadable) }
 }
 
 /// Waits until nothing is decided any more and all that was begun is done; but not for ever.

@@ -62,6 +62,8 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
         () = interrupted => {}
         () = &mut life => {}
     }
+    // Before all that takes time, so that nothing is left by a second interrupt either.
+    drop(kubeconfig);
     served.stop().await;
     Ok(Answer::Done)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_core::disruption::DisruptionPolicy;
-use berth_core::explain::{Removal, Way};
+use berth_core::explain::{Checked, Removal, Way};
 use berth_core::reason::Refusal;
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
@@ -28,6 +28,9 @@ pub(crate) fn node_text(
     };
     let heading = format!("Rules for taking it away as {}", removal.reason.name());
     section(&heading, &rules(removal, style));
+    if !removal.checks.is_empty() {
+        section("VPSie's checks", &checks(removal, style));
+    }
     if let Some(way) = &removal.way {
         let heading = if removal.planned { "How it goes" } else { "How it would go, alone" };
         section(heading, &how(way, snapshot, style));
@@ -70,6 +73,19 @@ fn rules(removal: &Removal, style: Style) -> String {
     table.trim_fmt()
 }
 
+fn checks(removal: &Removal, style: Style) -> String {
+    let mut table = style.table(["CHECK", "", "BECAUSE"], [CellAlignment::Left; 3]);
+    for (check, checked) in &removal.checks {
+        let (word, tone, because) = match checked {
+            Checked::Passed => ("passed", Tone::Good, ""),
+            Checked::Failed(refusal) => ("failed", Tone::Bad, &*refusal.message),
+            Checked::Unasked => ("not looked at", Tone::Quiet, "other rules keep the node"),
+        };
+        table.add_row([cell(check.name()), toned_cell(word, tone), cell(because)]);
+    }
+    table.trim_fmt()
+}
+
 fn how(way: &Way, snapshot: &Snapshot, style: Style) -> String {
     use CellAlignment::{Left, Right};
     let step = Step::of(1, &way.step, way.replacements.iter(), snapshot);
@@ -105,7 +121,7 @@ fn how(way: &Way, snapshot: &Snapshot, style: Style) -> String {
 
 #[cfg(test)]
 mod tests {
-    use berth_core::explain::Move;
+    use berth_core::explain::{Move, checks as checks_of};
     use berth_core::reason::Reason;
     use berth_core::safety::Safety;
 
@@ -119,7 +135,8 @@ mod tests {
         let judged = |node: usize| {
             let safety = Safety::judge(snapshot).nodes.swap_remove(node);
             let (reason, cost, verdicts) = (safety.reason, safety.cost, safety.verdicts);
-            Removal { reason, cost, verdicts, planned: false, refusal: None, way: None }
+            let checks = checks_of(&verdicts, None);
+            Removal { reason, cost, verdicts, checks, planned: false, refusal: None, way: None }
         };
         let way = |step: usize, pods: &[usize]| {
             let step = plan.disruptions[step].clone();

@@ -284,6 +284,7 @@ pub(crate) fn pod(namespace: &str, name: &str, milli_cpu: i64, memory_bytes: i64
         phase: PodPhase::Pending,
         node: None,
         nominated: None,
+        is_fresh: false,
         deleting: false,
         origin: PodOrigin::Object,
         daemon_set: None,
@@ -307,6 +308,7 @@ fn pool(name: &str) -> Pool {
         division: Division::default(),
         types: Arc::from([]),
         blocked: None,
+        is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,
     }

@@ -143,13 +143,14 @@ fn why(step: &DisruptionStep, snapshot: &Snapshot) -> String {
     let nodes = || step.nodes.iter().map(|node| &snapshot.nodes[*node].disruption);
     let own = match step.reason {
         DisruptionReason::Drifted => nodes().find_map(|node| node.drifted.as_deref()),
-        DisruptionReason::Unhealthy => nodes().find_map(|node| node.unhealthy.as_deref()),
+        DisruptionReason::Unhealthy => nodes().find_map(|node| Some(&*node.unhealthy.as_ref()?.message)),
         _ => None,
     };
     let matter = own.unwrap_or(match step.reason {
         DisruptionReason::Empty => "nothing to move",
         DisruptionReason::Underutilized if step.replacements.is_empty() => "its pods fit on other nodes",
         DisruptionReason::Underutilized => "its pods fit on cheaper nodes",
+        DisruptionReason::Overprovisioned => "beyond the number that its pool should have",
         DisruptionReason::Drifted => "no longer what its pool asks for",
         DisruptionReason::Expired => "older than its pool lets it be",
         DisruptionReason::Unhealthy => "broken",

@@ -114,6 +114,7 @@ pub(crate) fn pod(index: usize, spec: &Arc<PodSpec>) -> Pod {
         phase: PodPhase::Pending,
         node: None,
         nominated: None,
+        is_fresh: false,
         deleting: false,
         origin: PodOrigin::Object,
         daemon_set: None,
@@ -141,6 +142,7 @@ pub(crate) fn pool(
         division: Division::default(),
         types: types.into(),
         blocked: None,
+        is_patient: false,
         disruption,
         node_cost: Price::ZERO,
     }

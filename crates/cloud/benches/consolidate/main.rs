@@ -175,7 +175,7 @@ fn scattered(families: &[&str], nodes: usize, pods: usize, classes: usize) -> Op
     let disruption = PoolDisruption {
         consolidation: Consolidation::WhenEmptyOrUnderutilized,
         consolidate_after_secs: Some(0),
-        budgets: vec![Budget { reasons: Vec::new(), nodes: Share::Percent(100) }],
+        budgets: vec![Budget::new(Vec::new(), Share::Percent(100))],
         checks: None,
         replacement: Replacement::default(),
     };

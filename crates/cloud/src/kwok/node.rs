@@ -78,6 +78,7 @@ impl NodeObject {
             state: if self.has_ended() { MachineState::Gone } else { MachineState::Running },
             tags: record.tags,
             launched_at: record.launched_at,
+            extras: Box::default(),
         })
     }
 }
@@ -116,6 +117,7 @@ pub(super) fn bought(
         state: MachineState::Pending,
         tags: order.machine_tags(),
         launched_at: now,
+        extras: Box::default(),
     }
 }
 

@@ -23,9 +23,14 @@ pub(super) fn segment(text: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Server {
     pub(super) id: MachineId,
+    /// What it has besides an identifier of letters.
+    pub(super) number: Option<i64>,
     pub(super) name: Text,
     pub(super) hostname: Text,
     pub(super) address: Option<Text>,
+    pub(super) address_v6: Option<Text>,
+    /// In gigabytes a month.
+    pub(super) traffic: Option<i64>,
     pub(super) state: MachineState,
     /// Those that are `key=value`.
     pub(super) tags: Labels,
@@ -51,9 +56,12 @@ impl Server {
             optional(&["role", "node_type"], "the role of the node")?.unwrap_or_default().to_lowercase();
         Ok(Self {
             id: id.as_str().into(),
+            number: optional(&["id"], "the number of the server")?.and_then(|text| text.parse().ok()),
             name: optional(&["name", "hostname"], "the name")?.unwrap_or_default().into(),
             hostname: hostname.into(),
-            address: address_of(field),
+            address: address_of(field, &["default_ip", "ip"]),
+            address_v6: address_of(field, &["default_ipv6"]),
+            traffic: optional(&["traffic"], "the traffic")?.and_then(|text| text.parse().ok()),
             state: state_of(&optional(&["status"], "the status")?.unwrap_or_default()),
             tags: tags_of(field)?,
             size: optional(&["boxsize_id", "offering_id"], "the id of the offer")?.map(Text::from),
@@ -64,6 +72,11 @@ impl Server {
         })
     }
 
+    /// Whether it says nothing of what it is: some installations tell of nodes only who they are.
+    pub(super) fn is_bare(&self) -> bool {
+        self.group.is_none() && self.size.is_none()
+    }
+
     /// The launch that it was bought for, as its tags say.
     pub(super) fn token(&self) -> Option<Token> {
         Token::of_tags(&self.tags)
@@ -71,9 +84,10 @@ impl Server {
 }
 
 /// A machine that has none yet may say so with empty text.
-fn address_of(field: &Field<'_, '_>) -> Option<Text> {
-    let member = field.get_any(&["default_ip", "ip"]);
-    member.is_present().then(|| member.scalar("the address").ok()).flatten().map(Text::from)
+fn address_of(field: &Field<'_, '_>, keys: &[&'static str]) -> Option<Text> {
+    let member = field.get_any(keys);
+    let text = member.is_present().then(|| member.scalar("the address").ok()).flatten();
+    text.filter(|text| !text.is_empty()).map(Text::from)
 }
 
 /// A list, each item read.

@@ -135,8 +135,22 @@ impl Client {
         self.observer.observe(event);
     }
 
-    /// Asks as whoever Berth is now. A token that is not accepted is replaced by another once.
+    /// Asks as whoever Berth is now.
     pub(super) async fn ask(&self, call: &Call) -> Result<Answered, ApiError> {
+        let answered = self.ask_signed_in(call).await;
+        match &answered {
+            Ok(_) => self.observe(&Event::Recognized { accepted: true }),
+            Err(ApiError { fault: Fault::Unauthorized { .. }, .. }) => {
+                self.observe(&Event::Recognized { accepted: false });
+            }
+            // Whoever says nothing of it has nothing against it.
+            Err(_) => {}
+        }
+        answered
+    }
+
+    /// A token that is not accepted is replaced by another once.
+    async fn ask_signed_in(&self, call: &Call) -> Result<Answered, ApiError> {
         let session = self.session();
         let token = self.token(&session).await?;
         let refused = match self.repeat(&session.credentials, call, Some(&token)).await {

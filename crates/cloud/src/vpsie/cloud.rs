@@ -1,16 +1,17 @@
 //! VPSie behind the trait.
 
 mod buying;
-mod finding;
 mod sight;
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use berth_core::catalog::Catalog;
 use berth_core::names::Text;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::client::Client;
 use super::error::{ApiError, Fault};
@@ -22,8 +23,6 @@ use crate::machine::{Machine, MachineId, Note, Notice, Order};
 use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal};
 use sight::Sight;
 
-pub use finding::Named;
-
 /// An account at VPSie that buys for one cluster. It must be asked where tokio runs.
 pub struct VpsieCloud {
     client: Arc<Client>,
@@ -31,7 +30,13 @@ pub struct VpsieCloud {
     offers: Offers,
     sight: Sight,
     launches: Mutex<Launches>,
+    /// When it was last found that nobody gives notice here.
+    unnoticed_since: Mutex<Option<Instant>>,
 }
+
+/// An installation that gives no notice may learn to, and is asked so rarely: notices are wanted every few seconds, which
+/// would be an eighth of all calls that a minute has.
+const NOTICES_AGAIN: Duration = Duration::from_mins(10);
 
 impl fmt::Debug for VpsieCloud {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -45,7 +50,7 @@ impl fmt::Debug for VpsieCloud {
 impl VpsieCloud {
     pub fn new(client: Arc<Client>, settings: CloudSettings) -> Self {
         let (offers, sight, launches) = (Offers::default(), Sight::default(), Mutex::default());
-        Self { client, settings, offers, sight, launches }
+        Self { client, settings, offers, sight, launches, unnoticed_since: Mutex::default() }
     }
 
     fn launches(&self) -> MutexGuard<'_, Launches> {
@@ -147,10 +152,15 @@ impl Cloud for VpsieCloud {
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {
         Box::pin(async {
-            match self.settings.family {
-                Family::Servers => Ok(self.client.notices().await?),
-                Family::Managed => Ok(Vec::new()),
+            let since = *self.unnoticed_since.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_vain = since.is_some_and(|since| since.elapsed() < NOTICES_AGAIN);
+            if self.settings.family == Family::Managed || is_vain {
+                return Ok(Vec::new());
             }
+            let told = self.client.notices().await?;
+            let since = told.is_none().then(Instant::now);
+            *self.unnoticed_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
+            Ok(told.unwrap_or_default())
         })
     }
 }

@@ -78,6 +78,11 @@ impl Fault {
         }
     }
 
+    /// Whether VPSie has looked at what it was asked and said no: asked the same, it says the same.
+    pub fn is_verdict(&self) -> bool {
+        matches!(self, Self::Unauthorized { .. } | Self::Refused { .. })
+    }
+
     /// Whether VPSie seems to be down. What it refuses it has at least understood.
     pub(super) fn is_outage(&self) -> bool {
         matches!(self, Self::Lost(_) | Self::Failed { code: 500.., .. })

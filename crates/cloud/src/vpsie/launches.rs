@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::note::Memo;
+use super::note::{Aim, Memo, Target};
 use crate::machine::{Machine, MachineId, Note, Token};
 use crate::provider::Unavailable;
 
@@ -40,6 +40,8 @@ struct Noted {
     missed_at: Option<Timestamp>,
     /// Since when its machine is looked for only so that it can be ended.
     given_up_at: Option<Timestamp>,
+    /// Since when there is no launch of another group that could have got what does not say where it is.
+    alone_since: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,11 +113,13 @@ impl Launches {
     }
 
     fn insert(&mut self, token: &Token, note: &Note, memo: Memo, stage: Stage) {
-        let (missed_at, given_up_at) = match self.known.get(token) {
-            Some(Launch::Noted(before)) if before.note == *note => (before.missed_at, before.given_up_at),
-            _ => (None, None),
+        let (missed_at, given_up_at, alone_since) = match self.known.get(token) {
+            Some(Launch::Noted(before)) if before.note == *note => {
+                (before.missed_at, before.given_up_at, before.alone_since)
+            }
+            _ => (None, None, None),
         };
-        let noted = Noted { note: note.clone(), memo, stage, missed_at, given_up_at };
+        let noted = Noted { note: note.clone(), memo, stage, missed_at, given_up_at, alone_since };
         self.known.insert(token.clone(), Launch::Noted(noted));
     }
 
@@ -155,6 +159,21 @@ impl Launches {
             }
             Some(Launch::Found { .. }) | None => true,
         }
+    }
+
+    /// Whether all launches that wait are of one group, and were some time before as well: those of a process that has
+    /// ended have been heard by then. Nodes that do not say where they are can only have come of these.
+    pub(super) fn waits_alone(&mut self, token: &Token, target: &Target, looked_at: Timestamp) -> bool {
+        let is_same = |other: &Target| other.size == target.size && other.datacenter == target.datacenter;
+        let is_alone =
+            self.waiting().all(|(_, memo, _)| matches!(&memo.aim, Aim::Node(other) if is_same(other)));
+        let Some(Launch::Noted(noted)) = self.known.get_mut(token) else { return false };
+        if !is_alone {
+            noted.alone_since = None;
+            return false;
+        }
+        let first = *noted.alone_since.get_or_insert(looked_at);
+        looked_at.duration_since(first) >= LOOKS_APART
     }
 
     pub(super) fn void(&mut self, token: &Token) {
@@ -221,7 +240,6 @@ impl Launches {
 
 #[cfg(test)]
 mod tests {
-    use super::super::note::Aim;
     use super::*;
     use crate::machine::MachineState;
     use berth_core::catalog::CapacityType;
@@ -242,6 +260,7 @@ mod tests {
             state: MachineState::Pending,
             tags: Labels::new(),
             launched_at: Timestamp::UNIX_EPOCH,
+            extras: Box::default(),
         }
     }
 
@@ -260,6 +279,30 @@ mod tests {
         launches.prepared(&new, &note, memo(3600));
         assert!(!launches.is_unsent(&old, &note) && launches.is_unsent(&new, &note));
         assert_eq!((launches.claimed(at(3719)).len(), launches.claimed(at(3720)).len()), (1, 0));
+    }
+
+    #[test]
+    fn bare_nodes_are_for_launches_of_one_group() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap();
+        let target =
+            |size: &str| Target { size: size.into(), datacenter: "d".into(), known: BTreeSet::new() };
+        let note = Note("1".into());
+        let mut launches = Launches::default();
+        let begin = |launches: &mut Launches, token: &str, size: &str| {
+            let token = Token::parse(token).unwrap();
+            let memo = Memo { noted_at: at(0), maker: 1, aim: Aim::Node(target(size)) };
+            launches.begin(&token, &note, &memo, &BTreeSet::new());
+            token
+        };
+        let first = begin(&mut launches, "first", "1");
+        assert!(!launches.waits_alone(&first, &target("1"), at(10)), "others may not have been heard");
+        begin(&mut launches, "alike", "1");
+        assert!(launches.waits_alone(&first, &target("1"), at(40)));
+        let other = begin(&mut launches, "other", "2");
+        assert!(!launches.waits_alone(&first, &target("1"), at(50)));
+        launches.void(&other);
+        assert!(!launches.waits_alone(&first, &target("1"), at(60)));
+        assert!(launches.waits_alone(&first, &target("1"), at(90)));
     }
 
     #[test]

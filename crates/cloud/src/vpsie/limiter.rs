@@ -1,4 +1,4 @@
-//! At most a hundred calls in any minute, shared so that nobody starves.
+//! At most a hundred calls in any minute, by all processes that follow each other, and shared so that nobody starves.
 //!
 //! `Window` is the rule, told the time. A call counts from when it is let go until a minute after it ended: it reached
 //! VPSie somewhere in between, so no minute of VPSie's clock sees more than the rule allows, however slow the way is.
@@ -10,13 +10,26 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// What VPSie's own client allows itself.
-const CALLS_MAX: usize = 100;
 const MINUTE: Duration = Duration::from_mins(1);
-/// So that lists and catalogs leave room for what cannot wait.
-const POLLING_MAX: usize = 60;
-/// What lists and catalogs have whatever else is going on: without them Berth would act blindly.
-const POLLING_KEPT: usize = 10;
+/// Whoever has asked nothing for so long begins anew: another may have led meanwhile. Who leads asks at least once a minute.
+const SILENCE_MAX: Duration = Duration::from_secs(90);
+
+/// How many calls there may be in a minute.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    calls_max: usize,
+    /// So that lists and catalogs leave room for what cannot wait.
+    polling_max: usize,
+    /// What lists and catalogs have whatever else is going on: without them Berth would act blindly.
+    polling_kept: usize,
+}
+
+/// Of the hundred that VPSie's own client allows itself. The rest is for whoever takes over within the minute: nobody
+/// knows how much a process that crashed, or lost the lead, has asked just before.
+const STEADY: Allowance = Allowance { calls_max: 80, polling_max: 48, polling_kept: 10 };
+/// That rest, in the first minute of a process. It is enough to sign in, see what there is and buy a few nodes at once. Two
+/// that follow each other stay within a hundred together; with a third within the same minute it would be more.
+const BEGINNING: Allowance = Allowance { calls_max: 20, polling_max: 12, polling_kept: 5 };
 
 /// For what a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,23 +46,39 @@ struct Window {
     /// In the order of their ends.
     ended: VecDeque<(Instant, Lane)>,
     acting_waits: usize,
+    /// Since when it asks, without being silent for long.
+    began: Option<Instant>,
+    last_end: Option<Instant>,
 }
 
 impl Window {
     /// Lets a call go, or says when there may be room: `None` is once a call under way has ended.
     fn admit(&mut self, lane: Lane, now: Instant) -> Result<(), Option<Instant>> {
+        let is_silent =
+            self.under_way.is_empty() && self.last_end.is_some_and(|last| last + SILENCE_MAX <= now);
+        if is_silent {
+            self.began = None;
+        }
         while self.ended.front().is_some_and(|(end, _)| *end + MINUTE <= now) {
             self.ended.pop_front();
         }
         let polling = self.count(Some(Lane::Polling));
         let acting = self.count(Some(Lane::Acting));
-        let has_room = polling + acting < CALLS_MAX
+        let steady_at = *self.began.get_or_insert(now) + MINUTE;
+        let Allowance { calls_max, polling_max, polling_kept } =
+            if now < steady_at { BEGINNING } else { STEADY };
+        let has_room = polling + acting < calls_max
             && match lane {
-                Lane::Acting => acting < CALLS_MAX - POLLING_KEPT,
-                Lane::Polling => polling < POLLING_KEPT || (polling < POLLING_MAX && self.acting_waits == 0),
+                Lane::Acting => acting < calls_max - polling_kept,
+                Lane::Polling => polling < polling_kept || (polling < polling_max && self.acting_waits == 0),
             };
         if !has_room {
-            return Err(self.ended.front().map(|(end, _)| *end + MINUTE));
+            let next = self.ended.front().map(|(end, _)| *end + MINUTE);
+            return Err(if now < steady_at {
+                Some(next.map_or(steady_at, |at| at.min(steady_at)))
+            } else {
+                next
+            });
         }
         self.under_way.push(lane);
         Ok(())
@@ -64,6 +93,7 @@ impl Window {
     fn end(&mut self, lane: Lane, spent_at: Option<Instant>) {
         if let Some(place) = self.under_way.iter().position(|of| *of == lane) {
             self.under_way.swap_remove(place);
+            self.last_end = self.last_end.max(spent_at);
             self.ended.extend(spent_at.map(|now| (now, lane)));
         }
     }
@@ -161,16 +191,17 @@ mod tests {
     async fn shares() {
         use Lane::{Acting, Polling};
         for (before, acting_waits, lane, expected) in [
-            (vec![], 0, Acting, 90),
-            (vec![], 0, Polling, 60),
-            (vec![(Polling, 60)], 0, Acting, 40),
-            (vec![(Acting, 90)], 0, Polling, 10),
-            (vec![(Acting, 70)], 0, Polling, 30),
-            (vec![(Acting, 70)], 1, Polling, 10),
-            (vec![(Acting, 90), (Polling, 10)], 0, Acting, 0),
+            (vec![], 0, Acting, 70),
+            (vec![], 0, Polling, 48),
+            (vec![(Polling, 48)], 0, Acting, 32),
+            (vec![(Acting, 70)], 0, Polling, 10),
+            (vec![(Acting, 50)], 0, Polling, 30),
+            (vec![(Acting, 50)], 1, Polling, 10),
+            (vec![(Acting, 70), (Polling, 10)], 0, Acting, 0),
         ] {
-            let now = Instant::now();
-            let mut window = Window { acting_waits, ..Window::default() };
+            let began = Instant::now();
+            let now = began + MINUTE;
+            let mut window = Window { acting_waits, began: Some(began), ..Window::default() };
             for (lane, count) in &before {
                 for _ in 0..*count {
                     window.admit(*lane, now).unwrap();
@@ -179,6 +210,22 @@ mod tests {
             }
             let went = (0..200).filter(|_| window.admit(lane, now).is_ok()).count();
             assert_eq!(went, expected, "{lane:?} after {before:?}");
+        }
+    }
+
+    /// How many calls go at once so many seconds after the first, and so many after the last.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_begins_asks_little() {
+        let now = Instant::now();
+        for (first_ago, last_ago, expected) in
+            [(0, 0, 14), (59, 1, 14), (60, 1, 69), (600, 89, 70), (600, 90, 15)]
+        {
+            let ago = |secs: u64| now - Duration::from_secs(secs);
+            let mut window = Window { began: Some(ago(first_ago)), ..Window::default() };
+            window.under_way.push(Lane::Acting);
+            window.end(Lane::Acting, Some(ago(last_ago)));
+            let went = (0..200).filter(|_| window.admit(Lane::Acting, now).is_ok()).count();
+            assert_eq!(went, expected, "{first_ago} s after the first, {last_ago} s after the last");
         }
     }
 
@@ -205,11 +252,16 @@ mod tests {
         assert_eq!(went.len(), 400);
         for (n, (at, _)) in went.iter().enumerate() {
             let within = went[n..].iter().take_while(|(later, _)| *later < *at + MINUTE).count();
-            assert!(within <= CALLS_MAX, "{within} within a minute");
+            assert!(within <= STEADY.calls_max, "{within} within a minute");
         }
         let first_minute = went.iter().take_while(|(at, _)| *at < went[0].0 + MINUTE);
+        assert_eq!(
+            first_minute.clone().count(),
+            BEGINNING.calls_max,
+            "what another has asked before counts, too"
+        );
         let polling = first_minute.filter(|(_, lane)| *lane == Lane::Polling).count();
-        assert!(polling >= POLLING_KEPT, "polling starved: {polling}");
+        assert!(polling >= BEGINNING.polling_kept, "polling starved: {polling}");
     }
 
     #[tokio::test(start_paused = true)]

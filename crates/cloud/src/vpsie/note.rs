@@ -12,6 +12,9 @@ use crate::provider::Refusal;
 
 const VERSION: &str = "1";
 const NOTHING: &str = "nothing";
+const NAMED: &str = "named";
+/// Makes notes of launches that another autoscaler has sent.
+pub(super) const SOMEBODY_ELSE: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Memo {
@@ -26,6 +29,8 @@ pub(super) struct Memo {
 pub(super) enum Aim {
     /// By the token in its tags.
     Tagged,
+    /// By its name: somebody else has asked for it, who knew no tokens.
+    Named,
     /// It is a node of this size that was not there before.
     Node(Target),
     /// None of what was ordered is offered, so nothing is sent.
@@ -63,6 +68,7 @@ impl Memo {
         let head = format!("{VERSION}/{}-{:x}", self.noted_at.as_millisecond(), self.maker);
         let text = match &self.aim {
             Aim::Tagged => head,
+            Aim::Named => format!("{head}/{NAMED}"),
             Aim::Nothing => format!("{head}/{NOTHING}"),
             Aim::Node(Target { size, datacenter, known }) => {
                 let bytes: Vec<u8> = known.iter().flat_map(|number| number.to_be_bytes()).collect();
@@ -78,6 +84,7 @@ impl Memo {
             let parts: Vec<&str> = note.0.splitn(5, '/').collect();
             let aim = match parts.get(2..)? {
                 [] => Aim::Tagged,
+                [NAMED] => Aim::Named,
                 [NOTHING] => Aim::Nothing,
                 [size, datacenter, known] => Aim::Node(Target {
                     size: (*size).into(),
@@ -114,7 +121,15 @@ mod tests {
         };
         let many: Vec<String> = (0..300).map(|n| format!("node-{n}")).collect();
         let many: Vec<&str> = many.iter().map(String::as_str).collect();
-        for aim in [Aim::Tagged, Aim::Nothing, node(&[]), node(&["a"]), node(&["a", "b", "c"]), node(&many)] {
+        for aim in [
+            Aim::Tagged,
+            Aim::Named,
+            Aim::Nothing,
+            node(&[]),
+            node(&["a"]),
+            node(&["a", "b", "c"]),
+            node(&many),
+        ] {
             let memo = Memo { noted_at, maker: 0xfeed, aim };
             assert_eq!(Memo::read(&memo.write()), Ok(memo.clone()), "{:?}", memo.write());
         }

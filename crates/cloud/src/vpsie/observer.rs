@@ -45,6 +45,10 @@ pub enum Event<'e> {
         accepted: bool,
         took: Duration,
     },
+    /// An answer has told whether the credentials that are in use are accepted.
+    Recognized {
+        accepted: bool,
+    },
 }
 
 pub trait Observer: Send + Sync + fmt::Debug {

@@ -28,6 +28,8 @@ pub(super) struct Offers {
     kept: Mutex<Option<Kept>>,
     /// Where pools want machines, besides the settings' datacenters.
     served: std::sync::Mutex<BTreeSet<Text>>,
+    /// Where the managed cluster is, once that is known: nowhere else can anything be bought for it.
+    confined_to: std::sync::Mutex<Option<Text>>,
 }
 
 #[derive(Debug)]
@@ -42,9 +44,24 @@ impl Offers {
         self.served.lock().unwrap_or_else(PoisonError::into_inner).clone_from(zones);
     }
 
+    pub(super) fn confine(&self, datacenter: &Text) {
+        *self.confined_to.lock().unwrap_or_else(PoisonError::into_inner) = Some(datacenter.clone());
+    }
+
+    /// Where the managed cluster is, as far as it is known.
+    pub(super) fn home(&self) -> Option<Text> {
+        self.confined_to.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn datacenters(&self, settings: &CloudSettings) -> BTreeSet<Text> {
         let served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
-        settings.datacenters.iter().chain(&*served).cloned().collect()
+        let mut wanted: BTreeSet<Text> = settings.datacenters.iter().chain(&*served).cloned().collect();
+        let home = self.confined_to.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that nobody has named may be another name of theirs.
+        if let Some(home) = home.as_ref().filter(|home| wanted.contains(*home)) {
+            wanted.retain(|datacenter| datacenter == home);
+        }
+        wanted
     }
 
     pub(super) async fn catalog(

@@ -87,13 +87,14 @@ impl Client {
         self.ask_for(&call, |_| Ok(())).await
     }
 
-    /// What stands about servers. Most installations have no such path.
-    pub(super) async fn notices(&self) -> Result<Vec<Notice>, ApiError> {
+    /// What stands about servers. `None`: most installations have no such path.
+    pub(super) async fn notices(&self) -> Result<Option<Vec<Notice>>, ApiError> {
         let call = Call { repeatable: true, ..Call::new(Method::GET, NOTICES, Lane::Polling) };
         let told = self.ask_for(&call, |envelope| read_all(&envelope.document().get("data"), notice)).await;
         match told {
-            Err(ApiError { fault: Fault::NotFound { .. }, .. }) => Ok(Vec::new()),
-            told => told,
+            // A page that says so is no less of an answer.
+            Err(ApiError { fault: Fault::NotFound { .. } | Fault::NotJson { .. }, .. }) => Ok(None),
+            told => told.map(Some),
         }
     }
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::division::check_divisions;
 use super::violation::{Bar, DisruptionFault, Violation};
 use crate::disruption::{
-    Approval, Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks,
+    Approval, Budget, Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks,
 };
 use crate::names::Text;
 use crate::node::{Node, NodeState};
@@ -205,6 +205,8 @@ pub(super) fn reason(snapshot: &Snapshot, node: &Node) -> DisruptionReason {
         DisruptionReason::Expired
     } else if wear.drifted.is_some() {
         DisruptionReason::Drifted
+    } else if wear.surplus {
+        DisruptionReason::Overprovisioned
     } else if pods_on(snapshot, node).any(needs_place) {
         DisruptionReason::Underutilized
     } else {
@@ -222,7 +224,7 @@ fn unwanted(pool: &Pool) -> bool {
 fn goes_anyway(node: &Node, reason: DisruptionReason) -> bool {
     match reason {
         DisruptionReason::Unhealthy => true,
-        DisruptionReason::Expired | DisruptionReason::Drifted => {
+        DisruptionReason::Expired | DisruptionReason::Drifted | DisruptionReason::Overprovisioned => {
             node.disruption.termination_grace_secs.is_some()
         }
         DisruptionReason::Underutilized | DisruptionReason::Empty => false,
@@ -236,8 +238,12 @@ fn bar(snapshot: &Snapshot, node: &Node) -> Option<Bar> {
     if node.state != NodeState::Running {
         return Some(Bar::NotRunning);
     }
+    if reason == DisruptionReason::Unhealthy && is_broken(snapshot, pool) {
+        return Some(Bar::PoolBroken);
+    }
     let for_money = matches!(reason, DisruptionReason::Empty | DisruptionReason::Underutilized);
-    if (for_money || reason == DisruptionReason::Drifted) && node.disruption.protection != Protection::None {
+    let waits = matches!(reason, DisruptionReason::Drifted | DisruptionReason::Overprovisioned);
+    if (for_money || waits) && node.disruption.protection != Protection::None {
         return Some(Bar::NodeProtected);
     }
     if for_money {
@@ -270,9 +276,17 @@ fn bar(snapshot: &Snapshot, node: &Node) -> Option<Bar> {
         if protected && !goes_anyway(node, reason) {
             return Some(Bar::PodProtected { pod: pod.id() });
         }
-        (needs_place(pod) && !pod.disruption.has_controller)
+        (needs_place(pod) && !pod.disruption.has_controller && !goes_anyway(node, reason))
             .then(|| Bar::PodWithoutController { pod: pod.id() })
     })
+}
+
+/// Whether more than a fifth of the pool's nodes, rounded up, are broken.
+fn is_broken(snapshot: &Snapshot, pool: &Pool) -> bool {
+    let is_up = |node: &&Node| node.pool.as_ref() == Some(&pool.name) && node.state != NodeState::Starting;
+    let nodes = || snapshot.nodes.iter().filter(is_up);
+    let broken = nodes().filter(|node| node.disruption.unhealthy.is_some()).count();
+    broken * 5 > nodes().count() + 4
 }
 
 /// What VPSie's checks say.
@@ -346,7 +360,10 @@ fn check_pool_budgets(snapshot: &Snapshot, moving: &Moving) -> Vec<Violation> {
         };
         let total = u32::try_from(nodes().count()).unwrap_or(u32::MAX);
         let away = nodes()
-            .filter(|(node, _)| node.state == NodeState::Deleting || node.disruption.unhealthy.is_some())
+            .filter(|(node, _)| {
+                let wear = &node.disruption;
+                node.state == NodeState::Deleting || wear.not_ready || wear.unhealthy.is_some()
+            })
             .count();
         let mut reasons: Vec<(u32, DisruptionReason, usize)> = DisruptionReason::BUDGETED
             .into_iter()
@@ -356,7 +373,11 @@ fn check_pool_budgets(snapshot: &Snapshot, moving: &Moving) -> Vec<Violation> {
                     .budgets
                     .iter()
                     .filter(|budget| budget.reasons.is_empty() || budget.reasons.contains(&budgeted));
-                let share = shares.map(|budget| budget.nodes.of(total)).min()?;
+                // The larger of both: which nodes are replaced is known once the ledger is written, and counts there.
+                let share = |budget: &Budget| {
+                    budget.nodes.of(total).max(budget.replaced.map_or(0, |share| share.of(total)))
+                };
+                let share = shares.map(share).min()?;
                 let going = nodes()
                     .filter(|(node, step)| step.is_some() && reason(snapshot, node) == budgeted)
                     .count();

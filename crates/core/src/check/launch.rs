@@ -87,7 +87,7 @@ fn check_purchase<'a>(
         faults.push(LaunchFault::WrongAllocatable { said: (*launch.allocatable).clone(), actual });
     }
     let offering = claimed_offering(market, instance_type, launch)?;
-    if !market.is_available(instance_type, offering) {
+    if !market.is_available(&pool.name, instance_type, offering) {
         faults.push(LaunchFault::Unavailable);
     }
     let custom = check_labels(pool, instance_type, offering, launch, faults);
@@ -225,7 +225,7 @@ impl Order<'_> {
             }
             let verdict = if offering.price != alternative.price_per_hour {
                 Err(AlternativeFault::WrongPrice)
-            } else if !market.is_available(goods.instance_type, offering) {
+            } else if !market.is_available(&self.launch.pool, goods.instance_type, offering) {
                 Err(AlternativeFault::Unavailable)
             } else {
                 self.judge_node(&goods.allocatable, labels.as_ref())

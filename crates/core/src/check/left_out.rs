@@ -50,8 +50,8 @@ pub fn left_out(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Vec<Violat
     let search = Search { snapshot, policy, holdings, stores, held_by_min_values };
 
     let mut scopes_opened = FxHashSet::default();
-    // Pods of one class differ only in their volumes.
-    let mut answers = FxHashMap::<usize, Option<Spot>>::default();
+    // Pods of one class differ only in their volumes, and in how long they have waited.
+    let mut answers = FxHashMap::<(usize, bool), Option<Spot>>::default();
     let mut violations = Vec::new();
     for unplaced in &plan.unplaced {
         let Some(incoming) = cluster.incoming(unplaced.pod) else { continue };
@@ -67,7 +67,8 @@ pub fn left_out(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Vec<Violat
             }
         }
         let spot = if incoming.pod.volumes.is_empty() {
-            answers.entry(incoming.class).or_insert_with(|| search.find(&cluster, &incoming)).clone()
+            let alike = (incoming.class, incoming.pod.is_fresh);
+            answers.entry(alike).or_insert_with(|| search.find(&cluster, &incoming)).clone()
         } else {
             search.find(&cluster, &incoming)
         };
@@ -160,7 +161,9 @@ impl Search<'_> {
             let is_node = index < nodes;
             return Some(if is_node { Spot::Node(name) } else { Spot::Launch(name) });
         }
-        self.stores.iter().find_map(|store| self.find_purchase(cluster, incoming, store))
+        // Patient pools grow for it once it has waited.
+        let is_for_it = |store: &&Store<'_>| !(incoming.pod.is_fresh && store.pool.is_patient);
+        self.stores.iter().filter(is_for_it).find_map(|store| self.find_purchase(cluster, incoming, store))
     }
 
     fn find_purchase(

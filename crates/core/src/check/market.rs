@@ -43,10 +43,12 @@ impl<'a> Market<'a> {
         self.types.get(&(*self.pools.get(pool)?, name)).copied()
     }
 
-    pub(super) fn is_available(&self, instance_type: &InstanceType, offering: &Offering) -> bool {
+    pub(super) fn is_available(&self, pool: &str, instance_type: &InstanceType, offering: &Offering) -> bool {
+        let of_pool = self.policy.unavailable_to.get(pool).into_iter().flatten();
+        let mut lacking = self.policy.unavailable.iter().chain(of_pool);
         offering.available
             && offering.remaining != Some(0)
-            && !self.policy.unavailable.iter().any(|pattern| pattern.matches(&instance_type.name, offering))
+            && !lacking.any(|pattern| pattern.matches(&instance_type.name, offering))
     }
 
     /// All that the pool may buy now, were it not for its requirements and limits.
@@ -55,7 +57,7 @@ impl<'a> Market<'a> {
         pool: &'a Pool,
     ) -> impl Iterator<Item = (&'a InstanceType, &'a Offering)> + '_ {
         pool.types.iter().flat_map(move |instance_type| {
-            let available = |offering: &&Offering| self.is_available(instance_type, offering);
+            let available = |offering: &&Offering| self.is_available(&pool.name, instance_type, offering);
             instance_type.offerings.iter().filter(available).map(move |offering| (&**instance_type, offering))
         })
     }
@@ -74,7 +76,9 @@ impl<'a> Market<'a> {
                     && offering.estimated == launch.estimated
                     && offering.node_labels().all(|(key, value)| launch.labels.get(&key) == Some(&value))
             })
-            .max_by_key(|offering| (offering.labels.len(), self.is_available(instance_type, offering)))?;
+            .max_by_key(|offering| {
+                (offering.labels.len(), self.is_available(&launch.pool, instance_type, offering))
+            })?;
         Some((instance_type, offering))
     }
 }

@@ -223,6 +223,8 @@ pub enum Bar {
     PodProtected { pod: String },
     #[error("pod {pod} would not come back")]
     PodWithoutController { pod: String },
+    #[error("too many of its pool are broken")]
+    PoolBroken,
 }
 
 /// Why an alternative could not be bought in a launch's stead. Read after the alternative's name.

@@ -89,8 +89,10 @@ pub(crate) fn kinds(
         match host {
             _ if placed_anew => {
                 kinds[kind].to_place.push(index);
-                kinds[kind].is_uniform &=
-                    pod.volumes.is_empty() && pod.nominated.is_none() && pod.origin == PodOrigin::Object;
+                kinds[kind].is_uniform &= pod.volumes.is_empty()
+                    && pod.nominated.is_none()
+                    && pod.origin == PodOrigin::Object
+                    && !pod.is_fresh;
             }
             Some(host) => kinds[kind].running.push((host, pod.deleting)),
             None => {}

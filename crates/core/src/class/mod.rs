@@ -396,26 +396,24 @@ impl<'a> ClassBuilder<'a> {
         let mut class_of: FxHashMap<ClassKey<'_>, usize> =
             FxHashMap::with_capacity_and_hasher(self.kinds.len(), FxBuildHasher);
         for (kind_index, (kind, appearance)) in self.kinds.iter().zip(appearances).enumerate() {
-            let mut class_of_volumes: BTreeMap<(ClassVolumes, bool, Option<HostId>), usize> = BTreeMap::new();
+            let mut class_of_volumes: BTreeMap<(ClassVolumes, Standing), usize> = BTreeMap::new();
             // Where all are alike one stands for all.
             let different = if kind.is_uniform { 1 } else { kind.to_place.len() };
             let (first, rest) = kind.to_place.split_at(different.min(kind.to_place.len()));
             for pod in first.iter().copied().filter(|pod| !refused_pods.contains(pod)) {
                 let pod_volumes = class_volumes(&volumes[pod], &sharers);
-                let is_buffer = self.snapshot.pods[pod].origin == PodOrigin::Buffer;
-                let nominated = self.nominated_host(&self.snapshot.pods[pod]);
-                let class = *class_of_volumes.entry((pod_volumes, is_buffer, nominated)).or_insert_with_key(
-                    |(volumes, ..)| {
-                        let key = ClassKey::of(
-                            kind,
-                            &rules[kind_index],
-                            &appearance,
-                            volumes,
-                            (is_buffer, nominated),
-                        );
+                let standing = Standing {
+                    is_buffer: self.snapshot.pods[pod].origin == PodOrigin::Buffer,
+                    is_fresh: self.snapshot.pods[pod].is_fresh,
+                    nominated: self.nominated_host(&self.snapshot.pods[pod]),
+                };
+                let class =
+                    *class_of_volumes.entry((pod_volumes, standing)).or_insert_with_key(|(volumes, _)| {
+                        let key = ClassKey::of(kind, &rules[kind_index], &appearance, volumes, standing);
                         *class_of.entry(key).or_insert_with(|| {
                             let mut demand = NodeDemand::required(&kind.spec, &[]);
                             demand.volumes.clone_from(&volumes.terms);
+                            demand.is_fresh = standing.is_fresh;
                             let levels = levels(&rules[kind_index], &appearance, &demand, &kind.spec.labels)
                                 .map(|(demand, rules)| Level { demand: intern(demand), rules })
                                 .collect();
@@ -426,16 +424,15 @@ impl<'a> ClassBuilder<'a> {
                                 ports: kind.spec.host_ports.clone(),
                                 volumes: volumes.clone(),
                                 priority: kind.spec.priority,
-                                is_buffer,
-                                nominated,
+                                is_buffer: standing.is_buffer,
+                                nominated: standing.nominated,
                                 demand,
                                 appearance: appearance.clone(),
                                 levels,
                             });
                             classes.len() - 1
                         })
-                    },
-                );
+                    });
                 classes[class].pods.push(pod);
                 classes[class].pods.extend(rest);
             }
@@ -464,7 +461,14 @@ struct ClassKey<'a> {
     shared_volumes: Vec<(Text, Text)>,
     exclusive: Vec<Text>,
     volume_terms: Vec<Vec<crate::requirement::NodeTerm>>,
+    standing: Standing,
+}
+
+/// What a pod is besides its spec.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Standing {
     is_buffer: bool,
+    is_fresh: bool,
     nominated: Option<HostId>,
 }
 
@@ -474,7 +478,7 @@ impl<'a> ClassKey<'a> {
         rules: &KindRules,
         appearance: &Appearance,
         volumes: &ClassVolumes,
-        (is_buffer, nominated): (bool, Option<HostId>),
+        standing: Standing,
     ) -> Self {
         let soft_spread = rules.soft.iter().filter_map(|soft| match soft {
             Soft::Spread(group, spread) => Some((group, spread)),
@@ -512,8 +516,7 @@ impl<'a> ClassKey<'a> {
             shared_volumes: volumes.shared.clone(),
             exclusive: volumes.exclusive.clone(),
             volume_terms: volumes.terms.clone(),
-            is_buffer,
-            nominated,
+            standing,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::class::Class;
 use crate::fit::{self, LabelSource};
-use crate::host::times_fitting;
+use crate::host::{HostOrigin, times_fitting};
 use crate::market::Cell;
 use crate::names::Text;
 use crate::pack::Packer;
@@ -18,7 +18,7 @@ use crate::resources::{self, format_amount};
 use crate::snapshot::{Policy, Snapshot};
 use crate::topology::{Place, TopologyRefusal};
 
-pub use node::{Move, Removal, Way, node};
+pub use node::{Checked, Move, Removal, Way, checks, node};
 
 /// What became of one pool's offerings for one pod, rule by rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -360,61 +360,94 @@ fn topology_message(packer: &Packer<'_>, refusal: TopologyRefusal, cell: usize) 
 
 /// Existing nodes by the first rule that closes each.
 fn node_stories(prepared: &Prepared<'_>, packer: &Packer<'_>, class_index: usize) -> Vec<NodeStory> {
-    let class = &prepared.classes.all[class_index];
-    let snapshot = prepared.snapshot;
     let mut stories: BTreeMap<Reason, NodeStory> = BTreeMap::new();
-    for (host_id, host) in packer.hosts.iter().enumerate() {
-        let crate::host::HostOrigin::Node(node) = host.origin else { continue };
-        let node = &snapshot.nodes[node];
-        let taints = node.lasting_taints(fit::startup_taints(node, &snapshot.pools));
-        let by_resources = || {
-            let lacking =
-                class.requests.iter().zip(&host.free).position(|(asked, left)| *asked > 0 && asked > left)?;
-            let name = &prepared.dimensions.names[lacking];
-            Some(Reason::lacking(name).because(format!(
-                "the pod asks for {} {}, {} is free",
-                format_amount(name, class.requests[lacking]),
-                name,
-                format_amount(name, host.free[lacking].max(0))
-            )))
-        };
-        let by_pods = || {
-            let level = class.levels.last()?;
-            let refusal =
-                packer.topology.room(&level.rules, &class.appearance, Place::Host(host_id)).err()?;
-            let reason = match refusal {
-                TopologyRefusal::KeyMissing(_) => Reason::TopologyKeyMissing,
-                TopologyRefusal::Spread(_) => Reason::TopologySpread,
-                TopologyRefusal::Affinity(_) => Reason::PodAffinity,
-                TopologyRefusal::AntiAffinity(_) => Reason::PodAntiAffinity,
-                TopologyRefusal::Shunned(_) => Reason::ExistingAntiAffinity,
-            };
-            Some(reason.because(reason.meaning()))
-        };
-        let by_ports_and_volumes = || {
-            if class.ports.iter().any(|port| host.ports.iter().any(|taken| taken.conflicts(port))) {
-                return Some(Reason::HostPort.because(Reason::HostPort.meaning()));
-            }
-            (host.volumes.room(class) == 0)
-                .then(|| Reason::VolumeAttachLimit.because(Reason::VolumeAttachLimit.meaning()))
-        };
-        let refusal = class
-            .demand
-            .refusal(node, taints)
-            .or_else(by_resources)
-            .or_else(by_ports_and_volumes)
-            .or_else(by_pods);
-        if let Some(refusal) = refusal {
+    for (host, node) in existing(packer) {
+        if let Some(refusal) = host_refusal(prepared, packer, class_index, host) {
             stories
                 .entry(refusal.reason)
                 .or_insert_with(|| NodeStory {
                     reason: refusal.reason,
                     nodes: 0,
-                    example: node.name.clone(),
+                    example: prepared.snapshot.nodes[node].name.clone(),
                     message: refusal.message,
                 })
                 .nodes += 1;
         }
     }
     stories.into_values().collect()
+}
+
+/// Whether some other node would take a pod of the class, if it were not for the pods that are on it or near it.
+pub(crate) fn is_kept_apart(
+    prepared: &Prepared<'_>,
+    packer: &Packer<'_>,
+    class_index: usize,
+    left: usize,
+) -> bool {
+    let is_of_pods = |refusal: Refusal| {
+        matches!(
+            refusal.reason,
+            Reason::PodAffinity
+                | Reason::PodAntiAffinity
+                | Reason::ExistingAntiAffinity
+                | Reason::TopologySpread
+        )
+    };
+    existing(packer)
+        .filter(|(host, _)| *host != left && !packer.hosts[*host].closed)
+        .any(|(host, _)| host_refusal(prepared, packer, class_index, host).is_some_and(is_of_pods))
+}
+
+/// The hosts that are nodes, with those.
+fn existing(packer: &Packer<'_>) -> impl Iterator<Item = (usize, usize)> {
+    packer.hosts.iter().enumerate().filter_map(|(host_id, host)| match host.origin {
+        HostOrigin::Node(node) => Some((host_id, node)),
+        HostOrigin::Planned { .. } => None,
+    })
+}
+
+/// The first rule that closes an existing node to the class: labels and taints, room, ports and volumes, other pods.
+fn host_refusal(
+    prepared: &Prepared<'_>,
+    packer: &Packer<'_>,
+    class_index: usize,
+    host_id: usize,
+) -> Option<Refusal> {
+    let class = &prepared.classes.all[class_index];
+    let snapshot = prepared.snapshot;
+    let host = &packer.hosts[host_id];
+    let HostOrigin::Node(node) = host.origin else { return None };
+    let node = &snapshot.nodes[node];
+    let taints = node.lasting_taints(fit::startup_taints(node, &snapshot.pools));
+    let by_resources = || {
+        let lacking =
+            class.requests.iter().zip(&host.free).position(|(asked, left)| *asked > 0 && asked > left)?;
+        let name = &prepared.dimensions.names[lacking];
+        Some(Reason::lacking(name).because(format!(
+            "the pod asks for {} {}, {} is free",
+            format_amount(name, class.requests[lacking]),
+            name,
+            format_amount(name, host.free[lacking].max(0))
+        )))
+    };
+    let by_pods = || {
+        let level = class.levels.last()?;
+        let refusal = packer.topology.room(&level.rules, &class.appearance, Place::Host(host_id)).err()?;
+        let reason = match refusal {
+            TopologyRefusal::KeyMissing(_) => Reason::TopologyKeyMissing,
+            TopologyRefusal::Spread(_) => Reason::TopologySpread,
+            TopologyRefusal::Affinity(_) => Reason::PodAffinity,
+            TopologyRefusal::AntiAffinity(_) => Reason::PodAntiAffinity,
+            TopologyRefusal::Shunned(_) => Reason::ExistingAntiAffinity,
+        };
+        Some(reason.because(reason.meaning()))
+    };
+    let by_ports_and_volumes = || {
+        if class.ports.iter().any(|port| host.ports.iter().any(|taken| taken.conflicts(port))) {
+            return Some(Reason::HostPort.because(Reason::HostPort.meaning()));
+        }
+        (host.volumes.room(class) == 0)
+            .then(|| Reason::VolumeAttachLimit.because(Reason::VolumeAttachLimit.meaning()))
+    };
+    class.demand.refusal(node, taints).or_else(by_resources).or_else(by_ports_and_volumes).or_else(by_pods)
 }

@@ -1,10 +1,10 @@
 //! Why a node is still here, or what takes it away.
 
 use crate::disrupt;
-use crate::disruption::{DisruptionCost, DisruptionReason};
+use crate::disruption::{DisruptionCost, DisruptionReason, SafetyCheck};
 use crate::names::Text;
 use crate::plan::{DisruptionStep, Host, Launch, Plan};
-use crate::reason::Refusal;
+use crate::reason::{Reason, Refusal};
 use crate::safety::{Safety, Verdict};
 use crate::snapshot::{Policy, Snapshot};
 
@@ -17,6 +17,8 @@ pub struct Removal {
     pub cost: DisruptionCost,
     /// Each rule about the node alone, passed or not.
     pub verdicts: Vec<Verdict>,
+    /// VPSie's checks, in their order, if its group has them looked at.
+    pub checks: Vec<(SafetyCheck, Checked)>,
     /// Whether the plan takes it away.
     pub planned: bool,
     /// What else stands in the way, where it stays although the rules would let it go.
@@ -24,6 +26,15 @@ pub struct Removal {
     /// How it goes: with the plan, or else what it would take to remove it alone. `None` where the rules
     /// forbid it or its pods fit nowhere.
     pub way: Option<Way>,
+}
+
+/// What one of VPSie's checks came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Checked {
+    Passed,
+    Failed(Refusal),
+    /// Other rules keep the node, so nobody has looked.
+    Unasked,
 }
 
 /// How a node goes.
@@ -70,11 +81,30 @@ pub fn node(snapshot: &Snapshot, policy: &Policy, node: usize) -> Removal {
     Removal {
         reason: judged.reason,
         cost: judged.cost,
+        checks: checks(&judged.verdicts, refusal.as_ref()),
         verdicts: judged.verdicts,
         planned: is_planned,
         refusal,
         way: alone,
     }
+}
+
+/// The verdicts as VPSie's checks, with what came of the plan.
+pub fn checks(verdicts: &[Verdict], planned: Option<&Refusal>) -> Vec<(SafetyCheck, Checked)> {
+    if !verdicts.iter().any(|verdict| verdict.rule == Reason::LocalStorage) {
+        return Vec::new();
+    }
+    let refusals = || verdicts.iter().filter_map(|verdict| verdict.refusal.as_ref());
+    let is_planned = refusals().next().is_none();
+    let checked = |check: SafetyCheck| {
+        let fails = |refusal: &&Refusal| SafetyCheck::of(refusal.reason) == Some(check);
+        match refusals().chain(planned).find(fails) {
+            Some(refusal) => Checked::Failed(refusal.clone()),
+            None if check.needs_plan() && !is_planned => Checked::Unasked,
+            None => Checked::Passed,
+        }
+    };
+    SafetyCheck::ALL.map(|check| (check, checked(check))).into()
 }
 
 fn way(snapshot: &Snapshot, plan: &Plan, node: usize) -> Option<Way> {

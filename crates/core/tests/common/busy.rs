@@ -2,8 +2,8 @@
 
 use berth_core::apply::apply;
 use berth_core::disruption::{
-    Approval, Budget, Consolidation, DisruptionReason, PodBudget, PoolDisruption, Protection, Replacement,
-    SafetyChecks, Share,
+    Approval, Budget, Consolidation, DisruptionReason, Illness, PodBudget, PoolDisruption, Protection,
+    Replacement, SafetyChecks, Share,
 };
 use berth_core::division::Division;
 use berth_core::pod::PodOrigin;
@@ -74,7 +74,7 @@ fn wear(dice: &mut Dice, snapshot: &mut Snapshot) {
         match dice.below(20) {
             0 => wear.drifted = Some("NodePoolDrifted".into()),
             1 => wear.expired = true,
-            2 => wear.unhealthy = Some("Ready".into()),
+            2 => wear.unhealthy = Some(Illness { condition: "Ready".into(), message: "".into() }),
             _ => {}
         }
     }
@@ -112,6 +112,7 @@ fn bound(dice: &mut Dice, snapshot: &mut Snapshot) {
                     } else {
                         Share::Count(u32::try_from(dice.below(4)).unwrap_or(0))
                     },
+                    replaced: dice.percent(20).then_some(Share::Percent(100)),
                 })
                 .collect(),
             checks: dice.percent(15).then_some(SafetyChecks { cpu_percent: 50, memory_percent: 50 }),

@@ -254,6 +254,7 @@ fn pool(dice: &mut Dice, index: usize, types: &Arc<[Arc<InstanceType>]>) -> Pool
         division: Division::default(),
         types: types.clone(),
         blocked: None,
+        is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,
     }
@@ -557,6 +558,7 @@ fn pod(dice: &mut Dice, name: &str, spec: Arc<PodSpec>, nodes: &[Node]) -> Pod {
         phase: if node.is_some() { PodPhase::Running } else { PodPhase::Pending },
         deleting: node.is_some() && dice.percent(10),
         node,
+        is_fresh: false,
         nominated: (!nodes.is_empty() && dice.percent(5))
             .then(|| nodes[dice.below(nodes.len())].name.clone()),
         origin: if dice.percent(5) { PodOrigin::Buffer } else { PodOrigin::Object },

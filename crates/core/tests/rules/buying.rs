@@ -414,6 +414,44 @@ fn nodes_that_come_and_go() {
     ]);
 }
 
+/// What the cloud of one pool lacks, another may have.
+#[test]
+fn what_is_unavailable_to_a_pool_is_so_to_no_other() {
+    let two = || bare().pool(pool("a").sells(&[small()])).pool(pool("b").sells(&[small()])).pod(pod("web"));
+    let all = OfferingPattern::default;
+    check(vec![
+        ("the first", two().unavailable_to("a", all()), vec![new("web", &[(NODEPOOL, "b")])]),
+        ("the second", two().unavailable_to("b", all()), vec![new("web", &[(NODEPOOL, "a")])]),
+        ("none that is there", two().unavailable_to("c", all()), vec![new("web", &[])]),
+    ]);
+}
+
+/// Some pools do not grow for pods that have not waited.
+#[test]
+fn pods_that_are_fresh_wait_for_pools_that_are_patient() {
+    let patient = || Pool { is_patient: true, ..pool("patient").sells(&[small()]) };
+    let fresh = |name: &str| Pod { is_fresh: true, ..pod(name) };
+    check(vec![
+        ("fresh", bare().pool(patient()).pod(fresh("web")), vec![refused("web", Reason::PoolResting)]),
+        ("not fresh", bare().pool(patient()).pod(pod("web")), vec![new("web", &[])]),
+        (
+            "fresh, beside one of its kind that is not",
+            bare().pool(patient()).pod(fresh("web")).pod(pod("old").cpu(2000)),
+            vec![new("old", &[]), refused("web", Reason::PoolResting)],
+        ),
+        (
+            "fresh, where there is room",
+            bare().pool(patient()).node(node("n", "a")).pod(fresh("web")),
+            vec![on("web", "n")],
+        ),
+        (
+            "fresh, where another pool does not ask",
+            bare().pool(patient()).pool(pool("eager").sells(&[large()])).pod(fresh("web")),
+            vec![new("web", &[(NODEPOOL, "eager")])],
+        ),
+    ]);
+}
+
 #[test]
 fn unavailable_offerings() {
     let without = |instance_type: Option<&str>, zone: Option<&str>, capacity_type| {

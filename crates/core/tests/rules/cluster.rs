@@ -112,6 +112,11 @@ impl Cluster {
         self
     }
 
+    pub(crate) fn unavailable_to(mut self, pool: &str, pattern: OfferingPattern) -> Self {
+        self.policy.unavailable_to.entry(pool.into()).or_default().push(pattern);
+        self
+    }
+
     pub(crate) fn ignore_preferences(mut self) -> Self {
         self.policy.preferences = PreferencePolicy::Ignore;
         self
@@ -164,6 +169,7 @@ pub(crate) fn pod(name: &str) -> Pod {
         phase: PodPhase::Pending,
         node: None,
         nominated: None,
+        is_fresh: false,
         deleting: false,
         origin: PodOrigin::Object,
         daemon_set: None,
@@ -363,6 +369,7 @@ pub(crate) fn pool(name: &str) -> Pool {
         division: Division::default(),
         types: Arc::from([Arc::new(small()), Arc::new(large())]),
         blocked: None,
+        is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,
     }

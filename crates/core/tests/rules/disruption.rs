@@ -5,10 +5,12 @@
 use berth_core::catalog::CapacityType::{OnDemand, Spot};
 use berth_core::check;
 use berth_core::disrupt;
-use berth_core::disruption::DisruptionReason::{Drifted, Empty, Expired, Underutilized, Unhealthy};
+use berth_core::disruption::DisruptionReason::{
+    Drifted, Empty, Expired, Overprovisioned, Underutilized, Unhealthy,
+};
 use berth_core::disruption::{
-    Basis, Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SafetyChecks,
-    Share, Usage,
+    Basis, Budget, Consolidation, DisruptionReason, Illness, NodeDisruption, PoolDisruption, Protection,
+    SafetyChecks, Share, Usage,
 };
 use berth_core::explain;
 use berth_core::names::CAPACITY_TYPE;
@@ -19,6 +21,7 @@ use berth_core::pool::Pool;
 use berth_core::reason::Reason;
 use berth_core::selector::Selector;
 use berth_core::snapshot::Snapshot;
+use berth_core::surplus;
 use berth_core::units::Price;
 
 use crate::cluster::{
@@ -330,7 +333,7 @@ fn pod_budgets() {
 
 #[test]
 fn pool_budgets() {
-    let budget = |reasons: &[DisruptionReason], nodes| Budget { reasons: reasons.to_vec(), nodes };
+    let budget = |reasons: &[DisruptionReason], nodes| Budget::new(reasons.to_vec(), nodes);
     let budgets = |budgets: Vec<Budget>| with_pool(move |pool| pool.budgets = budgets);
     let blocked = || a(Stays(Reason::DisruptionBudget));
     check(vec![
@@ -355,7 +358,40 @@ fn pool_budgets() {
                 .pod(Pod { name: "web-c".into(), ..web("c") }),
             vec![("a", GONE), ("c", Stays(Reason::DisruptionBudget))],
         ),
+        (
+            "one at a time, where only those that are replaced may be more",
+            budgets(vec![Budget { replaced: Some(Share::Percent(100)), ..budget(&[], Share::Count(1)) }])
+                .node(owned("c"))
+                .pod(Pod { name: "web-c".into(), ..web("c") }),
+            vec![("a", GONE), ("c", Stays(Reason::DisruptionBudget))],
+        ),
     ]);
+}
+
+/// Nodes of a pool that should have so many, each as `name` and what it is, and which of them are too many.
+#[test]
+fn nodes_beyond_their_number_are_chosen_by_what_they_hold() {
+    let drifted = |name: &str| owned(name).worn(|wear| wear.drifted = Some("NodePoolDrifted".into()));
+    let starting = |name: &str| owned(name).in_state(NodeState::Starting);
+    let going = |name: &str| owned(name).in_state(NodeState::Deleting);
+    let cases: [(&str, u32, Vec<Node>, &[&str]); 8] = [
+        ("as many as wanted", 2, vec![owned("a"), owned("b")], &[]),
+        ("the first of those alike", 1, vec![owned("b"), owned("a")], &["a"]),
+        ("the one with less to move", 1, vec![owned("a"), owned("b"), owned("full")], &["a", "b"]),
+        ("one that somebody protects stays", 1, vec![protected("a"), owned("full")], &["full"]),
+        ("one that has to go goes", 1, vec![owned("a"), drifted("full")], &["full"]),
+        ("one that goes already does not count", 1, vec![owned("a"), going("b")], &[]),
+        ("one that starts counts, and is not chosen", 1, vec![starting("a"), owned("full")], &["full"]),
+        ("none at all", 0, vec![owned("a"), protected("b")], &["a", "b"]),
+    ];
+    for (case, replicas, mut nodes, expected) in cases {
+        let pods = [web("full"), Pod { name: "daemon".into(), daemon_set: Some("d".into()), ..web("a") }];
+        surplus::mark(&mut nodes, &pods, &[Pool { replicas: Some(replicas), ..free_pool() }]);
+        let mut marked: Vec<&str> =
+            nodes.iter().filter(|node| node.disruption.surplus).map(|node| &*node.name).collect();
+        marked.sort_unstable();
+        assert_eq!(marked, expected, "{case}");
+    }
 }
 
 #[test]
@@ -363,14 +399,30 @@ fn worn_out() {
     let drifted = |wear: &mut NodeDisruption| wear.drifted = Some("NodePoolDrifted".into());
     let graceful = |wear: &mut NodeDisruption| wear.termination_grace_secs = Some(30);
     let expired = |wear: &mut NodeDisruption| wear.expired = true;
-    let unhealthy = |wear: &mut NodeDisruption| wear.unhealthy = Some("Ready".into());
+    let unhealthy = |wear: &mut NodeDisruption| {
+        wear.unhealthy = Some(Illness { condition: "Ready".into(), message: "".into() });
+    };
+    let surplus = |wear: &mut NodeDisruption| wear.surplus = true;
     let worn = |changes: &[fn(&mut NodeDisruption)]| {
         let node = changes.iter().fold(owned("a"), |node, change| node.worn(change));
         with(free_pool(), node, web("a"))
     };
     let shield = |wear: &mut NodeDisruption| wear.protection = Protection::Always;
+    let alone = |node: &str| {
+        let mut pod = web(node);
+        pod.disruption.has_controller = false;
+        pod
+    };
+    let pair = |pool: Pool, first: fn(&mut NodeDisruption), second: fn(&mut NodeDisruption)| {
+        let nodes = bare().pool(pool).node(owned("a").worn(first)).node(protected("b").worn(second));
+        nodes.pod(web("a"))
+    };
+    let one_at_a_time = || {
+        let one = Budget::new(Vec::new(), Share::Count(1));
+        free_pool().disrupts(|pool| pool.budgets = vec![one])
+    };
     let no_budget = |node: Node| {
-        let nothing = Budget { reasons: Vec::new(), nodes: Share::Count(0) };
+        let nothing = Budget::new(Vec::new(), Share::Count(0));
         with(free_pool().disrupts(|pool| pool.budgets = vec![nothing]), node, web("a"))
     };
     check(vec![
@@ -400,6 +452,32 @@ fn worn_out() {
         ),
         ("unhealthy, whatever its pods", worn(&[unhealthy]).pod_budget("web", 0), a(Deleted(Unhealthy))),
         ("unhealthy, without a budget", no_budget(owned("a").worn(unhealthy)), a(Deleted(Unhealthy))),
+        (
+            "unhealthy, with a pod that nobody would make again",
+            with(free_pool(), owned("a").worn(unhealthy), alone("a")),
+            a(Deleted(Unhealthy)),
+        ),
+        (
+            "drifted, with such a pod",
+            with(free_pool(), owned("a").worn(drifted), alone("a")),
+            a(Stays(Reason::PodWithoutController)),
+        ),
+        (
+            "drifted, with such a pod and an end to its drain",
+            with(free_pool(), owned("a").worn(drifted).worn(graceful), alone("a")),
+            a(Deleted(Drifted)),
+        ),
+        (
+            "unhealthy, as are too many",
+            pair(free_pool(), unhealthy, unhealthy),
+            a(Stays(Reason::TooManyUnhealthy)),
+        ),
+        (
+            "drifted, while another is not ready",
+            pair(one_at_a_time(), drifted, |wear| wear.not_ready = true),
+            a(Stays(Reason::DisruptionBudget)),
+        ),
+        ("drifted, while others are", pair(one_at_a_time(), drifted, |_| {}), a(Deleted(Drifted))),
         ("the most urgent reason", worn(&[drifted, expired, unhealthy]), a(Deleted(Unhealthy))),
         (
             "without a price",
@@ -415,6 +493,14 @@ fn worn_out() {
             "stays where its pods fit nowhere",
             bare().node(owned("a").worn(expired)).pool(free_pool().sells(&[])).pod(web("a")),
             a(Stays(Reason::PodsFitNowhere)),
+        ),
+        ("beyond the pool's number", worn(&[surplus]), a(Deleted(Overprovisioned))),
+        ("beyond it but protected", worn(&[surplus, shield]), a(Stays(Reason::NodeProtected))),
+        ("beyond it, without a budget", no_budget(owned("a").worn(surplus)), a(Deleted(Overprovisioned))),
+        (
+            "beyond it, with pods that need another",
+            bare().pool(free_pool()).node(owned("a").costs(1).worn(surplus)).pod(web("a")),
+            a(Replaced(Overprovisioned, 1)),
         ),
         (
             "one of a static pool is replaced, pods or not",

@@ -141,6 +141,7 @@ fn order(claim: &Value, name: &str, zone: &str) -> Order {
         note: None,
         taken: Arc::default(),
         is_given_up: false,
+        requested: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::ClassKind;
-use berth_api::claims::{POOL_HASH, POOL_HASH_VERSION, note_of, offerings_of};
+use berth_api::claims::{POOL_HASH, POOL_HASH_VERSION, TERMINATION_TIMESTAMP, note_of, offerings_of};
 use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_api::resources::scalar::Amounts;
 use berth_api::resources::shared::{Condition, ConditionStatus};
@@ -51,6 +51,7 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         startup_taints: spec.startup_taints.iter().map(Taint::from).collect(),
         offerings: offerings_of(&metadata),
         note: note_of(&metadata),
+        requested_at: None,
         stamp: Stamp {
             hash: annotation(POOL_HASH),
             version: annotation(POOL_HASH_VERSION),
@@ -59,6 +60,7 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         setup: setup.map(|setup| Arc::new(setup_of(setup))),
         promised: spec.resources.requests.keys().map(|name| name.as_str().into()).collect(),
         grace_secs: spec.termination_grace_period.map(|grace| grace.as_std().as_secs()),
+        deadline: annotation(TERMINATION_TIMESTAMP).and_then(|time| time.parse().ok()),
         drain_secs: None,
         wanted_name: Text::default(),
         told: Told::default(),

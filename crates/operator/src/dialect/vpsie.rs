@@ -11,14 +11,14 @@ use berth_api::resources::vpsie::{
 };
 use berth_api::vpsie::MachineSetup;
 use berth_api::{ClassKind, Timestamp, vpsie};
-use berth_cloud::machine::{Machine, MachineState, Setup};
+use berth_cloud::machine::{Extras, Machine, MachineState, Setup};
 use berth_core::catalog::CapacityType;
 use berth_core::drift::Stamp;
 use berth_core::names::{Labels, Text};
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of, setup_of};
 use crate::claim::{Claim, ENDED, FAILED, RUNNING, Told};
@@ -43,8 +43,10 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         .map(|(key, value)| (key.as_str().into(), value.as_str().into()))
         .collect();
     let mut offerings = offerings_of(&metadata);
+    let mut requested_at = None;
     if offerings.is_empty() {
         // One that VPSie's own autoscaler made says it with its fields.
+        requested_at = requested(&metadata, status.phase);
         let (size, zone) = (spec.instance_type.as_str(), spec.datacenter_id.as_str());
         offerings.push((size.into(), zone.into(), CapacityType::OnDemand));
     }
@@ -65,9 +67,11 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         startup_taints: Vec::new(),
         setup: Some(Arc::new(setup(&metadata, &spec))),
         note: note_of(&metadata),
+        requested_at,
         stamp: Stamp::default(),
         promised: Vec::new(),
         grace_secs: None,
+        deadline: None,
         drain_secs: drain_secs(&metadata),
         wanted_name: text(&spec.node_name),
         told: Told {
@@ -75,6 +79,10 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
             status: status.vpsie_status.as_str().into(),
             hostname: status.hostname.as_str().into(),
             address: text(&spec.ip_address),
+            address_v6: text(&spec.ipv6_address),
+            group: spec.vpsie_group_id,
+            number: spec.vpsie_instance_id,
+            traffic_gb: status.resources.as_ref().and_then(|machine| machine.bandwidth_gb),
         },
         provider_id: vpsie::provider_id(&spec).map(Text::from).unwrap_or_default(),
         node_name: status.node_name.as_str().into(),
@@ -83,6 +91,15 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         offerings,
         labels,
     }
+}
+
+/// Since when VPSie's own autoscaler may have asked for the machine. It says so before it does, and what it has asked for is
+/// under way.
+fn requested(metadata: &ObjectMeta, phase: Phase) -> Option<Timestamp> {
+    let is_marked =
+        metadata.annotations.as_ref().is_some_and(|all| all.contains_key(vpsie::CREATION_REQUESTED));
+    let is_asked_for = is_marked || phase != Phase::Pending;
+    metadata.creation_timestamp.as_ref().map(|time| time.0).filter(|_| is_asked_for)
 }
 
 fn drain_secs(metadata: &ObjectMeta) -> Option<u64> {
@@ -181,21 +198,46 @@ pub(super) async fn entries(desk: &Desk, pool: Option<&PoolId>) -> Result<Vec<En
 
 pub(super) fn bought(machine: &Machine, labels: &Labels) -> Value {
     let id = machine.id.as_str();
-    // Servers have numbers, nodes of managed clusters do not.
-    let number: i64 = id.parse().unwrap_or(0);
     let mut labels = labels.clone();
     labels.insert(vpsie::DATACENTER.into(), machine.zone.clone());
     let mut change = json!({
         "metadata": { "labels": labels, "annotations": { vpsie::VPS_ID: id } },
         "spec": {
-            "vpsieInstanceID": number, "vpsieNodeIdentifier": id, "instanceType": machine.instance_type,
-            "datacenterID": machine.zone,
+            "vpsieNodeIdentifier": id, "instanceType": machine.instance_type, "datacenterID": machine.zone,
         },
     });
-    if let Some(address) = &machine.address {
-        change["spec"]["ipAddress"] = json!(address);
+    for (field, value) in whereabouts(machine) {
+        change["spec"][field] = value;
     }
     change
+}
+
+/// Where a machine is, as far as its cloud tells.
+fn whereabouts(machine: &Machine) -> impl Iterator<Item = (&'static str, Value)> {
+    let Extras { number, address_v6, group, .. } = &*machine.extras;
+    // Servers have numbers; nodes of managed clusters may not.
+    let number = number.or_else(|| machine.id.as_str().parse().ok());
+    [
+        ("vpsieInstanceID", number.map(|number| json!(number))),
+        ("ipAddress", machine.address.as_ref().map(|address| json!(address))),
+        ("ipv6Address", address_v6.as_ref().map(|address| json!(address))),
+        ("vpsieGroupID", group.map(|group| json!(group))),
+    ]
+    .into_iter()
+    .filter_map(|(field, value)| Some((field, value?)))
+}
+
+/// What of that its object does not say.
+pub(crate) fn unsaid(told: &Told, machine: &Machine) -> Map<String, Value> {
+    let Told { number, address, address_v6, group, .. } = told;
+    let said = [
+        ("vpsieInstanceID", json!(number)),
+        ("ipAddress", json!(address)),
+        ("ipv6Address", json!(address_v6)),
+        ("vpsieGroupID", json!(group)),
+    ];
+    let unsaid = whereabouts(machine).filter(|field| !said.contains(field));
+    unsaid.map(|(field, value)| (field.to_owned(), value)).collect()
 }
 
 pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Value {
@@ -226,8 +268,12 @@ pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Va
     if let Some(name) = node_name {
         status["nodeName"] = json!(name);
     }
+    let traffic = machine.as_ref().and_then(|machine| machine.extras.traffic_gb);
     if let Some((capacity, _)) = resources {
-        status["resources"] = json!(written_resources(capacity));
+        status["resources"] =
+            json!(MachineResources { bandwidth_gb: traffic, ..written_resources(capacity) });
+    } else if let Some(traffic) = traffic.filter(|_| !claim.capacity.is_empty()) {
+        status["resources"] = json!({ "bandwidthGB": traffic });
     }
     status
 }
@@ -287,4 +333,43 @@ pub(super) fn trouble(group: &NodeGroup) -> Option<String> {
     let is_it =
         |condition: &&VpsieCondition| condition.type_ == ERROR && condition.status == ConditionStatus::True;
     conditions.iter().find(is_it).map(|condition| condition.message.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_core::units::Price;
+
+    use super::*;
+
+    /// What VPSie tells of a machine stands on its object, each where VPSie's own objects have it.
+    #[test]
+    fn an_object_says_what_is_known_of_its_machine() {
+        let machine = |id: &str, extras: Extras| Machine {
+            id: id.into(),
+            provider_id: "".into(),
+            token: None,
+            name: "".into(),
+            address: Some("10.0.0.1".into()),
+            instance_type: "small".into(),
+            zone: "dc".into(),
+            capacity_type: CapacityType::OnDemand,
+            price: Price::ZERO,
+            state: MachineState::Running,
+            tags: Labels::new(),
+            launched_at: Timestamp::UNIX_EPOCH,
+            extras: Box::new(extras),
+        };
+        let numbered = Extras { number: Some(7), group: Some(100), ..Extras::default() };
+        for (machine, number, group) in [
+            (machine("abc", numbered), json!(7), json!(100)),
+            (machine("12", Extras::default()), json!(12), Value::Null),
+            (machine("abc", Extras::default()), Value::Null, Value::Null),
+        ] {
+            let spec = bought(&machine, &Labels::new())["spec"].clone();
+            assert_eq!((&spec["vpsieInstanceID"], &spec["vpsieGroupID"]), (&number, &group), "{spec}");
+            assert_eq!(spec["vpsieNodeIdentifier"], json!(machine.id.as_str()));
+            let said = Told { address: "10.0.0.1".into(), ..Told::default() };
+            assert_eq!(unsaid(&said, &machine).get("vpsieInstanceID").cloned().unwrap_or_default(), number);
+        }
+    }
 }

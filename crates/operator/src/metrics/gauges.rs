@@ -1,20 +1,25 @@
 //! What the newest report comes to in numbers. Nothing of it is worked out unless somebody asks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use berth_core::disruption::DisruptionReason;
-use berth_core::names::{self, Text};
+use berth_core::disruption::{DisruptionReason, Leaving};
+use berth_core::names;
 use berth_core::node::Node;
 use berth_core::pod::{Pod, PodPhase};
+use berth_core::requirement::{Expression, NodeTerm};
 use berth_core::resources::{CPU, MEMORY, Resources};
+use berth_core::safety::Fleet;
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
+use berth_core::volume::VolumeDemand;
 use tokio::time::Instant;
 
 use super::Samples;
 use super::table::{self, Gauge};
+use crate::dialect::PoolId;
 use crate::report::Report;
+use crate::sight::secs_between;
 
 pub(super) fn of_report(samples: &mut Samples, report: &Report, lease: &str) {
     samples.set(table::BUILD, [env!("CARGO_PKG_VERSION")], 1.0);
@@ -22,6 +27,8 @@ pub(super) fn of_report(samples: &mut Samples, report: &Report, lease: &str) {
     view(samples, report);
     let by_node = pods_by_node(&report.snapshot);
     nodes(samples, &report.snapshot, &by_node);
+    ages(samples, report);
+    zones(samples, &report.snapshot);
     pods(samples, report);
     pools(samples, report);
     money(samples, report, &by_node);
@@ -38,7 +45,7 @@ fn view(samples: &mut Samples, report: &Report) {
     if let Some(secs) = secs_since(report.finished) {
         samples.set(table::ROUND_AGE, [], secs);
     }
-    let is_synced = report.finished.is_some() && report.blind_spots.is_empty();
+    let is_synced = report.finished.is_some() && report.blind_spots.is_empty() && !report.is_partial;
     samples.set(table::STATE_SYNCED, [], f64::from(u8::from(is_synced)));
     let unsynced = report.blind_since.map_or(Duration::ZERO, |since| since.elapsed());
     samples.set(table::STATE_UNSYNCED, [], unsynced.as_secs_f64());
@@ -86,11 +93,58 @@ fn nodes(samples: &mut Samples, snapshot: &Snapshot, by_node: &PodsByNode<'_>) {
     }
 }
 
+/// How long ago nodes joined that claims became.
+fn ages(samples: &mut Samples, report: &Report) {
+    let snapshot = &report.snapshot;
+    for claim in report.claims.values() {
+        let Some(joined) = claim.held_since("Registered") else { continue };
+        let node = snapshot.nodes.binary_search_by(|node| (*node.name).cmp(&claim.node_name));
+        let Some(node) = node.ok().and_then(|index| snapshot.nodes.get(index)) else { continue };
+        let secs = secs_between(joined, report.at);
+        let pool = node.pool.as_deref().unwrap_or_default();
+        let [instance_type, capacity_type, zone, arch, os] = NODE_LABELS.map(|label| label_of(node, label));
+        let labels = [&*node.name, pool, instance_type, capacity_type, zone, arch, os];
+        samples.set(table::NODES_AGE, labels, float(i64::try_from(secs).unwrap_or(i64::MAX)));
+    }
+}
+
+/// Where pods that wait may be: in one zone, several or none.
+fn zones(samples: &mut Samples, snapshot: &Snapshot) {
+    let types = snapshot.pools.iter().flat_map(|pool| pool.types.iter());
+    let sold = types.flat_map(|known| &known.offerings).map(|offering| &*offering.zone);
+    let there = snapshot.nodes.iter().map(|node| label_of(node, names::ZONE)).filter(|zone| !zone.is_empty());
+    let zones: BTreeSet<&str> = sold.chain(there).collect();
+    let waits = |pod: &&Pod| pod.exists() && pod.node.is_none() && pod.is_active() && !pod.deleting;
+    for pod in snapshot.pods.iter().filter(waits) {
+        let volumes = snapshot.storage.demands(pod);
+        let may_be = |zone: &&&str| volumes.as_ref().is_ok_and(|volumes| admits_zone(pod, volumes, zone));
+        let mut possible = zones.iter().filter(may_be);
+        let zone = match (possible.next(), possible.next()) {
+            (None, _) => "none",
+            (Some(zone), None) => zone,
+            (Some(_), Some(_)) => "flexible",
+        };
+        samples.add(table::ZONAL_PODS, [zone], 1.0);
+    }
+}
+
+/// Whether what the pod and its volumes ask of a node's zone, whatever else they ask, lets it be in this one.
+fn admits_zone(pod: &Pod, volumes: &[VolumeDemand], zone: &str) -> bool {
+    let admits =
+        |all: &[Expression]| all.iter().all(|one| **one.key() != *names::ZONE || one.matches(Some(zone)));
+    let any = |terms: &[NodeTerm]| terms.iter().any(|term| admits(&term.expressions));
+    admits(&pod.spec.node_selector)
+        && pod.spec.node_affinity.as_ref().is_none_or(|terms| any(terms))
+        && volumes.iter().all(|volume| volume.terms.is_empty() || any(&volume.terms))
+}
+
+/// What labels tell of a node.
+const NODE_LABELS: [&str; 5] =
+    [names::INSTANCE_TYPE, names::CAPACITY_TYPE, names::ZONE, names::ARCH, names::OS];
+
 fn of_node(samples: &mut Samples, metric: Gauge<8>, node: &Node, resources: &Resources) {
     let pool = node.pool.as_deref().unwrap_or_default();
-    let [instance_type, capacity_type, zone, arch, os] =
-        [names::INSTANCE_TYPE, names::CAPACITY_TYPE, names::ZONE, names::ARCH, names::OS]
-            .map(|label| label_of(node, label));
+    let [instance_type, capacity_type, zone, arch, os] = NODE_LABELS.map(|label| label_of(node, label));
     for (resource, value) in resources.iter() {
         let labels = [&*node.name, pool, instance_type, capacity_type, zone, arch, os, &**resource];
         samples.set(metric, labels, amount(resource, value));
@@ -105,7 +159,7 @@ fn pods(samples: &mut Samples, report: &Report) {
     let snapshot = &report.snapshot;
     let nodes: BTreeMap<&str, &Node> = snapshot.nodes.iter().map(|node| (&*node.name, node)).collect();
     let (mut waiting, mut held) = (0, 0);
-    for pod in &snapshot.pods {
+    for pod in snapshot.pods.iter().filter(|pod| pod.exists()) {
         let node = pod.node.as_deref().and_then(|name| nodes.get(name));
         let phase = match pod.phase {
             PodPhase::Pending => "Pending",
@@ -135,7 +189,9 @@ fn pods(samples: &mut Samples, report: &Report) {
     }
     samples.set(table::QUEUE_DEPTH, [], count(waiting));
     samples.set(table::IGNORED_PODS, [], count(held));
-    let unplaced = report.waiting.as_ref().map_or(0, |plan| plan.unplaced.len());
+    let is_real = |pod: usize| snapshot.pods.get(pod).is_some_and(Pod::exists);
+    let unplaced = report.waiting.iter().flat_map(|plan| &plan.unplaced);
+    let unplaced = unplaced.filter(|unplaced| is_real(unplaced.pod)).count();
     samples.set(table::UNSCHEDULABLE_PODS, [], count(unplaced));
 }
 
@@ -149,28 +205,26 @@ fn pools(samples: &mut Samples, report: &Report) {
             samples.set(table::POOLS_LIMIT, [&pool.name, "nodes"], f64::from(limit));
         }
         let is_its = |node: &&Node| node.pool.as_ref() == Some(&pool.name);
-        let (mut usage, mut nodes) = (Resources::new(), 0_u32);
-        for node in snapshot.nodes.iter().filter(is_its) {
-            usage.add(&node.capacity);
-            nodes += 1;
-        }
+        let its_nodes = || snapshot.nodes.iter().filter(is_its);
+        let mut usage = Resources::new();
+        its_nodes().for_each(|node| usage.add(&node.capacity));
         for (resource, used) in usage.iter() {
             samples.set(table::POOLS_USAGE, [&pool.name, resource], amount(resource, used));
         }
-        samples.set(table::POOLS_USAGE, [&pool.name, "nodes"], f64::from(nodes));
-        let going = count_going(report, &pool.name);
+        samples.set(table::POOLS_USAGE, [&pool.name, "nodes"], count(its_nodes().count()));
+        let going = report.pools.get(&pool.name).map_or(0, |pool| count_going(report, &pool.id()));
         samples.set(table::POOLS_CONSUMING, [&pool.name], f64::from(going));
         for reason in DisruptionReason::BUDGETED {
-            let allowed = pool.disruption.away_max(reason, nodes).min(nodes).saturating_sub(going);
+            let allowed = Fleet::of(its_nodes()).allowed(pool, reason, Leaving::ForGood);
             samples.set(table::POOLS_ALLOWED, [&pool.name, reason.name()], f64::from(allowed));
         }
     }
 }
 
-fn count_going(report: &Report, pool: &Text) -> u32 {
+fn count_going(report: &Report, pool: &PoolId) -> u32 {
     let going = report.claims.iter().filter(|(name, claim)| {
         let is_going = claim.is_deleting() || report.leaving.contains_key(*name);
-        is_going && claim.pool.as_ref() == Some(pool)
+        is_going && claim.pool_id().as_ref() == Some(pool)
     });
     u32::try_from(going.count()).unwrap_or(u32::MAX)
 }

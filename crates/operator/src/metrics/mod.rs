@@ -46,6 +46,8 @@ struct Counted {
     counts: BTreeMap<Series, Count>,
     durations: BTreeMap<Series, Durations>,
     last: BTreeMap<Series, f64>,
+    /// Since when a plan is being made, if one is.
+    planning: Option<std::time::Instant>,
 }
 
 impl Metrics {
@@ -67,6 +69,19 @@ impl Metrics {
         durations.or_insert_with(|| Durations::new(BUCKETS)).observe(value);
     }
 
+    /// A plan is begun. It is done when it is timed.
+    pub(crate) fn begin_plan(&self) -> std::time::Instant {
+        let now = std::time::Instant::now();
+        self.counted().planning = Some(now);
+        now
+    }
+
+    /// A plan of this kind is done.
+    pub(crate) fn end_plan(&self, kind: &str, began: std::time::Instant) {
+        self.took(table::PLAN_DURATION, [kind], began.elapsed());
+        self.counted().planning = None;
+    }
+
     /// Money that adds up.
     pub(crate) fn add_dollars<const N: usize>(&self, metric: Counter<N>, labels: [&str; N], sum: Price) {
         *self.counted().last.entry(series(metric.0, labels)).or_default() += gauges::dollars(sum);
@@ -81,6 +96,8 @@ impl Metrics {
     pub fn scrape(&self, report: &Report, name: &str) -> String {
         let mut samples = Samples::default();
         gauges::of_report(&mut samples, report, name);
+        let planning = self.counted().planning.map_or(Duration::ZERO, |began| began.elapsed());
+        samples.set(table::UNFINISHED, [], planning.as_secs_f64());
         vpsie::of_report(&mut samples, report);
         process::of_this(&mut samples);
         let mut registry = Registry::default();
@@ -90,6 +107,24 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = text::encode(&mut text, &registry);
         text
+    }
+}
+
+/// A reason as Karpenter writes it in labels.
+pub(crate) fn reason_label(reason: &str) -> String {
+    match reason {
+        "InsufficientCapacityError" => "insufficient_capacity".to_owned(),
+        "MachineGone" => "garbage_collected".to_owned(),
+        _ => {
+            let mut label = String::new();
+            for letter in reason.chars() {
+                if letter.is_uppercase() && !label.is_empty() {
+                    label.push('_');
+                }
+                label.extend(letter.to_lowercase());
+            }
+            label
+        }
     }
 }
 

@@ -59,6 +59,9 @@ table! {
         "Claims that are gone, and their machines with them";
     CLAIMS_DISRUPTED = Counter "karpenter_nodeclaims_disrupted_total" ["nodepool" "reason" "capacity_type"]
         "Claims deleted, by why";
+    CLAIMS_UNHEALTHY = Counter "karpenter_nodeclaims_unhealthy_disrupted_total"
+        ["condition" "nodepool" "capacity_type" "image_id"]
+        "Claims deleted because a condition of their node was bad for too long, by which; images are not known";
     CLAIMS_TERMINATION = Histogram "karpenter_nodeclaims_termination_duration_seconds" ["nodepool"]
         "From a claim's deletion until it is gone";
     MACHINES_TERMINATION = Histogram "karpenter_nodeclaims_instance_termination_duration_seconds" ["nodepool"]
@@ -74,6 +77,9 @@ table! {
         "From a claim's deletion until its node is gone";
     NODES_LIFETIME = Histogram "karpenter_nodes_lifetime_duration_seconds" ["nodepool"]
         "How long nodes that were taken away had lived";
+    NODES_AGE = Gauge "karpenter_nodes_current_lifetime_seconds"
+        ["node_name" "nodepool" "instance_type" "capacity_type" "zone" "arch" "os"]
+        "How long ago a node joined";
     NODES_ALLOCATABLE = Gauge "karpenter_nodes_allocatable"
         ["node_name" "nodepool" "instance_type" "capacity_type" "zone" "arch" "os" "resource_type"]
         "What pods can have of a node";
@@ -90,6 +96,16 @@ table! {
     PODS_STATE = Gauge "karpenter_pods_state"
         ["namespace" "phase" "nodepool" "instance_type" "capacity_type" "zone" "arch"]
         "How many pods are alike in all of these; Karpenter has a series for each pod, with the same sums";
+    PODS_DECISION = Histogram "karpenter_pods_scheduling_decision_duration_seconds" []
+        "From when a pod was first seen to wait until it was first planned for";
+    PODS_BOUND = Histogram "karpenter_pods_bound_duration_seconds" []
+        "From a pod's creation until it was seen to have a node; only of pods that were seen to wait";
+    PODS_STARTUP = Histogram "karpenter_pods_startup_duration_seconds" []
+        "From a pod's creation until it was seen to run; only of pods that were seen to wait";
+    PODS_PROVISIONING_BOUND = Histogram "karpenter_pods_provisioning_bound_duration_seconds" []
+        "From the first plan that had a place for a pod until it was seen to have a node";
+    PODS_PROVISIONING_STARTUP = Histogram "karpenter_pods_provisioning_startup_duration_seconds" []
+        "From the first plan that had a place for a pod until it was seen to run";
     PODS_EVICTIONS = Counter "karpenter_pods_eviction_requests_total" ["code"]
         "Evictions asked for, by the API's answer; 429 is a PodDisruptionBudget's no";
     PODS_DRAINED = Counter "karpenter_pods_drained_total" ["reason"]
@@ -110,6 +126,11 @@ table! {
         "How long a plan for pods without a place took";
     QUEUE_DEPTH = Gauge "karpenter_scheduler_queue_depth" []
         "How many pods wait for a place";
+    UNFINISHED = Gauge "karpenter_scheduler_unfinished_work_seconds" []
+        "For how long the plan that is being made has been made";
+    ZONAL_PODS = Gauge "karpenter_scheduler_pending_pods_by_effective_zone_count" ["zone"]
+        "How many pods wait for a place, by the only zone where they may be, going by their node selectors, node affinity \
+         and volumes: flexible if they may be in several, none if in no zone where there are nodes or could be any";
     IGNORED_PODS = Gauge "karpenter_scheduler_ignored_pods_count" []
         "How many pods wait that are not planned for, because something holds them back";
     UNSCHEDULABLE_PODS = Gauge "karpenter_scheduler_unschedulable_pods_count" []
@@ -117,10 +138,26 @@ table! {
 
     EVALUATION = Histogram "karpenter_voluntary_disruption_decision_evaluation_duration_seconds" []
         "How long a plan that may take nodes away took";
-    DISRUPTIONS = Counter "karpenter_voluntary_disruption_decisions_total" ["decision" "reason"]
-        "Steps decided that take nodes away: delete, or replace";
-    FAILED_VALIDATIONS = Counter "karpenter_voluntary_disruption_failed_validations_total" ["reason"]
+    DISRUPTIONS = Counter "karpenter_voluntary_disruption_decisions_total" ["decision" "reason" "consolidation_type"]
+        "Steps decided that take nodes away: delete, or replace; of those that save money, whether they take empty nodes \
+         (empty), one (single) or several (multi)";
+    POOL_DISRUPTIONS = Counter "karpenter_voluntary_disruption_decisions_by_nodepool_total"
+        ["nodepool" "decision" "reason" "consolidation_type"]
+        "The same, for each pool whose nodes a step takes away";
+    ELIGIBLE_NODES = Gauge "karpenter_voluntary_disruption_eligible_nodes" ["reason"]
+        "How many nodes no rule kept when it was last asked which could go, by why they would";
+    FAILED_VALIDATIONS = Counter "karpenter_voluntary_disruption_failed_validations_total"
+        ["reason" "consolidation_type"]
         "Nodes that stay after all, because something has changed since it was decided that they go";
+    QUEUE_FAILURES = Counter "karpenter_voluntary_disruption_queue_failures_total"
+        ["decision" "reason" "consolidation_type"]
+        "Nodes that stay after all, because what was bought for them was lost or did not come up in time";
+    CONSOLIDATION_MOVES = Counter "karpenter_consolidation_moves_total" ["decision" "nodepool" "policy"]
+        "What plans weighed in pools that ask for balance: steps that they have (approved), nodes that stay because too \
+         little would be saved for the disruption (rejected)";
+    CONSOLIDATION_SCORE = Histogram "karpenter_consolidation_score" ["decision" "nodepool" "policy"]
+        "The part of a pool's cost that such a step saves, divided by its part of the pool's disruption; only of those \
+         that are approved, since others are not weighed one by one";
 
     STATE_NODES = Gauge "karpenter_cluster_state_node_count" []
         "How many nodes there are, those on their way among them";
@@ -343,9 +380,14 @@ mod tests {
             writeln!(text, "| `{name}` | {} | {} | {help} |", kind.name(), labels.join(", ")).unwrap();
         }
         text += "\n\
-             Of Karpenter's, these are not here: the series of single pods (`karpenter_pods_*_seconds`), whose number has no\n\
-             bound; limits of pods (`*_limits`), which nothing is decided by; `consolidation_timeouts_total`, since no plan\n\
-             is given up for lack of time; and those of its controllers, queues and clients. Of VPSie's,\n\
+             Of Karpenter's, these are not here: the gauges of single pods (`karpenter_pods_*_time_seconds`), whose number has\n\
+             no bound; limits of pods (`*_limits`), which nothing is decided by; `consolidation_timeouts_total`, since no plan\n\
+             is given up for lack of time; `nodepools_cost_tracker_errors_total`, since costs are not tracked but worked out\n\
+             anew from what is seen; `pods_disruption_initiated_total`, which no release of Karpenter has yet; and those of\n\
+             its controllers, queues and clients, and of the conditions of objects (`operator_*`), which kube-state-metrics\n\
+             tells of any object. Its durations of pods are summaries, and histograms here. Labels that it has\n\
+             and Berth has not: `controller` and `scheduling_id`, since one loop does everything; `reason` and\n\
+             `consolidation_type` of `decision_evaluation_duration_seconds`, since one plan is made for all reasons. Of VPSie's,\n\
              `webhook_namespace_validation_rejections_total` is not: objects of any namespace are taken.\n";
         let path = "../../docs/metrics.md";
         if env::var_os("BERTH_UPDATE").is_some() {
@@ -363,7 +405,8 @@ mod tests {
             assert_eq!(*kind == Kind::Counter, name.ends_with("_total") && *name != POOLS_COST.0, "{name}");
             // Some of VPSie's count nodes or pods.
             let counts = [SCALE_UP_NODES.0, SCALE_DOWN_NODES.0, SCALE_UP_REQUESTED.0, NODE_DRAIN_PODS.0];
-            if *kind == Kind::Histogram && !counts.contains(name) {
+            let is_other = counts.contains(name) || *name == CONSOLIDATION_SCORE.0;
+            if *kind == Kind::Histogram && !is_other {
                 assert!(name.ends_with("_seconds"), "{name}");
             }
             assert!(!help.is_empty() && !help.ends_with('.'), "{name}");

@@ -5,25 +5,24 @@ use std::collections::BTreeMap;
 use berth_api::resources::vpsie::NodeGroup;
 use berth_cloud::vpsie::{Event, Observer, Outcome, Phase};
 use berth_core::disruption::Basis;
-use berth_core::names::Text;
 use berth_core::units::Price;
 
 use super::gauges::{count, dollars};
 use super::{Metrics, Samples, table};
 use crate::claim::{Claim, FAILED};
-use crate::dialect::{Dialect, PoolObject};
+use crate::dialect::{PoolId, PoolObject};
 use crate::office::Clock;
 use crate::report::Report;
 
 pub(super) fn of_report(samples: &mut Samples, report: &Report) {
     let groups = report.pools.values().filter_map(|pool| match &**pool {
-        PoolObject::NodeGroup(group) => Some((pool.id().name, group)),
+        PoolObject::NodeGroup(group) => Some((pool.id(), group)),
         PoolObject::NodePool(_) => None,
     });
     let mut has_groups = false;
-    for (name, group) in groups {
+    for (id, group) in groups {
         has_groups = true;
-        of_group(samples, report, &name, group);
+        of_group(samples, report, &id, group);
     }
     if has_groups {
         samples.counted(table::EVENTS_DROPPED, [], 0.0);
@@ -33,14 +32,14 @@ pub(super) fn of_report(samples: &mut Samples, report: &Report) {
     }
 }
 
-fn of_group(samples: &mut Samples, report: &Report, name: &Text, group: &NodeGroup) {
-    let namespace = group.metadata.namespace.as_deref().unwrap_or_default();
+fn of_group(samples: &mut Samples, report: &Report, id: &PoolId, group: &NodeGroup) {
+    let (name, namespace) = (&id.name, &*id.namespace);
     let labels = [&**name, namespace];
     let claims: Vec<&Claim> = report
         .claims
         .values()
         .map(|claim| &**claim)
-        .filter(|claim| claim.dialect == Dialect::Vpsie && claim.pool.as_ref() == Some(name))
+        .filter(|claim| claim.pool_id().as_ref() == Some(id))
         .collect();
     let current = claims.iter().filter(|claim| !claim.holds(FAILED));
     let staying = |claim: &&&Claim| !claim.is_deleting() && !report.leaving.contains_key(&claim.name);
@@ -107,12 +106,13 @@ impl Observer for ApiMetrics {
                 let lasts = i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX);
                 let at = self.clock.now().as_second().saturating_add(lasts);
                 metrics.set(table::CREDENTIAL_EXPIRES, [], super::gauges::float(at));
-                metrics.set(table::CREDENTIAL_VALID, [], 1.0);
             }
             Event::Rotated { accepted, took } => {
                 metrics.count(table::ROTATIONS, []);
                 metrics.count(if *accepted { table::ROTATIONS_WELL } else { table::ROTATIONS_ILL }, []);
                 metrics.took(table::ROTATION, [], *took);
+            }
+            Event::Recognized { accepted } => {
                 metrics.set(table::CREDENTIAL_VALID, [], f64::from(u8::from(*accepted)));
             }
         }
@@ -120,11 +120,21 @@ impl Observer for ApiMetrics {
 }
 
 impl ApiMetrics {
+    pub(crate) fn new(metrics: Metrics, clock: Clock) -> Self {
+        let new = Self { metrics, clock };
+        new.breaker_is(Phase::Closed);
+        new
+    }
+
+    fn breaker_is(&self, now: Phase) {
+        for phase in [Phase::Closed, Phase::Open, Phase::Probing] {
+            self.metrics.set(table::VPSIE_BREAKER, [state(phase)], f64::from(u8::from(phase == now)));
+        }
+    }
+
     fn breaker(&self, from: Phase, to: Phase) {
         let metrics = &self.metrics;
-        for phase in [Phase::Closed, Phase::Open, Phase::Probing] {
-            metrics.set(table::VPSIE_BREAKER, [state(phase)], f64::from(u8::from(phase == to)));
-        }
+        self.breaker_is(to);
         metrics.count(table::VPSIE_BREAKER_CHANGES, [state(from), state(to)]);
         match (from, to) {
             (_, Phase::Probing) => metrics.count(table::VPSIE_PROBES, []),

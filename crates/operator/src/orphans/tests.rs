@@ -63,6 +63,7 @@ fn order(token: &str, cluster: &str) -> Order {
         note: None,
         taken: Arc::default(),
         is_given_up: false,
+        requested: None,
     }
 }
 

@@ -5,7 +5,7 @@ use berth_core::disruption::{NodeDisruption, PodDisruption};
 use berth_core::division::Division;
 use berth_core::names::Labels;
 use berth_core::plan::{Bind, Unplaced};
-use berth_core::pod::PodSpec;
+use berth_core::pod::{PodOrigin, PodSpec};
 use berth_core::pool::Limits;
 use berth_core::reason::Reason;
 use berth_core::resources::Resources;
@@ -47,6 +47,7 @@ fn pod(name: &str, node: Option<&str>) -> Pod {
         phase: if node.is_some() { PodPhase::Running } else { PodPhase::Pending },
         node: node.map(Text::from),
         nominated: None,
+        is_fresh: false,
         deleting: false,
         origin: PodOrigin::Object,
         daemon_set: None,
@@ -70,6 +71,7 @@ fn pool(name: &str) -> Pool {
         division: Division::default(),
         types: [].into(),
         blocked: None,
+        is_patient: false,
         disruption: berth_core::disruption::PoolDisruption::default(),
         node_cost: Price::ZERO,
     }
@@ -175,7 +177,42 @@ fn a_node_has_the_pods_that_run_there() {
             "podsMore": 0, "podsMoreAsk": { "cpuMilli": 0, "memoryBytes": 0 },
         })
     );
-    assert_eq!(view["cost"], json!({ "perHour": "0.100000", "lowerBoundPerHour": "0.000000" }));
+}
+
+#[test]
+fn the_bound_is_that_of_the_last_plan() {
+    let at = |text: &str| -> Timestamp { text.parse().unwrap() };
+    let planned = |cost: i64| Plan { cost_before: Price::from_micro_usd(cost), ..Plan::default() };
+    let point = |at: &str, cost: &str, bound: Option<&str>| json!({ "at": at, "perHour": cost, "lowerBoundPerHour": bound });
+    let (then, now) = ("2026-03-01T09:00:00.000Z", "2026-03-01T09:10:00.000Z");
+    for (bound, expected) in [
+        // Nobody has proved yet what they could cost.
+        (None, json!([point(now, "0.100000", None)])),
+        (
+            Some(60_000),
+            json!([point(then, "0.300000", Some("0.060000")), point(now, "0.100000", Some("0.060000"))]),
+        ),
+        // It was for more pods than there are now: what is paid for these is enough.
+        (
+            Some(250_000),
+            json!([point(then, "0.300000", Some("0.250000")), point(now, "0.100000", Some("0.100000"))]),
+        ),
+    ] {
+        let nodes = vec![node("n", Some("p"), NodeState::Running)];
+        let mut report = report(Snapshot { nodes, ..Snapshot::default() });
+        if let Some(bound) = bound {
+            report.course.add(at(then), &planned(300_000), Price::from_micro_usd(bound));
+        }
+        let view = seen(&report);
+        assert_eq!(view["costOverTime"], expected, "{bound:?}");
+        for name in ["perHour", "lowerBoundPerHour"] {
+            assert_eq!(
+                view["cost"][name],
+                expected[expected.as_array().unwrap().len() - 1][name],
+                "{bound:?}"
+            );
+        }
+    }
 }
 
 #[test]

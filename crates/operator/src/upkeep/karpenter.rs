@@ -1,5 +1,6 @@
 //! NodePools.
 
+use berth_api::ClassKind;
 use berth_api::claims::{HASH_VERSION, POOL_HASH, POOL_HASH_VERSION, pool_hash};
 use berth_api::resources::karpenter::NodePool;
 use berth_api::resources::shared::ConditionStatus;
@@ -8,8 +9,9 @@ use berth_core::resources::Resources;
 use serde_json::json;
 
 use super::holdings;
-use crate::conditions::Conditions;
-use crate::dialect::{Dialect, PoolId};
+use crate::conditions::{Conditions, REGISTRATION_HEALTHY};
+use crate::dialect::PoolId;
+use crate::joining::Joining;
 use crate::life::Failure;
 use crate::office::Office;
 use crate::planning::Round;
@@ -19,10 +21,9 @@ impl Office {
     pub(super) async fn keep_pool(
         &self,
         round: &Round,
-        name: &Text,
+        id: &PoolId,
         object: &NodePool,
     ) -> Result<(), Failure> {
-        let id = PoolId { dialect: Dialect::Karpenter, namespace: Text::default(), name: name.clone() };
         let path = id.path();
         let annotations = object.metadata.annotations.clone().unwrap_or_default();
         let hash = pool_hash(object);
@@ -36,13 +37,18 @@ impl Office {
             self.desk.patch(&path, &change).await?;
         }
         let status = object.status.clone().unwrap_or_default();
-        let conditions = self.pool_conditions(round, name, object);
-        let (nodes, resources) = holdings(round, name);
+        let class = &object.spec.template.spec.node_class_ref;
+        let class = ClassKind::of(class).map(|kind| (kind, Text::from(class.name.as_str())));
+        let class_generation = class.and_then(|class| round.generations.get(&class)).copied();
+        let conditions = self.pool_conditions(round, &id.name, object, class_generation);
+        let is_of_class =
+            class_generation.is_none() || status.node_class_observed_generation == class_generation;
+        let (nodes, resources) = holdings(round, id);
         let mut known = Resources::new();
         for (resource, amount) in &status.resources {
             known.set(resource, Resources::amount_of(resource, amount.get()));
         }
-        if !conditions.has_changed() && status.nodes == nodes && known == resources {
+        if !conditions.has_changed() && is_of_class && status.nodes == nodes && known == resources {
             return Ok(());
         }
         let mut written = berth_api::claims::amounts(&resources);
@@ -52,24 +58,31 @@ impl Office {
                 fields.insert(resource.to_string(), serde_json::Value::Null);
             }
         }
-        let change = json!({
+        let mut change = json!({
             "metadata": { "uid": object.metadata.uid },
             "status": { "nodes": nodes, "resources": written, "conditions": conditions.all() },
         });
+        if let Some(generation) = class_generation {
+            change["status"]["nodeClassObservedGeneration"] = json!(generation);
+        }
         self.desk.patch(&format!("{path}/status"), &change).await?;
         Ok(())
     }
 
-    fn pool_conditions(&self, round: &Round, name: &str, object: &NodePool) -> Conditions {
+    fn pool_conditions(
+        &self,
+        round: &Round,
+        name: &Text,
+        object: &NodePool,
+        class_generation: Option<i64>,
+    ) -> Conditions {
         let existing = object.status.as_ref().map_or(&[][..], |status| &status.conditions);
-        let mut conditions = Conditions::of(existing, self.now());
+        let generation = object.metadata.generation;
+        let mut conditions = Conditions::of_generation(existing, self.now(), generation);
         let pool = round.pool(name).map(|(_, pool)| pool);
-        let about = format!("NodePool/{name}");
-        let problem = round.problems.iter().find(|problem| problem.object.as_deref() == Some(&*about));
         let blocked = pool.and_then(|pool| pool.blocked.as_ref());
-        match (pool, problem) {
-            (None, Some(problem)) => {
-                let words = problem.words();
+        match (pool, round.problem_of("NodePool", "", name)) {
+            (None, Some(words)) => {
                 conditions.set(
                     "ValidationSucceeded",
                     ConditionStatus::False,
@@ -87,12 +100,19 @@ impl Office {
             None if pool.is_some() => conditions.hold("NodeClassReady"),
             None => conditions.set("NodeClassReady", ConditionStatus::Unknown, "NotValidated", ""),
         }
-        let has_registered = round
-            .claims
-            .values()
-            .any(|claim| claim.pool.as_deref() == Some(name) && claim.holds("Registered"));
-        if has_registered {
-            conditions.hold("NodeRegistrationHealthy");
+        if let Some(class_generation) = class_generation {
+            let now = (generation, class_generation);
+            let mut joining = self.joining();
+            if !joining.get(name).is_some_and(|known| known.is_of(now)) {
+                let said = existing.iter().find(|condition| condition.type_ == REGISTRATION_HEALTHY);
+                let of_pool = said.and_then(|condition| condition.observed_generation);
+                let of_class =
+                    object.status.as_ref().and_then(|status| status.node_class_observed_generation);
+                joining.insert(name.clone(), Joining::told(said, (of_pool, of_class), now));
+            }
+            if let Some(of_pool) = joining.get(name) {
+                of_pool.tell(&mut conditions);
+            }
         }
         conditions.settle(&["ValidationSucceeded", "NodeClassReady"]);
         conditions

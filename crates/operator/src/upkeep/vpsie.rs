@@ -2,26 +2,28 @@
 
 use std::sync::Arc;
 
-use berth_api::Timestamp;
 use berth_api::resources::shared::ConditionStatus;
 use berth_api::resources::vpsie::{
     AutoscalerConfig, AutoscalerConfigStatus, CONFIG_NAME, GroupMember, NodeGroup, NodeGroupStatus,
     VpsieCondition,
 };
 use berth_api::vpsie::GROUP_FINALIZER;
+use berth_api::{ClassKind, Timestamp};
 use berth_cloud::machine::{Machine, MachineState};
-use berth_core::names::{self, Text};
+use berth_core::claim::Ending;
+use berth_core::names;
 use berth_core::reason::{Reason, Refusal};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde_json::json;
 
 use crate::claim::{Claim, FAILED, RUNNING};
 use crate::conditions::{Conditions, whole};
-use crate::dialect::{Dialect, News, PoolId, vpsie_state};
+use crate::dialect::{Dialect, News, PoolId, vpsie_state, vpsie_unsaid};
 use crate::discovery::node_of;
 use crate::life::Failure;
 use crate::office::Office;
 use crate::planning::Round;
+use crate::watched::Illegible;
 
 /// A cheaper set of nodes waits for somebody to agree.
 const PROPOSED: &str = "OptimizationProposed";
@@ -42,13 +44,69 @@ impl Office {
             active,
             message,
         };
-        if before == after {
+        self.write_config((name, &object.metadata), &before, after).await
+    }
+
+    /// Why it counts for nothing: it cannot be read.
+    pub(super) async fn keep_illegible_config(
+        &self,
+        round: &Round,
+        name: &str,
+        object: &Illegible,
+    ) -> Result<(), Failure> {
+        let before: AutoscalerConfigStatus =
+            serde_json::from_value(object.status.clone()).unwrap_or_default();
+        let instead = match (name == CONFIG_NAME, round.configs.contains_key(name)) {
+            (true, true) => "; what it said before is in use",
+            (true, false) => "; no group grows",
+            (false, _) => "",
+        };
+        let after = AutoscalerConfigStatus {
+            observed_generation: object.metadata.generation,
+            last_updated: before.last_updated.clone(),
+            active: false,
+            message: format!("{}{instead}", round.problem_with("AutoscalerConfig", "", name)),
+        };
+        self.write_config((name, &object.metadata), &before, after).await
+    }
+
+    async fn write_config(
+        &self,
+        (name, metadata): (&str, &ObjectMeta),
+        before: &AutoscalerConfigStatus,
+        after: AutoscalerConfigStatus,
+    ) -> Result<(), Failure> {
+        if *before == after {
             return Ok(());
         }
         let after = AutoscalerConfigStatus { last_updated: Some(whole(self.now())), ..after };
-        let change = json!({ "metadata": { "uid": object.metadata.uid }, "status": after });
+        let change = json!({ "metadata": { "uid": metadata.uid }, "status": after });
         let version = Dialect::Vpsie.api_version();
         self.desk.patch(&format!("/apis/{version}/autoscalerconfigs/{name}/status"), &change).await?;
+        Ok(())
+    }
+
+    /// Says what cannot be read of a group; one that is deleted is wound up all the same.
+    pub(super) async fn keep_illegible_group(
+        &self,
+        round: &Round,
+        id: &PoolId,
+        object: &Illegible,
+    ) -> Result<(), Failure> {
+        if object.metadata.deletion_timestamp.is_some() {
+            return self.wind_up(round, id, &object.metadata).await;
+        }
+        let before: NodeGroupStatus = serde_json::from_value(object.status.clone()).unwrap_or_default();
+        let mut after = before.clone();
+        let words = round.problem_with("NodeGroup", &id.namespace, &id.name);
+        let now = self.now();
+        set_condition(&mut after.conditions, ("Error", true), ("ValidationFailed", &words), now);
+        set_condition(&mut after.conditions, ("Ready", false), ("NotAllReady", ""), now);
+        if before == after {
+            return Ok(());
+        }
+        let change = json!({ "metadata": { "uid": object.metadata.uid }, "status": after });
+        self.desk.patch(&format!("{}/status", id.path()), &change).await?;
         Ok(())
     }
 
@@ -58,22 +116,23 @@ impl Office {
             return None;
         }
         let machine = self.machines().get(&claim.class?)?.get(&claim.machine()?)?.clone();
-        let (told, address) = (&claim.told, machine.address.as_deref().unwrap_or(&claim.told.address));
+        let told = &claim.told;
         let runs = machine.state == MachineState::Running && !claim.holds(RUNNING);
+        let traffic_gb = machine.extras.traffic_gb.filter(|_| !claim.capacity.is_empty());
+        let is_news_of_traffic = traffic_gb.is_some() && told.traffic_gb != traffic_gb;
         let is_news = runs
             || *told.hostname != *machine.name
             || *told.status != *vpsie_state(machine.state)
-            || *told.address != *address;
+            || is_news_of_traffic
+            || !vpsie_unsaid(told, &machine).is_empty();
         is_news.then_some(machine)
     }
 
-    /// Its address first: all else is its status.
+    /// Where it is first: all else is its status.
     pub(super) async fn keep_machine(&self, claim: &Claim, machine: &Machine) -> Result<(), Failure> {
-        if let Some(address) = machine.address.as_ref().filter(|address| **address != claim.told.address) {
-            let change = json!({
-                "metadata": { "resourceVersion": claim.resource_version },
-                "spec": { "ipAddress": address },
-            });
+        let unsaid = vpsie_unsaid(&claim.told, machine);
+        if !unsaid.is_empty() {
+            let change = json!({ "metadata": { "resourceVersion": claim.resource_version }, "spec": unsaid });
             self.desk.patch(&claim.path(), &change).await?;
             return Ok(());
         }
@@ -87,17 +146,17 @@ impl Office {
     pub(super) async fn keep_group(
         &self,
         round: &Round,
-        name: &Text,
+        id: &PoolId,
         object: &NodeGroup,
     ) -> Result<(), Failure> {
         let before = object.status.clone().unwrap_or_default();
-        let proposal = self.proposals().get(name).cloned();
-        let after = status(round, name, object, proposal.as_deref(), self.now());
-        let namespace = object.metadata.namespace.as_deref().unwrap_or_default().into();
-        let id = PoolId { dialect: Dialect::Vpsie, namespace, name: name.clone() };
-        if !has_finalizer(object) {
+        let proposal = self.proposals().get(&id.name).filter(|_| round.counts(id)).cloned();
+        let quota = self.quota_on(round, id);
+        let after = status(round, id, object, (proposal.as_deref(), quota.as_deref()), self.now());
+        if !has_finalizer(&object.metadata) {
             let others = object.metadata.finalizers.iter().flatten().map(String::as_str);
-            self.write_finalizers(&id, object, &others.chain([GROUP_FINALIZER]).collect::<Vec<_>>()).await?;
+            self.write_finalizers(id, &object.metadata, &others.chain([GROUP_FINALIZER]).collect::<Vec<_>>())
+                .await?;
         }
         if before == after {
             return Ok(());
@@ -107,14 +166,21 @@ impl Office {
         Ok(())
     }
 
+    /// The quota of the account that the group has run against, if it has.
+    fn quota_on(&self, round: &Round, id: &PoolId) -> Option<String> {
+        let (_, pool) = round.pool(&id.name).filter(|_| round.counts(id))?;
+        let machines = self.machines();
+        machines.get(&ClassKind::Vpsie)?.quota_on(&pool.types).map(str::to_owned)
+    }
+
     /// A group that is deleted goes after its nodes, and they as nodes go: emptied, with their machines.
     pub(super) async fn wind_up(
         &self,
         round: &Round,
         id: &PoolId,
-        object: &NodeGroup,
+        metadata: &ObjectMeta,
     ) -> Result<(), Failure> {
-        if !has_finalizer(object) || !round.sees_all {
+        if !has_finalizer(metadata) || !round.sees_all {
             return Ok(());
         }
         let is_staying = |claim: &&Arc<Claim>| claim.pool_id().as_ref() == Some(id) && !claim.is_deleting();
@@ -125,18 +191,18 @@ impl Office {
         if !id.dialect.entries(&self.desk, Some(id)).await?.is_empty() {
             return Ok(());
         }
-        let others = object.metadata.finalizers.iter().flatten().map(String::as_str);
-        self.write_finalizers(id, object, &others.filter(|name| *name != GROUP_FINALIZER).collect::<Vec<_>>())
-            .await
+        let others = metadata.finalizers.iter().flatten().map(String::as_str);
+        let others: Vec<&str> = others.filter(|name| *name != GROUP_FINALIZER).collect();
+        self.write_finalizers(id, metadata, &others).await
     }
 
     async fn write_finalizers(
         &self,
         id: &PoolId,
-        object: &NodeGroup,
+        metadata: &ObjectMeta,
         finalizers: &[&str],
     ) -> Result<(), Failure> {
-        let ObjectMeta { uid, resource_version, .. } = &object.metadata;
+        let ObjectMeta { uid, resource_version, .. } = metadata;
         let change = json!({ "metadata": {
             "uid": uid, "resourceVersion": resource_version, "finalizers": finalizers,
         } });
@@ -145,16 +211,23 @@ impl Office {
     }
 }
 
-fn has_finalizer(object: &NodeGroup) -> bool {
-    object.metadata.finalizers.iter().flatten().any(|name| name == GROUP_FINALIZER)
+impl Round {
+    /// What is wrong with an object that cannot be read.
+    fn problem_with(&self, kind: &str, namespace: &str, name: &str) -> String {
+        self.problem_of(kind, namespace, name).unwrap_or_else(|| "it cannot be read".to_owned())
+    }
+}
+
+fn has_finalizer(metadata: &ObjectMeta) -> bool {
+    metadata.finalizers.iter().flatten().any(|name| name == GROUP_FINALIZER)
 }
 
 /// The status of a group as things are now. Times and what nobody here knows of stay.
 fn status(
     round: &Round,
-    name: &str,
+    id: &PoolId,
     object: &NodeGroup,
-    proposal: Option<&str>,
+    (proposal, quota): (Option<&str>, Option<&str>),
     now: Timestamp,
 ) -> NodeGroupStatus {
     let before = object.status.clone().unwrap_or_default();
@@ -162,7 +235,7 @@ fn status(
         .claims
         .values()
         .map(|claim| &**claim)
-        .filter(|claim| claim.pool.as_deref() == Some(name) && !claim.holds(FAILED))
+        .filter(|claim| claim.pool_id().as_ref() == Some(id) && !claim.holds(FAILED))
         .collect();
     let staying =
         || claims.iter().filter(|claim| !claim.is_deleting() && !round.leaving.contains_key(&claim.name));
@@ -175,7 +248,7 @@ fn status(
     let current = count(claims.len());
     let desired = count(staying().count());
     // It grows when a node is asked for, and shrinks when one is told to go: one that fails is neither.
-    let departures = round.leaving.values().filter(|(pool, _)| *pool.name == *name);
+    let departures = round.leaving.values().filter(|(pool, _)| pool == id);
     let shrank =
         departures.filter_map(|(_, departure)| Timestamp::from_second(departure.since_secs).ok()).max();
     let grew = claims.iter().filter_map(|claim| claim.created).max();
@@ -191,7 +264,7 @@ fn status(
         last_scale_up_time,
         last_scale_down_time,
         observed_generation: object.metadata.generation,
-        vpsie_group_id: before.vpsie_group_id,
+        vpsie_group_id: claims.iter().find_map(|claim| claim.told.group).or(before.vpsie_group_id),
         conditions: before.conditions,
     };
     let (min, max) = berth_api::node_bounds(object);
@@ -199,14 +272,18 @@ fn status(
     let mut set = |kind: &str, holds: bool, reason: &str, message: &str| {
         set_condition(&mut status.conditions, (kind, holds), (reason, message), now);
     };
-    let about = format!("NodeGroup/{}/{name}", object.metadata.namespace.as_deref().unwrap_or_default());
-    let problem = round.problems.iter().find(|problem| problem.object.as_deref() == Some(&*about));
-    let is_trouble = |refusal: &&Refusal| !matches!(refusal.reason, Reason::PoolResting | Reason::PoolPaused);
-    let blocked = round.pool(name).and_then(|(_, pool)| pool.blocked.as_ref()).filter(is_trouble);
-    let trouble = match (blocked, problem) {
-        (Some(refusal), _) => Some((refusal.reason.name(), refusal.message.clone())),
-        (None, Some(problem)) => Some(("ValidationFailed", problem.words())),
-        (None, None) => None,
+    let problem = round.problem_of("NodeGroup", &id.namespace, &id.name);
+    let is_trouble = |refusal: &Refusal| !matches!(refusal.reason, Reason::PoolResting | Reason::PoolPaused);
+    let blocked = if round.counts(id) {
+        round.pool(&id.name).and_then(|(_, pool)| pool.blocked.clone()).filter(is_trouble)
+    } else {
+        Some(Reason::PoolNameTaken.because(berth_api::name_taken(&id.name)))
+    };
+    let trouble = match (&blocked, quota, problem) {
+        (Some(refusal), _, _) => Some((refusal.reason.name(), refusal.message.clone())),
+        (None, Some(quota), _) => Some((Ending::LimitReached.name(), quota.to_owned())),
+        (None, None, Some(problem)) => Some(("ValidationFailed", problem)),
+        (None, None, None) => None,
     };
     let (reason, message) = trouble.as_ref().map_or(("Fine", ""), |(reason, message)| (*reason, message));
     set("Error", trouble.is_some(), reason, message);
@@ -226,11 +303,10 @@ fn status(
 }
 
 fn member(claim: &Claim) -> GroupMember {
-    let vps_id = claim.machine().and_then(|id| id.as_str().parse().ok()).unwrap_or(0);
     let phase = Dialect::Vpsie.status(claim, &claim.conditions, &News::default());
     GroupMember {
         node_name: claim.node_name.to_string(),
-        vps_id,
+        vps_id: claim.told.number,
         instance_type: claim.label(names::INSTANCE_TYPE).unwrap_or_default().to_owned(),
         status: phase["phase"].as_str().unwrap_or_default().to_owned(),
         created_at: claim.created.map(whole),

@@ -79,6 +79,32 @@ fn values_are_checked() {
     }
 }
 
+/// Who only reads gets VPSie's prices, and is allowed nothing but the Secret for it, wherever that is.
+#[test]
+fn a_shadow_may_read_the_secret_of_vpsie_and_change_nothing() {
+    let Some(helm) = helm() else { return };
+    for (value, namespace) in [
+        ("shadow=true,vpsie=true", NAMESPACE),
+        ("shadow=true,vpsie=true,vpsieSecretNamespace=kube-system", "kube-system"),
+        ("vpsie=true,vpsieSecretNamespace=kube-system", "kube-system"),
+    ] {
+        let objects = by_name(chart(&helm, value));
+        let container = &objects["Deployment/berth"]["spec"]["template"]["spec"]["containers"][0];
+        let args: Vec<&str> = list(&container["args"]).filter_map(Value::as_str).collect();
+        assert!(args.contains(&&*format!("--vpsie-secret-namespace={namespace}")), "{value}: {args:?}");
+        for kind in ["Role", "RoleBinding"] {
+            let object = &objects[&format!("{kind}/berth-vpsie")];
+            assert_eq!(object["metadata"]["namespace"], namespace, "{value}: {kind}");
+        }
+        let changes = |object: &Value| {
+            let verbs = list(&object["rules"]).flat_map(|rule| list(&rule["verbs"]));
+            verbs.filter_map(Value::as_str).any(|verb| !["get", "list", "watch"].contains(&verb))
+        };
+        let is_shadow = value.contains("shadow");
+        assert_eq!(objects.values().any(changes), !is_shadow, "{value}");
+    }
+}
+
 /// 12a2943: VPSie's chart let the API server through to the service's port, 443. A policy sees the pod's, so nobody got
 /// through.
 #[test]

@@ -50,6 +50,7 @@ async fn order(stage: &Stage, name: &str, class: &str, types: &[&str]) -> Order 
         note: None,
         taken: Arc::default(),
         is_given_up: false,
+        requested: None,
     }
 }
 

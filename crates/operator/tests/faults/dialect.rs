@@ -117,10 +117,16 @@ impl Dialect {
             Self::Karpenter => {
                 let typed = serde_json::from_value::<NodeClaim>(object.clone()).ok();
                 let grace = typed.and_then(|claim| claim.spec.termination_grace_period);
+                let grace_secs = grace.and_then(|grace| i64::try_from(grace.as_std().as_secs()).ok());
+                // It says itself by when its pods have to be gone.
+                let deadline = time(&metadata["annotations"][claims::TERMINATION_TIMESTAMP]);
+                let left = |(deadline, deletion): (berth_api::Timestamp, berth_api::Timestamp)| {
+                    deadline.duration_since(deletion).as_secs()
+                };
                 Claim {
                     pool: text(&metadata["labels"][names::NODEPOOL]),
                     provider_id: text(&object["status"]["providerID"]),
-                    grace_secs: grace.and_then(|grace| i64::try_from(grace.as_std().as_secs()).ok()),
+                    grace_secs: deadline.zip(common.deletion).map(left).or(grace_secs),
                     ..common
                 }
             }

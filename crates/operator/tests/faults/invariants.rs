@@ -16,6 +16,8 @@ const ORPHAN_SECS_MAX: i64 = 600;
 const STUCK_SECS: i64 = 60;
 /// A machine that has not joined by then may be given up.
 const JOIN_SECS_MAX: i64 = 900;
+/// What was decided before a view stood still is done by then: a silence is noticed, and a step takes no longer.
+const STALE_SECS_MAX: u64 = 125;
 /// Within a second an operator writes no more than this.
 const WRITES_MAX: usize = 250;
 
@@ -250,6 +252,9 @@ pub(crate) fn before_write(state: &State, asked: &Asked) -> Option<Broken> {
     if bounded.is_some() || !asked.is_done() {
         return bounded;
     }
+    if let Some(blind) = blind(state, asked) {
+        return Some(blind);
+    }
     match (asked.verb, &*asked.resource) {
         ("create", "pods/eviction") => before_eviction(state, asked),
         ("delete" | "deletecollection", "pods") => before_pod_deletion(state, asked),
@@ -257,6 +262,25 @@ pub(crate) fn before_write(state: &State, asked: &Asked) -> Option<Broken> {
         ("patch" | "delete", "nodes") => ours_only(state, asked),
         _ => None,
     }
+}
+
+/// Who has not seen what is for a while takes nothing away that is not gone by itself.
+fn blind(state: &State, asked: &Asked) -> Option<Broken> {
+    let claim = match (asked.verb, &*asked.resource) {
+        ("create", "pods/eviction") => {
+            let node = state.nodes.get(&pod(state, asked)?.node)?;
+            state.claim_of_node(node).map(|(_, claim)| claim)
+        }
+        ("delete", resource) if resource == state.dialect.claims() => state.claims.get(&asked.name),
+        _ => None,
+    };
+    let is_voluntary = claim.is_some_and(|claim| is_voluntary(state, claim));
+    let is_blind = is_voluntary && asked.stale_secs > STALE_SECS_MAX;
+    let how = || {
+        let Asked { verb, resource, name, stale_secs, .. } = asked;
+        format!("{verb} {resource} {name} by somebody who has seen nothing new for {stale_secs} s")
+    };
+    Invariant::FailSafe.unless(!is_blind, how)
 }
 
 fn pod<'s>(state: &'s State, asked: &Asked) -> Option<&'s Pod> {

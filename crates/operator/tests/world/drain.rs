@@ -242,6 +242,27 @@ fn what_must_stay_stays() {
     }
 }
 
+/// What is written on one Node and means nothing keeps that one, and no other.
+#[test]
+fn hours_that_nobody_understands_keep_their_node_alone() {
+    crate::vpsie::played(berth_cloud::vpsie::Family::Managed, async |berthed| {
+        let scene = &berthed.scene;
+        scene.apply(group("workers", |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
+        scene.apply(workload(2)).await;
+        scene.until(900, "both run", async || scene.running().await == 2).await;
+        let mut node = scene.nodes().await.remove(0);
+        (node["apiVersion"], node["kind"]) = (json!("v1"), json!("Node"));
+        let annotations = json!({ "autoscaler.vpsie.com/scale-down-allowed-hours": "at night" });
+        annotate(scene, &node, &json!({ "annotations": annotations })).await;
+        scene.apply(workload(0)).await;
+        scene.until(1800, "the other goes", async || scene.machines() == 1).await;
+        sleep(Duration::from_mins(30)).await;
+        let left: Vec<Value> =
+            scene.nodes().await.into_iter().map(|mut node| node["metadata"]["name"].take()).collect();
+        assert_eq!(left, [node["metadata"]["name"].clone()], "{}", scene.told().await);
+    });
+}
+
 /// Kubelets that say nothing of their machine, or something else: nodes are known by their names, and by their
 /// addresses if those are others.
 #[test]

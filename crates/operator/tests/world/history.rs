@@ -48,7 +48,7 @@ use tokio::time::sleep;
 
 use crate::account::{GROUPS, NODES, SECRET, group};
 use crate::awaited;
-use crate::scene::text;
+use crate::scene::{condition, text};
 use crate::vpsie::{Berthed, workload};
 
 /// Plays a script in this weather, on both families of paths.
@@ -204,6 +204,8 @@ fn a_quota_is_not_run_against() {
         sleep(Duration::from_mins(30)).await;
         let asked = berthed.vpsie.calls(Deed::Create);
         assert!((1..=12).contains(&asked), "{asked} times in 30 minutes");
+        let group = berthed.group("workers").await;
+        assert_eq!(condition(&group, "Error"), Some(("True", "CapacityLimitReached")), "{group}");
         assert!(berthed.vpsie.most_calls_in_a_minute() <= 100);
     });
 }

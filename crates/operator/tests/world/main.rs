@@ -4,17 +4,26 @@
 
 #[path = "../shared/account.rs"]
 mod account;
+mod adversity;
+mod beside;
+mod buffers;
 mod canary;
 mod drain;
+mod ending;
 mod founding;
+mod health;
 mod history;
 mod metrics;
 mod nodeclass;
+mod overlays;
 mod permissions;
 mod policies;
 mod scene;
+mod spreading;
+mod takeover;
 mod thrift;
 mod vpsie;
+mod wear;
 mod webhook;
 
 use std::time::Duration;

@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use berth_operator::{METRICS, MetricKind, Metrics, Report};
 use berth_world::cloud::Weather;
+use serde_json::json;
 use tokio::sync::watch;
 
-use crate::scene::{Scene, class, deployment, pool};
+use crate::awaited;
+use crate::scene::{Scene, class, deployment, pool, text};
 
 #[derive(Debug, Default)]
 struct Scraped {
@@ -51,101 +53,148 @@ impl Scraped {
     }
 }
 
-#[test]
-fn a_scrape_tells_what_is_and_what_was() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .start_paused(true)
-        .build()
-        .expect("a runtime");
-    runtime.block_on(Box::pin(async {
+/// Plays a script that can scrape.
+fn played(script: impl AsyncFnOnce(&Scene, &dyn Fn() -> Scraped)) {
+    awaited(async {
         let scene = Scene::new(1, Weather::default()).await;
         let operator = scene.operator("berth", 1);
         let (metrics, reports) = (operator.metrics(), operator.reports());
-        let script = async {
-            scene.apply(class()).await;
-            scene
-                .apply(pool("default", |pool| pool["spec"]["limits"] = serde_json::json!({ "cpu": "100" })))
-                .await;
-            scene.apply(deployment("web", 20, "1")).await;
-            scene.until(180, "20 pods run", async || scene.running().await == 20).await;
-            tokio::time::sleep(std::time::Duration::from_mins(1)).await;
-            let up = Scraped::of(&metrics, &reports);
-            is_all_of_the_table(&up);
-            let created = up.value(r#"karpenter_nodeclaims_created_total{nodepool="default",reason="provisioned",min_values_relaxed="false"}"#);
-            let machines = f64::from(u32::try_from(scene.machines()).expect("not many"));
-            assert!(created >= machines && machines > 0.0, "{created} of {machines}");
-            assert_eq!(up.value(r#"karpenter_nodes_created_total{nodepool="default"}"#), created);
-            assert_eq!(up.value("karpenter_cluster_state_node_count"), machines);
-            assert_eq!(up.value("karpenter_cluster_state_synced"), 1.0);
-            assert_eq!(up.value(r#"leader_election_master_status{name="berth"}"#), 1.0);
-            assert_eq!(
-                up.value(r#"karpenter_nodepools_limit{nodepool="default",resource_type="cpu"}"#),
-                100.0
-            );
-            assert_eq!(
-                up.value(r#"karpenter_nodepools_usage{nodepool="default",resource_type="nodes"}"#),
-                machines
-            );
-            assert!(up.value(r#"karpenter_nodepools_usage{nodepool="default",resource_type="cpu"}"#) >= 20.0);
-            assert!(up.sum("karpenter_nodes_total_pod_requests") >= 20.0);
-            let running: f64 = up
-                .values
-                .iter()
-                .filter(|(series, _)| {
-                    series.starts_with("karpenter_pods_state{") && series.contains(r#"phase="Running""#)
-                })
-                .map(|(_, count)| count)
-                .sum();
-            assert_eq!(running, 20.0);
-            assert_eq!(up.value("karpenter_scheduler_queue_depth"), 0.0);
-            let cost = up.value(r#"berth_cost_per_hour{pool="default"}"#);
-            assert!(cost > 0.0);
-            assert_eq!(up.value(r#"karpenter_nodepools_cost_total{nodepool="default"}"#), cost);
-            let shared = up.sum("berth_namespace_cost_per_hour") + up.value("berth_idle_cost_per_hour");
-            assert!((shared - cost).abs() < 1e-5, "{shared} of {cost}");
-            assert!(up.value("berth_lower_bound_per_hour") <= cost + 1e-9);
-            assert!(up.value(r#"berth_watch_age_seconds{kind="pods"}"#) <= 60.0);
-            assert!(up.value(r#"berth_ledger_commits_total{result="committed"}"#) >= 1.0);
-            assert!(up.value(r#"berth_plan_duration_seconds_count{kind="provision"}"#) >= 1.0);
-            assert!(
-                up.value(
-                    r#"karpenter_cloudprovider_duration_seconds_count{provider="kwok",method="Create"}"#
-                ) >= machines
-            );
-            if cfg!(target_os = "linux") {
-                assert!(up.value("process_resident_memory_bytes") > 1e6);
-                assert!(up.value("process_start_time_seconds") > 1.7e9);
-            }
+        let scrape = || Scraped::of(&metrics, &reports);
+        scene.play_with(operator, script(&scene, &scrape)).await;
+    });
+}
 
-            scene.apply(deployment("web", 0, "1")).await;
-            scene
-                .until(900, "none is left", async || scene.machines() == 0 && scene.claims().await.is_empty())
-                .await;
-            tokio::time::sleep(std::time::Duration::from_mins(1)).await;
-            let down = Scraped::of(&metrics, &reports);
-            is_all_of_the_table(&down);
-            let created = down.sum("karpenter_nodeclaims_created_total");
-            assert_eq!(down.sum("karpenter_nodeclaims_terminated_total"), created);
-            assert_eq!(down.sum("karpenter_nodeclaims_disrupted_total"), created);
-            assert_eq!(down.value(r#"karpenter_nodes_terminated_total{nodepool="default"}"#), created);
-            assert_eq!(
-                down.value(r#"karpenter_nodeclaims_termination_duration_seconds_count{nodepool="default"}"#),
-                created
-            );
-            assert_eq!(down.value("karpenter_cluster_state_node_count"), 0.0);
-            assert_eq!(down.value(r#"berth_cost_per_hour{pool="default"}"#), 0.0);
-            assert!(down.sum("karpenter_voluntary_disruption_decisions_total") >= 1.0);
-            assert!(down.sum("berth_decisions_total") > created);
-        };
-        tokio::select! {
-            biased;
-            () = scene.world.kubelets().live_on(&scene.cloud) => {}
-            () = scene.world.live() => {}
-            () = operator.run() => {}
-            () = Box::pin(script) => {}
+/// Nodes that are broken, and what Karpenter's dashboards show of that.
+#[test]
+fn a_scrape_tells_of_repairs() {
+    played(async |scene, scrape| {
+        scene.apply(class()).await;
+        scene
+            .apply(pool("default", |pool| pool["spec"]["disruption"]["consolidateAfter"] = json!("Never")))
+            .await;
+        scene.apply(deployment("web", 1, "1")).await;
+        scene.until(180, "the pod runs", async || scene.running().await == 1).await;
+        let name = text(&scene.nodes().await[0]["metadata"]["name"]).to_owned();
+        scene.world.kubelets().silence(&name);
+        let is_gone = async || scene.nodes().await.iter().all(|node| node["metadata"]["name"] != *name);
+        scene.until(3600, "it is gone", is_gone).await;
+        let scraped = scrape();
+        let repaired = r#"karpenter_nodeclaims_unhealthy_disrupted_total{condition="Ready",nodepool="default",capacity_type="spot",image_id=""}"#;
+        assert_eq!(scraped.value(repaired), 1.0);
+        let disrupted = r#"karpenter_nodeclaims_disrupted_total{nodepool="default",reason="unhealthy",capacity_type="spot"}"#;
+        assert_eq!(scraped.value(disrupted), 1.0);
+    });
+}
+
+/// Pods that no machine can hold wait where they may be.
+#[test]
+fn a_scrape_tells_where_pods_wait() {
+    played(async |scene, scrape| {
+        scene.apply(class()).await;
+        scene.apply(pool("default", |_| {})).await;
+        for (name, zone) in [("one", Some("test-zone-b")), ("other", Some("mars")), ("any", None)] {
+            let mut waits = deployment(name, 1, "1000");
+            waits["spec"]["template"]["spec"]["nodeSelector"] =
+                json!({ "topology.kubernetes.io/zone": zone });
+            scene.apply(waits).await;
         }
-    }));
+        let waiting = async || scrape().sum("karpenter_scheduler_unschedulable_pods_count") == 3.0;
+        scene.until(60, "all wait", waiting).await;
+        for zone in ["test-zone-b", "none", "flexible"] {
+            let series =
+                format!(r#"karpenter_scheduler_pending_pods_by_effective_zone_count{{zone="{zone}"}}"#);
+            assert_eq!(scrape().value(&series), 1.0, "{zone}");
+        }
+    });
+}
+
+#[test]
+fn a_scrape_tells_what_is_and_what_was() {
+    played(async |scene, scrape| {
+        scene.apply(class()).await;
+        scene.apply(pool("default", |pool| pool["spec"]["limits"] = json!({ "cpu": "100" }))).await;
+        scene.apply(deployment("web", 20, "1")).await;
+        scene.until(180, "20 pods run", async || scene.running().await == 20).await;
+        tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+        let up = scrape();
+        is_all_of_the_table(&up);
+        let created = up.value(r#"karpenter_nodeclaims_created_total{nodepool="default",reason="provisioned",min_values_relaxed="false"}"#);
+        let machines = f64::from(u32::try_from(scene.machines()).expect("not many"));
+        assert!(created >= machines && machines > 0.0, "{created} of {machines}");
+        assert_eq!(up.value(r#"karpenter_nodes_created_total{nodepool="default"}"#), created);
+        assert_eq!(up.value("karpenter_cluster_state_node_count"), machines);
+        assert_eq!(up.value("karpenter_cluster_state_synced"), 1.0);
+        assert_eq!(up.value(r#"leader_election_master_status{name="berth"}"#), 1.0);
+        assert_eq!(up.value(r#"karpenter_nodepools_limit{nodepool="default",resource_type="cpu"}"#), 100.0);
+        assert_eq!(
+            up.value(r#"karpenter_nodepools_usage{nodepool="default",resource_type="nodes"}"#),
+            machines
+        );
+        assert!(up.value(r#"karpenter_nodepools_usage{nodepool="default",resource_type="cpu"}"#) >= 20.0);
+        assert!(up.sum("karpenter_nodes_total_pod_requests") >= 20.0);
+        let running: f64 = up
+            .values
+            .iter()
+            .filter(|(series, _)| {
+                series.starts_with("karpenter_pods_state{") && series.contains(r#"phase="Running""#)
+            })
+            .map(|(_, count)| count)
+            .sum();
+        assert_eq!(running, 20.0);
+        assert_eq!(up.value("karpenter_scheduler_queue_depth"), 0.0);
+        assert_eq!(up.value("karpenter_scheduler_unfinished_work_seconds"), 0.0);
+        for what in ["scheduling_decision", "bound", "startup", "provisioning_bound", "provisioning_startup"]
+        {
+            assert_eq!(up.value(&format!("karpenter_pods_{what}_duration_seconds_count")), 20.0, "{what}");
+        }
+        assert!(up.value("karpenter_pods_bound_duration_seconds_sum") >= 20.0 * 45.0, "machines take 45 s");
+        assert!(up.sum("karpenter_nodes_current_lifetime_seconds") >= 30.0 * machines);
+        let cost = up.value(r#"berth_cost_per_hour{pool="default"}"#);
+        assert!(cost > 0.0);
+        assert_eq!(up.value(r#"karpenter_nodepools_cost_total{nodepool="default"}"#), cost);
+        let shared = up.sum("berth_namespace_cost_per_hour") + up.value("berth_idle_cost_per_hour");
+        assert!((shared - cost).abs() < 1e-5, "{shared} of {cost}");
+        assert!(up.value("berth_lower_bound_per_hour") <= cost + 1e-9);
+        assert!(up.value(r#"berth_watch_age_seconds{kind="pods"}"#) <= 60.0);
+        assert!(up.value(r#"berth_ledger_commits_total{result="committed"}"#) >= 1.0);
+        assert!(up.value(r#"berth_plan_duration_seconds_count{kind="provision"}"#) >= 1.0);
+        assert!(
+            up.value(r#"karpenter_cloudprovider_duration_seconds_count{provider="kwok",method="Create"}"#)
+                >= machines
+        );
+        if cfg!(target_os = "linux") {
+            assert!(up.value("process_resident_memory_bytes") > 1e6);
+            assert!(up.value("process_start_time_seconds") > 1.7e9);
+        }
+
+        scene.apply(deployment("web", 0, "1")).await;
+        scene
+            .until(900, "none is left", async || scene.machines() == 0 && scene.claims().await.is_empty())
+            .await;
+        tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+        let down = scrape();
+        is_all_of_the_table(&down);
+        let created = down.sum("karpenter_nodeclaims_created_total");
+        assert_eq!(down.sum("karpenter_nodeclaims_terminated_total"), created);
+        assert_eq!(down.sum("karpenter_nodeclaims_disrupted_total"), created);
+        assert_eq!(down.value(r#"karpenter_nodes_terminated_total{nodepool="default"}"#), created);
+        assert_eq!(
+            down.value(r#"karpenter_nodeclaims_termination_duration_seconds_count{nodepool="default"}"#),
+            created
+        );
+        assert_eq!(down.value("karpenter_cluster_state_node_count"), 0.0);
+        assert_eq!(down.value(r#"berth_cost_per_hour{pool="default"}"#), 0.0);
+        assert!(down.sum("karpenter_voluntary_disruption_decisions_total") >= 1.0);
+        assert!(down.sum("berth_decisions_total") > created);
+        let decisions = down.sum("karpenter_voluntary_disruption_decisions_total");
+        assert_eq!(down.sum("karpenter_voluntary_disruption_decisions_by_nodepool_total"), decisions);
+        assert_eq!(down.sum("karpenter_voluntary_disruption_eligible_nodes"), 0.0);
+        let is_theirs = |series: &&String| series.starts_with("karpenter_") && !series.contains("allowed_");
+        for series in down.values.keys().filter(is_theirs) {
+            let reason = series.split(r#"reason=""#).nth(1).unwrap_or_default().split('"').next();
+            assert_eq!(reason.map(str::to_lowercase).as_deref(), reason, "{series}");
+        }
+    });
 }
 
 /// Every row is there, as it is defined, and nothing else is.

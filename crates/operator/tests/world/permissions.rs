@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use berth_api::ClassKind;
-use berth_cloud::CatalogOptions;
+use berth_cloud::{CatalogOptions, Cloud};
 use berth_operator::rbac::{LEASE, PERMISSIONS, Part, Scope};
 use berth_operator::{
     Clock, Cluster, Elector, Mode, Operator, Settings, Undertaking, Unfit, Wish, beforehand,
@@ -18,7 +18,10 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::awaited;
-use crate::scene::{Scene, class, deployment, pool};
+use crate::buffers::{BUFFERS, buffer_for, workloads};
+use crate::overlays::overlay;
+use crate::scene::{Scene, class, condition, deployment, pool};
+use crate::spreading::spread_by_zone;
 
 pub(crate) const NAMESPACE: &str = "berth-system";
 const USER: &str = "system:serviceaccount:berth-system:berth";
@@ -36,9 +39,17 @@ fn the_permissions_are_enough() {
 fn nothing_is_seen_in_vain() {
     awaited(async {
         let scene = Scene::new(1, Weather::default()).await;
+        for workload in workloads() {
+            scene.apply(buffer_for(&workload, json!({ "percentage": 50 }))).await;
+            scene.apply(workload).await;
+        }
         for (row, verb) in cases(Part::See) {
             grant(&scene, &granted(Some((row, verb)))).await;
-            let operator = operator(&scene);
+            let settings = Settings { scheduler: spread_by_zone(), ..Settings::default() };
+            let cloud: Arc<dyn Cloud> = Arc::new(scene.cloud.clone());
+            let clouds = BTreeMap::from([(ClassKind::Kwok, cloud)]);
+            let lead = berth_operator::alone(1);
+            let operator = scene.operator_with((clouds, settings), (client(&scene), "berth"), lead);
             let reports = operator.reports();
             Box::pin(scene.play_with(operator, sleep(Duration::from_secs(90)))).await;
             let blind: Vec<String> = reports
@@ -248,7 +259,7 @@ impl Play<'_> {
         epoch.map(drop).ok_or_else(|| "nobody leads".to_owned())
     }
 
-    /// Pods, one of them on spot, one that nothing may move, and one for which there is no machine.
+    /// Pods, one of them on spot, one that nothing may move, and one for which there is no machine; and an overlay.
     async fn grow(&self) -> Result<(), String> {
         let scene = self.scene;
         scene.apply(class()).await;
@@ -280,6 +291,20 @@ impl Play<'_> {
             pools.iter().all(|pool| pool["status"]["nodes"].as_u64() > Some(0))
         });
         counted.await?;
+        scene.apply(overlay("dear", "m-256x-amd64-linux", json!({ "priceAdjustment": "+1%" }))).await;
+        let said = self.within(60, "an overlay says that it is in use", async || {
+            let overlays = scene.list("/apis/karpenter.sh/v1alpha1/nodeoverlays").await;
+            overlays.iter().all(|overlay| condition(overlay, "Ready") == Some(("True", "Ready")))
+        });
+        said.await?;
+        scene.apply(buffer_for(&deployment("web", 1, "1"), json!({ "replicas": 0 }))).await;
+        let said = self.within(60, "a buffer says how much room there is", async || {
+            let buffers = scene.list(BUFFERS).await;
+            buffers
+                .iter()
+                .all(|buffer| condition(buffer, "Provisioning") == Some(("True", "CapacityProvisioned")))
+        });
+        said.await?;
         scene.apply(deployment("huge", 1, "1000")).await;
         let told = self.within(60, "a pod without a place is told why", async || {
             let events = scene.list("/api/v1/namespaces/default/events").await;

@@ -1,18 +1,18 @@
 //! What a NodeGroup may say beyond how many nodes it has: spot, regions, and when cheaper nodes replace dear ones.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use berth_cloud::vpsie::Family;
 use berth_world::cloud::weather::Weather;
-use berth_world::vpsie::Faults;
+use berth_world::vpsie::{Deed, Faults};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::account::{GROUPS, SECRET, group};
 use crate::awaited;
 use crate::scene::{condition, text};
-use crate::vpsie::{Berthed, workload};
+use crate::vpsie::{Berthed, apart, config, workload};
 
 /// In two datacenters, and in the first as spot too.
 const OFFERS: &str = r#"[
@@ -23,9 +23,13 @@ const OFFERS: &str = r#"[
      "spot": true, "interruption_rate": 5}]"#;
 
 fn played(weather: &str, script: impl AsyncFnOnce(&Berthed)) {
+    played_on(Family::Servers, weather, script);
+}
+
+fn played_on(family: Family, weather: &str, script: impl AsyncFnOnce(&Berthed)) {
     awaited(async {
         let weather: Weather = serde_json::from_str(weather).expect("weather");
-        let berthed = Berthed::selling(OFFERS, Family::Servers, weather, Faults::default()).await;
+        let berthed = Berthed::selling(OFFERS, family, weather, Faults::default()).await;
         berthed.sign(SECRET).await;
         berthed.scene.play_with(berthed.operator(), script(&berthed)).await;
     });
@@ -132,6 +136,30 @@ fn regions_are_filled_as_the_group_says() {
             assert_eq!(by_label(berthed, ZONE).await, counts(&expected));
             sleep(Duration::from_mins(30)).await;
             assert_eq!(by_label(berthed, ZONE).await, counts(&expected), "and it stays so");
+        });
+    }
+}
+
+/// A managed cluster is in one datacenter: what is to be elsewhere is bought there, and the group says so.
+#[test]
+fn a_managed_cluster_is_filled_where_it_is() {
+    for strategy in ["balanced", "primary-backup"] {
+        played_on(Family::Managed, "{}", async |berthed| {
+            let scene = &berthed.scene;
+            let regions = json!({ "enabled": true, "datacenterIDs": ["dc-1", "dc-2"], "primaryDatacenter": "dc-2",
+                "distributionStrategy": strategy });
+            scene.apply(small(|group| group["spec"]["multiRegion"] = regions)).await;
+            scene.apply(workload(4)).await;
+            scene.until(1200, "all run", async || scene.running().await == 4).await;
+            assert_eq!(by_label(berthed, ZONE).await, counts(&[("dc-1", 4)]));
+            sleep(Duration::from_mins(10)).await;
+            let group = berthed.group("workers").await;
+            assert_eq!(condition(&group, "Error"), Some(("True", "ValidationFailed")), "{group}");
+            assert!(group["status"]["conditions"].to_string().contains("nothing in `dc-2`"), "{group}");
+            let asked_before = berthed.vpsie.calls(Deed::AddGroup);
+            sleep(Duration::from_hours(2)).await;
+            assert_eq!(berthed.vpsie.calls(Deed::AddGroup), asked_before, "it is not tried for ever");
+            assert_eq!((berthed.phases().await, scene.machines()), (vec!["Ready".to_owned(); 4], 4));
         });
     }
 }
@@ -312,5 +340,270 @@ fn a_group_shrinks_only_at_its_hours() {
         sleep(Duration::from_mins(160)).await;
         assert_eq!(scene.machines(), 2, "{}", scene.told().await);
         scene.until(3600, "both go", async || scene.machines() == 0).await;
+    });
+}
+
+#[test]
+fn a_group_buys_what_it_says() {
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change, (&str, &str)); 6] = [
+        ("the cheapest", |_| {}, ("small", "on-demand")),
+        ("what it prefers", |spec| spec["preferredInstanceType"] = json!("big"), ("big", "on-demand")),
+        (
+            "the first, where types must not be mixed",
+            |spec| spec["allowMixedInstances"] = json!(false),
+            ("big", "on-demand"),
+        ),
+        (
+            "what it prefers, where types must not be mixed",
+            |spec| {
+                spec["allowMixedInstances"] = json!(false);
+                spec["preferredInstanceType"] = json!("small");
+            },
+            ("small", "on-demand"),
+        ),
+        (
+            "spot that is taken back as often as it allows",
+            |spec| {
+                spec["spotConfig"] =
+                    json!({ "enabled": true, "maxSpotPercentage": 100, "allowedInterruptionRate": 5 });
+            },
+            ("small", "spot"),
+        ),
+        (
+            "no spot that is taken back more often",
+            |spec| {
+                spec["spotConfig"] =
+                    json!({ "enabled": true, "maxSpotPercentage": 100, "allowedInterruptionRate": 4 });
+            },
+            ("small", "on-demand"),
+        ),
+    ];
+    for (name, change, (instance_type, capacity_type)) in cases {
+        played("{}", async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(group("workers", |group| change(&mut group["spec"]))).await;
+            scene.apply(workload(1)).await;
+            scene.until(600, name, async || scene.running().await == 1).await;
+            assert_eq!(types(berthed).await, counts(&[(instance_type, 1)]), "{name}");
+            assert_eq!(by_label(berthed, CAPACITY_TYPE).await, counts(&[(capacity_type, 1)]), "{name}");
+        });
+    }
+}
+
+/// Four big nodes are to become four small ones: as many at once as the group's strategy says, whatever holds for groups
+/// that shrink.
+#[test]
+fn nodes_are_replaced_one_by_one_by_twos_or_together() {
+    let bounded = json!({ "maxConcurrentScaleDowns": 1, "enableRebalancing": true, "maxClusterWorkers": 0 });
+    let cases = [
+        ("rolling", None, 1),
+        ("surge", None, 2),
+        ("blue-green", None, 4),
+        ("surge", Some(&bounded), 2),
+        ("blue-green", Some(&bounded), 4),
+    ];
+    for (strategy, settings, at_once) in cases {
+        played("{}", async |berthed| {
+            let scene = &berthed.scene;
+            if let Some(settings) = settings {
+                scene.apply(config("default", settings)).await;
+            }
+            let change = |spec: &mut Value| spec["offeringIDs"] = json!(["big"]);
+            scene.apply(group("workers", |group| change(&mut group["spec"]))).await;
+            let mut pods = workload(4);
+            apart(&mut pods);
+            scene.apply(pods).await;
+            scene.until(600, "all run", async || scene.running().await == 4).await;
+            let replaced = |group: &mut Value| {
+                group["spec"]["costOptimization"] = json!({ "optimizationInterval": "1m" });
+                group["metadata"]["annotations"] =
+                    json!({ "autoscaler.vpsie.com/rebalance-strategy": strategy });
+            };
+            scene.apply(group("workers", replaced)).await;
+            let mut most = 0;
+            for _ in 0..7200 {
+                let going = scene.nodes().await.iter().filter(|node| is_closed(node)).count();
+                most = most.max(going);
+                if types(berthed).await == counts(&[("small", 4)]) {
+                    break;
+                }
+                sleep(Duration::from_secs(1)).await;
+            }
+            assert_eq!(types(berthed).await, counts(&[("small", 4)]), "{strategy}: {}", scene.told().await);
+            assert_eq!((most, scene.running().await), (at_once, 4), "{strategy}");
+            let told = berthed.counted();
+            let line = format!(
+                r#"rebalancer_nodes_replaced_total{{nodegroup="workers",namespace="kube-system",strategy="{strategy}"}} 4"#
+            );
+            assert!(told.contains(&line), "{told}");
+        });
+    }
+}
+
+/// Nodes that nobody needs go one by one, whatever the strategy for those that are replaced: VPSie's own autoscaler once
+/// took away a whole group.
+#[test]
+fn a_strategy_takes_no_whole_group_away() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        let strategy = |group: &mut Value| {
+            group["metadata"]["annotations"] =
+                json!({ "autoscaler.vpsie.com/rebalance-strategy": "blue-green" });
+        };
+        scene.apply(small(strategy)).await;
+        scene.apply(workload(4)).await;
+        scene.until(600, "all run", async || scene.running().await == 4).await;
+        scene.apply(workload(0)).await;
+        for _ in 0..7200 {
+            let going = scene.nodes().await.iter().filter(|node| is_closed(node)).count();
+            assert!(going <= 1, "{}", scene.told().await);
+            if scene.machines() == 0 {
+                return;
+            }
+            sleep(Duration::from_secs(1)).await;
+        }
+        panic!("they stay: {}", scene.told().await);
+    });
+}
+
+/// Two groups need nodes in the same moment, and one may grow at a time.
+#[test]
+fn groups_grow_one_after_the_other() {
+    for (growing_max, expected) in [(1, 1), (2, 2)] {
+        played("{}", async |berthed| {
+            let scene = &berthed.scene;
+            let settings = json!({ "maxConcurrentScaleUps": growing_max, "maxClusterWorkers": 0 });
+            scene.apply(config("default", &settings)).await;
+            for name in ["one", "two"] {
+                scene
+                    .apply(group(name, |group| {
+                        group["spec"]["offeringIDs"] = json!(["small"]);
+                        group["spec"]["labels"]["only"] = json!(name);
+                    }))
+                    .await;
+                let mut pods = workload(2);
+                pods["metadata"]["name"] = json!(name);
+                pods["spec"]["template"]["spec"]["nodeSelector"]["only"] = json!(name);
+                scene.apply(pods).await;
+            }
+            let mut most = 0;
+            for _ in 0..900 {
+                let coming = |node: &&Value| !["Ready", "Failed"].contains(&text(&node["status"]["phase"]));
+                let nodes = berthed.nodes().await;
+                let groups = nodes.iter().filter(coming).map(|node| text(&node["spec"]["nodeGroupName"]));
+                most = most.max(groups.collect::<BTreeSet<_>>().len());
+                sleep(Duration::from_secs(1)).await;
+            }
+            assert_eq!((most, scene.running().await), (expected, 4), "{}", scene.told().await);
+        });
+    }
+}
+
+fn is_closed(node: &Value) -> bool {
+    let taints = node["spec"]["taints"].as_array().map_or(&[][..], Vec::as_slice);
+    taints.iter().any(|taint| taint["key"] == "karpenter.sh/disrupted")
+}
+
+/// Two groups, and fewer nodes for both together than their pods need.
+#[test]
+fn all_groups_together_have_no_more_nodes_than_the_cluster_may() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        scene.apply(config("default", &json!({ "maxClusterWorkers": 3 }))).await;
+        for name in ["one", "two"] {
+            scene.apply(group(name, |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
+        }
+        scene.apply(workload(6)).await;
+        for _ in 0..900 {
+            assert!(scene.machines() <= 3, "{}", scene.told().await);
+            sleep(Duration::from_secs(1)).await;
+        }
+        assert_eq!((scene.machines(), scene.running().await), (3, 3));
+        let said = scene.events("web").await.join("\n");
+        assert!(said.contains("NodeLimit"), "{said}");
+    });
+}
+
+/// A pod that no group can hold waits for ever; others have to wait for as long as it is said, each by itself.
+#[test]
+fn each_pod_waits_for_as_long_as_groups_want() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        scene.apply(config("default", &json!({ "unschedulablePodGracePeriodSeconds": 40 }))).await;
+        scene.apply(small(|_| {})).await;
+        let mut hopeless = workload(1);
+        hopeless["metadata"]["name"] = json!("hopeless");
+        hopeless["spec"]["template"]["spec"]["nodeSelector"]["nobody"] = json!("has-this");
+        scene.apply(hopeless).await;
+        sleep(Duration::from_mins(5)).await;
+        scene.apply(workload(1)).await;
+        for _ in 0..38 {
+            assert_eq!(berthed.nodes().await.len(), 0, "it has not waited");
+            sleep(Duration::from_secs(1)).await;
+        }
+        scene.until(15, "a node is bought", async || berthed.nodes().await.len() == 1).await;
+        scene.until(600, "the pod runs", async || scene.running().await == 1).await;
+    });
+}
+
+/// Nobody asks for nodes: a group has those that it must have, and says at which of its bounds it is.
+#[test]
+fn a_group_has_the_nodes_that_it_must_have() {
+    type Change = fn(&mut Value);
+    let cases: [(&str, Change, usize, (&str, &str)); 5] = [
+        ("none", |_| {}, 0, ("True", "False")),
+        ("by its spec", |group| group["spec"]["minNodes"] = json!(2), 2, ("True", "False")),
+        (
+            "no more than it may",
+            |group| (group["spec"]["minNodes"], group["spec"]["maxNodes"]) = (json!(1), json!(1)),
+            1,
+            ("True", "True"),
+        ),
+        (
+            "by its annotation",
+            |group| {
+                group["metadata"]["annotations"] = json!({ "autoscaler.vpsie.com/min-nodes-override": "2" });
+            },
+            2,
+            ("True", "False"),
+        ),
+        (
+            "although it does not grow",
+            |group| {
+                group["spec"]["minNodes"] = json!(2);
+                group["spec"]["scaleUpPolicy"] = json!({ "enabled": false });
+            },
+            2,
+            ("True", "False"),
+        ),
+    ];
+    for (what, change, expected, (at_min, at_max)) in cases {
+        played("{}", async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(small(change)).await;
+            scene.until(600, what, async || berthed.phases().await == vec!["Ready"; expected]).await;
+            sleep(Duration::from_mins(30)).await;
+            assert_eq!(scene.machines(), expected, "{what}: and it stays so");
+            let group = berthed.group("workers").await;
+            let is = |kind: &str| condition(&group, kind).map(|(status, _)| status.to_owned());
+            assert_eq!(is("AtMinCapacity").as_deref(), Some(at_min), "{what}");
+            assert_eq!(is("AtMaxCapacity").as_deref(), Some(at_max), "{what}");
+        });
+    }
+}
+
+/// What nodes use is not told, from the beginning: what pods ask for counts after a while.
+#[test]
+fn groups_shrink_where_nobody_may_ask_what_nodes_use() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        let forbidden = "berth before list nodes.metrics.k8s.io #1x100000: status 403";
+        scene.world.plan_faults(forbidden.parse().expect("a plan"));
+        scene.apply(small(|_| {})).await;
+        scene.apply(workload(2)).await;
+        scene.until(600, "both run", async || scene.running().await == 2).await;
+        scene.apply(workload(0)).await;
+        scene.until(1800, "they go", async || scene.machines() == 0).await;
     });
 }

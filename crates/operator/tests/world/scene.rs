@@ -85,11 +85,22 @@ impl Scene {
     }
 
     pub(crate) async fn play_with(&self, operator: Operator, script: impl Future<Output = ()>) {
+        let played = async {
+            tokio::select! {
+                biased;
+                () = Box::pin(operator.run()) => {}
+                () = Box::pin(script) => {}
+            }
+        };
+        self.live(played).await;
+    }
+
+    /// The same without an operator.
+    pub(crate) async fn live(&self, script: impl Future<Output = ()>) {
         tokio::select! {
             biased;
             () = Box::pin(self.world.kubelets().live_on(&self.cloud)) => {}
             () = Box::pin(self.world.live()) => {}
-            () = Box::pin(operator.run()) => {}
             () = Box::pin(script) => {}
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use berth_api::ClassKind;
 use berth_cloud::Cloud;
-use berth_cloud::vpsie::Family;
+use berth_cloud::vpsie::{Family, Transport};
 use berth_operator::rbac::{PERMISSIONS, Part, Scope};
 use berth_operator::{Clock, Clouds, Cluster, Lead, Metrics, Operator, Report, Settings, VpsieAccess};
 use berth_world::cloud::Account;
@@ -46,6 +46,14 @@ impl Berthed {
 
     /// The cloud, as the client's Secret opens it.
     fn cloud(&self, client: &kube::Client) -> Arc<dyn Cloud> {
+        self.cloud_through(client, Arc::new(InProcess(self.vpsie.clone())))
+    }
+
+    pub(crate) fn cloud_through(
+        &self,
+        client: &kube::Client,
+        transport: Arc<dyn Transport>,
+    ) -> Arc<dyn Cloud> {
         let access = VpsieAccess {
             whereabouts: self.settings.whereabouts.clone(),
             ..account::access(self.family, permissions::NAMESPACE, "berth")
@@ -53,7 +61,6 @@ impl Berthed {
         let vpsie = self.vpsie.clone();
         let clock = Clock::new(move || vpsie.cloud().inspect(Account::now));
         let cluster = Cluster::through(client.clone(), "the world");
-        let transport = Arc::new(InProcess(self.vpsie.clone()));
         berth_operator::vpsie_cloud(&cluster, access, transport, &clock, self.metrics())
     }
 
@@ -261,6 +268,9 @@ fn a_node_that_never_comes_up_fails_and_makes_room() {
             let workers = berthed.group("workers").await;
             assert_eq!(workers["status"]["currentNodes"], 1, "one that failed does not count");
             scene.until(1900, "it is gone", async || berthed.phases().await == ["Ready"]).await;
+            let of_group = r#"{nodegroup="workers",namespace="kube-system"}"#;
+            let counted = berthed.counted();
+            assert!(counted.contains(&format!("vpsienode_ttl_deletions_total{of_group} 1")), "{counted}");
         };
         scene.play_with(berthed.operator(), script).await;
     });
@@ -328,6 +338,11 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
                 format!("nodegroup_desired_nodes{of_group} {nodes}.0"),
                 format!("nodegroup_ready_nodes{of_group} {nodes}.0"),
                 format!("nodegroup_max_nodes{of_group} 7.0"),
+                format!("nodegroup_min_nodes{of_group} 0.0"),
+                format!("nodegroup_cost_hourly{of_group} 0."),
+                r#"cost_savings_estimated_monthly{nodegroup="workers",namespace="kube-system",source="rebalancing"}"#
+                    .to_owned(),
+                r#"vpsie_api_circuit_breaker_state{state="closed"} 1.0"#.to_owned(),
                 format!("scale_up_total{of_group} 1"),
                 format!("scale_up_nodes_added_sum{of_group} {nodes}.0"),
                 format!("scale_up_decision_nodes_requested_sum{of_group} {nodes}.0"),
@@ -349,6 +364,7 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
                 .await;
             let told = berthed.metrics().scrape(&reports.borrow(), "berth");
             for line in [
+                r#"pending_pods_current{namespace="default"}"#,
                 r#"unschedulable_pods_total{constraint="unknown",namespace="default"}"#,
                 r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="skipped_max_capacity"}"#,
                 r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="skipped_provisioning"}"#,
@@ -424,6 +440,76 @@ fn nodes_that_are_checked_stay_and_say_why() {
             }
         });
     }
+}
+
+/// VPSie's six checks, each of which keeps the nodes of a workload by itself, says so, and is counted.
+#[test]
+fn each_check_keeps_nodes_is_said_and_counted() {
+    type Change = fn(&mut Value, &mut Value);
+    let cases: [(&str, u32, &str, Change); 6] = [
+        ("local_storage", 1, "1", |_, workload| {
+            workload["spec"]["template"]["spec"]["volumes"] = json!([{ "name": "cache", "emptyDir": {} }]);
+        }),
+        // Of four small nodes three would do by the sum, and none has room for another pod.
+        ("rescheduling", 4, "1100m", |group, _| {
+            group["spec"]["offeringIDs"] = json!(["small"]);
+            group["spec"]["maxNodes"] = json!(4);
+        }),
+        ("system_pods", 1, "1", |_, workload| {
+            workload["metadata"] = json!({ "name": "etcd", "namespace": "kube-system" });
+        }),
+        ("affinity", 2, "1", |group, workload| {
+            group["spec"]["maxNodes"] = json!(2);
+            apart(workload);
+        }),
+        ("capacity", 2, "3500m", |_, workload| apart(workload)),
+        ("protection", 1, "1", |_, workload| {
+            workload["spec"]["template"]["metadata"]["annotations"] =
+                json!({ "karpenter.sh/do-not-disrupt": "true" });
+        }),
+    ];
+    for (check, nodes, cpu, change) in cases {
+        played(Family::Managed, async |berthed| {
+            let scene = &berthed.scene;
+            let mut group = group("workers", |group| {
+                group["spec"]["offeringIDs"] = json!(["big"]);
+                for threshold in ["cpuThreshold", "memoryThreshold"] {
+                    group["spec"]["scaleDownPolicy"][threshold] = json!(90);
+                }
+            });
+            let mut workload = suited(deployment("web", nodes, cpu));
+            change(&mut group, &mut workload);
+            scene.apply(group).await;
+            scene.apply(workload).await;
+            let nodes = nodes as usize;
+            let running = async || {
+                let pods = scene.list("/api/v1/pods").await;
+                pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+            };
+            scene.until(900, check, async || running().await == nodes).await;
+            sleep(Duration::from_mins(30)).await;
+            let told = scene.events("workers").await.join("\n");
+            assert_eq!(scene.machines(), nodes, "{check}: {told}");
+            assert!(told.contains(&format!("{check}: ")), "{check}: {told}");
+            let of = format!(
+                r#"safety_check_failures_total{{check_type="{check}",nodegroup="workers",namespace="kube-system"}} "#
+            );
+            let counted = berthed.counted();
+            let line = counted.lines().find(|line| line.contains(&of));
+            let times =
+                line.and_then(|line| line.rsplit(' ').next()).and_then(|times| times.parse::<u32>().ok());
+            assert!(times.is_some_and(|times| times as usize >= nodes), "{check}: {line:?}");
+        });
+    }
+}
+
+/// No two on one node.
+pub(crate) fn apart(workload: &mut Value) {
+    workload["spec"]["template"]["spec"]["affinity"] = json!({ "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": "web" } } },
+        ],
+    } });
 }
 
 /// In managed clusters VPSie sells sizes, and groups may name offerings of servers beside them.
@@ -556,6 +642,19 @@ fn what_the_secret_says_counts_as_long_as_vpsie_takes_it() {
             sleep(Duration::from_mins(2)).await;
             scene.apply(workload(8)).await;
             scene.until(600, "the last good one stays in use", async || scene.running().await == 8).await;
+            let counted = berthed.counted();
+            for line in ["credential_rotation_failures_total 1", "credential_valid 1.0"] {
+                assert!(counted.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{counted}");
+            }
+            // `c-2`, which is another cluster's: its machines are not this one's.
+            let mut moved = account::secret(permissions::NAMESPACE, account::URL, SECRET);
+            moved["data"]["resourceIdentifier"] = json!("Yy0y");
+            scene.apply(moved).await;
+            sleep(Duration::from_mins(2)).await;
+            scene.apply(workload(12)).await;
+            scene
+                .until(600, "it still buys for the same cluster", async || scene.running().await == 12)
+                .await;
             let said = scene.told().await;
             assert!(!said.contains(SECRET) && !said.contains("wrong"), "{said}");
         };

@@ -226,6 +226,7 @@ impl Account {
                 state: MachineState::Running,
                 tags: stranger.tags,
                 launched_at: self.now,
+                extras: Box::default(),
             },
             purchase: None,
             node: None,

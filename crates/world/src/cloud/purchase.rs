@@ -107,6 +107,7 @@ impl Account {
             state: MachineState::Pending,
             tags: order.machine_tags(),
             launched_at: self.now,
+            extras: Box::default(),
         };
         let sold = (machine.instance_type.clone(), machine.zone.clone(), machine.capacity_type);
         if let Some(left) = self.stock.get_mut(&sold) {

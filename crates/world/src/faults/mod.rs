@@ -54,7 +54,7 @@ impl Deed {
         }
     }
 
-    fn asked(&self, client: &str, status: u16, revisions: (u64, u64)) -> Asked {
+    fn asked(&self, client: &str, status: u16, revisions: (u64, u64), stale_secs: u64) -> Asked {
         Asked {
             client: client.to_owned(),
             verb: self.verb.map_or("", Verb::name),
@@ -63,6 +63,7 @@ impl Deed {
             name: self.name.clone(),
             status,
             revisions,
+            stale_secs,
         }
     }
 }
@@ -118,6 +119,7 @@ struct Harmed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Frozen {
     pub(crate) revision: u64,
+    since: Timestamp,
     pub(crate) until: Timestamp,
 }
 
@@ -213,14 +215,20 @@ impl Faults {
         let until = now.checked_add(length).unwrap_or(Timestamp::MAX);
         self.change(client, |harmed| {
             // Frozen already, it does not see what came since.
-            let revision =
-                harmed.frozen.filter(|frozen| now < frozen.until).map_or(revision, |of| of.revision);
-            harmed.frozen = Some(Frozen { revision, until });
+            let known = harmed.frozen.filter(|frozen| now < frozen.until);
+            let (revision, since) = known.map_or((revision, now), |known| (known.revision, known.since));
+            harmed.frozen = Some(Frozen { revision, since, until });
         });
     }
 
     pub(crate) fn frozen(&self, client: &str, now: Timestamp) -> Option<Frozen> {
         self.of(client).frozen.filter(|frozen| now < frozen.until)
+    }
+
+    /// For how long the client's lists and watches have stood still.
+    fn stale_secs(&self, client: &str, now: Timestamp) -> u64 {
+        let frozen = self.frozen(client, now);
+        frozen.map_or(0, |frozen| now.duration_since(frozen.since).unsigned_abs().as_secs())
     }
 }
 

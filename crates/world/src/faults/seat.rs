@@ -99,7 +99,8 @@ pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Res
             match harm {
                 Harm::Status { code, retry_after_secs } => {
                     let revision = api.state().store.revision();
-                    faults.note(|| deed.asked(client, code, (revision, revision)));
+                    let stale_secs = faults.stale_secs(client, api.state().now());
+                    faults.note(|| deed.asked(client, code, (revision, revision), stale_secs));
                     return Ok(serve::refuse(&failure(code, retry_after_secs)));
                 }
                 Harm::Partial(count) => most = count,
@@ -123,7 +124,8 @@ pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Res
             Err(failure) => failure.code(),
         };
         let after = api.state().store.revision();
-        faults.note(|| deed.asked(client, status, (before, after)));
+        let stale_secs = faults.stale_secs(client, api.state().now());
+        faults.note(|| deed.asked(client, status, (before, after), stale_secs));
         for harm in faults.strike(client, Side::After, deed) {
             suffer(served, client, harm).await?;
         }

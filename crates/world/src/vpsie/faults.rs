@@ -90,6 +90,8 @@ pub struct DeedFaults {
 pub struct Faults {
     pub seed: u64,
     pub deeds: BTreeMap<Deed, DeedFaults>,
+    /// Of nodes of managed clusters it is told who they are, and not what.
+    pub bare_nodes: bool,
 }
 
 impl Faults {
@@ -98,7 +100,7 @@ impl Faults {
     }
 
     pub fn of(deed: Deed, faults: DeedFaults) -> Self {
-        Self { seed: 0, deeds: BTreeMap::from([(deed, faults)]) }
+        Self { deeds: BTreeMap::from([(deed, faults)]), ..Self::default() }
     }
 
     /// About half of all faults, each at a rate of its own, none of them after `until_ms`.
@@ -127,7 +129,8 @@ impl Faults {
                 slow_by_ms: fate.lot("slow by", 0) % 60 * 1000,
             }
         };
-        Self { seed, deeds: Deed::ALL.into_iter().map(|deed| (deed, faults(deed))).collect() }
+        let deeds = Deed::ALL.into_iter().map(|deed| (deed, faults(deed))).collect();
+        Self { seed, deeds, bare_nodes: false }
     }
 
     pub(super) fn strikes(&self, deed: Deed, number: u64, at_ms: u64) -> Strikes {

@@ -37,16 +37,19 @@ impl Vpsie {
     /// `None`: it is no node.
     fn node(&self, machine: &Machine) -> Option<Value> {
         let group = *self.register().group_of.get(&machine.id)?;
-        Some(json!({
+        let mut node = json!({
             "identifier": machine.id.as_str(),
             // As VPSie writes them, whatever Kubernetes makes of it.
             "hostname": machine.name.to_uppercase(),
             "role": "slave",
             "ip": machine.address.as_deref().unwrap_or_default(),
             "status": status_of(machine.state),
-            "group_id": group,
-            "created_on": machine.launched_at.to_string(),
-        }))
+        });
+        if !self.shared.faults.bare_nodes {
+            node["group_id"] = json!(group);
+            node["created_on"] = json!(machine.launched_at.to_string());
+        }
+        Some(node)
     }
 
     pub(super) fn list_groups(&self, cluster: &str) -> Response {
@@ -78,14 +81,23 @@ impl Vpsie {
         let Some(size) = size.filter(|size| self.offered_to_clusters(*size).is_some()) else {
             return enveloped_error(400, "KubeSizeID: there is no such size");
         };
-        let mut register = self.register();
-        if register.groups.iter().any(|group| group.size == size) {
+        if self.group_of_size(size).is_some() {
             return error_with_status_200(400, "Another group of this cluster has same selected Size");
         }
+        let group = self.open_group(body["groupName"].as_str().unwrap_or_default(), size);
+        enveloped(&json!({ "groupId": format!("group-{}", group.number) }))
+    }
+
+    fn group_of_size(&self, size: usize) -> Option<Group> {
+        self.register().groups.iter().find(|group| group.size == size).cloned()
+    }
+
+    fn open_group(&self, name: &str, size: usize) -> Group {
+        let mut register = self.register();
         let number = 100 + register.groups.len() as u64;
-        let name = body["groupName"].as_str().unwrap_or_default().to_owned();
-        register.groups.push(Group { number, name, size });
-        enveloped(&json!({ "groupId": format!("group-{number}") }))
+        let group = Group { number, name: name.to_owned(), size };
+        register.groups.push(group.clone());
+        group
     }
 
     pub(super) async fn add_node(&self, cluster: &str, group: &str) -> Response {
@@ -119,6 +131,7 @@ impl Vpsie {
             note: None,
             taken: Arc::default(),
             is_given_up: false,
+            requested: None,
         };
         let enter = |vpsie: &Self, id: &MachineId| {
             vpsie.register().group_of.insert(id.clone(), group.number);
@@ -126,9 +139,9 @@ impl Vpsie {
         self.buy(&order, enter).await
     }
 
-    /// Somebody else adds a node to the group of a size. Its id.
+    /// Somebody else adds a node to the group of a size, or makes that. Its id.
     pub async fn add_by_hand(&self, size: usize) -> Option<MachineId> {
-        let group = self.register().groups.iter().find(|group| group.size == size).cloned()?;
+        let group = self.group_of_size(size).unwrap_or_else(|| self.open_group("theirs", size));
         match self.new_node(&group).await.ok()? {
             Launched::Machine { machine, .. } => Some(machine.id),
             Launched::Underway | Launched::Nothing => None,

@@ -1,5 +1,6 @@
 //! Servers: bought with a name and tags of the buyer's choice.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use axum::response::Response;
@@ -15,6 +16,9 @@ use tokio::time::sleep;
 use super::answer::{enveloped, enveloped_error, paged, refused};
 use super::{Asked, Vpsie};
 use crate::cloud::{Account, Reply};
+
+/// What every server may send and receive in a month.
+const TRAFFIC_GB: u32 = 2000;
 
 impl Vpsie {
     /// Has the simulated cloud do something, and takes the time that it takes.
@@ -87,6 +91,18 @@ impl Vpsie {
         }
     }
 
+    /// Somebody else creates a server of this name and size. Its id.
+    pub async fn create_by_hand(&self, name: &str, size: usize) -> Option<MachineId> {
+        let order = self.order(&json!({ "hostname": name }), &[], self.offered_to_clusters(size)?)?;
+        let enter = |vpsie: &Self, id: &MachineId| {
+            vpsie.register().tags.insert(id.clone(), Vec::new());
+        };
+        match self.buy(&order, enter).await.ok()? {
+            Launched::Machine { machine, .. } => Some(machine.id),
+            Launched::Underway | Launched::Nothing => None,
+        }
+    }
+
     fn order(&self, body: &Value, tags: &[String], wanted: Alternative) -> Option<Order> {
         let mut pairs: Labels = tags
             .iter()
@@ -109,6 +125,7 @@ impl Vpsie {
             note: None,
             taken: Arc::default(),
             is_given_up: false,
+            requested: None,
         })
     }
 
@@ -180,6 +197,8 @@ impl Vpsie {
             "name": machine.name,
             "hostname": machine.name,
             "default_ip": machine.address.as_deref().unwrap_or_default(),
+            "default_ipv6": machine.address.as_deref().map(mapped).unwrap_or_default(),
+            "traffic": TRAFFIC_GB,
             "status": status_of(machine.state),
             "boxsize_id": self.offer_of(&machine.instance_type, &machine.zone, machine.capacity_type),
             "datacenter_id": machine.zone,
@@ -196,6 +215,11 @@ pub(super) fn status_of(state: MachineState) -> &'static str {
         MachineState::Stopping => "deleting",
         MachineState::Gone => "deleted",
     }
+}
+
+/// The same address in the sixth version.
+fn mapped(address: &str) -> String {
+    address.parse::<Ipv4Addr>().map(|address| address.to_ipv6_mapped().to_string()).unwrap_or_default()
 }
 
 fn strings(list: &Value) -> Vec<String> {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_cloud::Cloud;
-use berth_cloud::machine::{MachineId, Note, Order};
+use berth_cloud::machine::{MachineId, Note, Order, Requested};
 use berth_cloud::provider::{Launched, Refusal, list_all};
-use berth_cloud::vpsie::{Family, Named};
-use berth_world::cloud::Weather;
-use berth_world::cloud::weather::{Delay, ListFaults, Odds, StockChange, Stranger, Times, Which};
+use berth_cloud::vpsie::Family;
+use berth_world::cloud::weather::{Delay, ListFaults, Odds, StockChange, Times, Which};
+use berth_world::cloud::{Account, Weather};
 use berth_world::vpsie::{Deed, DeedFaults, Faults, Vpsie};
+use jiff::SignedDuration;
 use tokio::time::{advance, sleep};
 
 use super::rig::{Claim, SMALL, alive, calm, instant, process_here, step, taken, vpsie};
@@ -190,7 +191,7 @@ async fn absence_is_said_and_not_guessed() {
     for family in FAMILIES {
         for (name, faults, is_absent) in &cases {
             let deeds = [Deed::Look, Deed::Delete].map(|deed| (deed, faults.clone()));
-            let vpsie = vpsie(calm(), 1, Faults { seed: 0, deeds: deeds.into() });
+            let vpsie = vpsie(calm(), 1, Faults { deeds: deeds.into(), ..Faults::default() });
             let cloud = process_here(&vpsie, family);
             let id = MachineId::from("i-1");
             for told in [cloud.get(&id).await.map(drop), cloud.terminate(&id).await] {
@@ -202,37 +203,39 @@ async fn absence_is_said_and_not_guessed() {
     }
 }
 
+/// What VPSie's own autoscaler asked for before Berth came: it is taken for the claim's if nothing else can be meant.
 #[tokio::test(start_paused = true)]
-async fn names_find_only_what_is_ours() {
-    for family in FAMILIES {
-        let stranger = Stranger {
-            name: "web-1".into(),
-            instance_type: "small".into(),
-            zone: "dc-1".into(),
-            capacity_type: berth_core::catalog::CapacityType::OnDemand,
-            tags: [("a".into(), "b".into())].into(),
+async fn what_another_asked_for_is_found_and_never_bought() {
+    // When it was made, relative to the request; under which name; and whether that is found.
+    for (family, made_secs, name, is_found) in [
+        (Family::Servers, 5, "node-uid-1", true),
+        (Family::Servers, -30, "node-uid-1", true),
+        (Family::Servers, -90, "node-uid-1", false),
+        (Family::Servers, 5, "web-1", false),
+        (Family::Managed, 5, "", true),
+        (Family::Managed, -90, "", false),
+    ] {
+        let vpsie = vpsie(calm(), 1, Faults::none());
+        // There are others, which are nobody's concern.
+        let strange = match family {
+            Family::Servers => vpsie.create_by_hand("db", SMALL).await,
+            Family::Managed => vpsie.add_by_hand(SMALL).await,
         };
-        let vpsie = vpsie(Weather { strangers: vec![stranger], ..calm() }, 1, Faults::none());
+        advance(Duration::from_mins(5)).await;
+        let at = vpsie.cloud().inspect(Account::now) - SignedDuration::from_secs(made_secs);
+        let made = match family {
+            Family::Servers => vpsie.create_by_hand(name, SMALL).await,
+            Family::Managed => vpsie.add_by_hand(SMALL).await,
+        };
         let mut claims = [Claim::new("uid-1", &["small"])];
-        lived(&vpsie, family, &mut claims, 60).await;
-        let ours = claims[0].machine.clone().unwrap();
-        let name = vpsie.cloud().inspect(|account| account.record(&ours).unwrap().machine.name.clone());
-        let cloud = process_here(&vpsie, family);
-        let recorded = BTreeSet::from([ours.clone()]);
-        let odd = name.to_uppercase();
-        for (named, expected) in [
-            (Named::Id(&ours), Some(&ours)),
-            (Named::Hostname(&odd), Some(&ours)),
-            (Named::Name(&name), Some(&ours)),
-            (Named::Hostname("web-1"), None),
-            (Named::Name("nobody"), None),
-        ] {
-            let found = cloud.find(named, &recorded).await.unwrap();
-            assert_eq!(found.map(|machine| machine.id).as_ref(), expected, "{family:?} {named:?}");
-        }
-        // In a cluster, another process has only what was written down to go by.
-        let unrecorded = cloud.find(Named::Id(&ours), &BTreeSet::new()).await.unwrap();
-        assert_eq!(unrecorded.is_some(), family == Family::Servers);
+        assert!(strange.is_some() && made.is_some());
+        let names = vec![claims[0].order.name.to_uppercase().into()];
+        claims[0].order.requested = Some(Requested { at, names });
+        let refusals = lived(&vpsie, family, &mut claims, 1800).await;
+        let case = format!("{family:?} {made_secs} {name}");
+        assert_eq!(refusals, [], "{case}");
+        assert_eq!(claims[0].machine, made.filter(|_| is_found), "{case}");
+        assert_eq!((vpsie.calls(Deed::Create), alive(&vpsie)), (0, 2), "{case}");
     }
 }
 
@@ -261,8 +264,9 @@ async fn hundreds_of_questions_keep_to_the_limit() {
             bought.insert(task.await.unwrap());
         }
         assert_eq!((bought.len(), alive(&vpsie)), (150, 150), "{family:?}");
+        // The rest of the hundred is for whoever takes over.
         let most = vpsie.most_calls_in_a_minute();
-        assert!((90..=100).contains(&most), "{family:?}: {most}");
+        assert!((70..=80).contains(&most), "{family:?}: {most}");
     }
 }
 

@@ -116,6 +116,7 @@ pub(crate) fn order(token: &str, types: &[&str]) -> Order {
         note: None,
         taken: Arc::default(),
         is_given_up: false,
+        requested: None,
     }
 }
 

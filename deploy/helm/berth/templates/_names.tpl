@@ -24,6 +24,11 @@ app.kubernetes.io/name: berth
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
+{{- /* Where the Secret is that says who Berth is at VPSie. */ -}}
+{{- define "berth.vpsieNamespace" -}}
+{{ .Values.vpsieSecretNamespace | default .Release.Namespace }}
+{{- end }}
+
 {{- /* The service last, so that a path can follow. */ -}}
 {{- define "berth.webhook" -}}
 {{- with .Values.webhook.caBundle -}}

@@ -156,6 +156,7 @@ fn order(number: u16, kind: &InstanceType, offering: &Offering) -> Option<Order>
         note: None,
         taken: Arc::default(),
         is_given_up: false,
+        requested: None,
     })
 }
 

@@ -6,7 +6,10 @@ use serde_json::json;
 use tokio::time::advance;
 
 use super::*;
+use crate::provider::Cloud;
+use crate::vpsie::cloud::VpsieCloud;
 use crate::vpsie::session::Replaced;
+use crate::vpsie::settings::{CloudSettings, Family};
 use crate::vpsie::transport::Sent;
 
 const CANARY: &str = "canary-5ecret";
@@ -32,6 +35,7 @@ impl Script {
             "refused" => Err(Lost::Connection("refused".to_owned())),
             "big" => Ok(Response::new(Bytes::from(vec![b' '; BODY_BYTES_MAX + 1]))),
             "html" => Ok(made(200, "<html>".to_owned())),
+            "absent" => Ok(made(404, json!({ "message": "no such path" }).to_string())),
             "echo" => {
                 let bearer =
                     request.headers().get(header::AUTHORIZATION).map(|value| value.to_str().unwrap());
@@ -304,6 +308,9 @@ impl Observer for Told {
             Event::Withheld { method } => format!("{method} withheld"),
             Event::SignedIn { lasts } => format!("signed in for {} min", lasts.as_secs() / 60),
             Event::Rotated { accepted, .. } => format!("rotated {accepted}"),
+            // Nearly every answer tells that.
+            Event::Recognized { accepted: true } => return,
+            Event::Recognized { accepted: false } => "not recognized".to_owned(),
         };
         self.0.lock().unwrap().push(words);
     }
@@ -313,7 +320,8 @@ impl Observer for Told {
 async fn everything_is_told() {
     BEGAN
         .scope(Instant::now(), async {
-            let mut answers = vec!["ok"; 90];
+            // As many as go at once in the first minute.
+            let mut answers = vec!["ok"; 15];
             answers.extend(["broken"; 90]);
             let script = Arc::new(Script { answers: Mutex::new(answers.into()), ..Script::default() });
             let told = Arc::new(Told::default());
@@ -321,10 +329,10 @@ async fn everything_is_told() {
             let client =
                 Client::new(settings, credentials(&[("token", CANARY)]), script.clone(), observer, now);
             let take = || std::mem::take(&mut *told.0.lock().unwrap());
-            for _ in 0..90 {
+            for _ in 0..15 {
                 client.ask(&create()).await.unwrap();
             }
-            assert_eq!(take(), vec!["POST 200 10 ms"; 90]);
+            assert_eq!(take(), vec!["POST 200 10 ms"; 15]);
             client.ask(&create()).await.unwrap_err();
             assert_eq!(take(), ["POST Acting waited 59 s", "POST broken"]);
             advance(Duration::from_hours(1)).await;
@@ -400,4 +408,24 @@ async fn secrets_are_seen_nowhere() {
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("asked VPSie") && log.contains("request_id"), "{log}");
     assert!(!log.contains(CANARY), "{log}");
+}
+
+/// Whoever gives no notice is asked again after a while, and not every few seconds.
+#[tokio::test(start_paused = true)]
+async fn notices_are_asked_for_where_they_are_given() {
+    for (answer, expected) in [("absent", [1, 1, 2]), ("404", [1, 1, 2]), ("ok", [1, 2, 3])] {
+        BEGAN
+            .scope(Instant::now(), async {
+                let (script, client) = client(credentials(&[("token", CANARY)]), &[answer]);
+                let cloud = VpsieCloud::new(Arc::new(client), CloudSettings::new(Family::Servers, "c"));
+                let mut asked = Vec::new();
+                for pause in [5, 600, 0] {
+                    assert_eq!(cloud.notices().await, Ok(Vec::new()), "{answer}");
+                    asked.push(script.asked.lock().unwrap().len());
+                    advance(Duration::from_secs(pause)).await;
+                }
+                assert_eq!(asked, expected, "{answer}");
+            })
+            .await;
+    }
 }

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use berth_core::catalog::{Catalog, OfferingPattern};
+use berth_core::names::Text;
 use berth_core::plan::Alternative;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
 use super::VpsieCloud;
 use super::sight::Seen;
-use crate::machine::{Machine, MachineState, Note, Order};
+use crate::machine::{Machine, MachineState, Note, Order, Requested};
 use crate::provider::{Lack, Launched, Refusal, Unavailable};
 use crate::vpsie::api::Server;
 use crate::vpsie::assign::{Assigned, Waiting, assigned};
@@ -17,7 +18,7 @@ use crate::vpsie::error::{ApiError, Breadth, Fault};
 use crate::vpsie::launches::Turn;
 use crate::vpsie::limiter::Lane;
 use crate::vpsie::managed::Group;
-use crate::vpsie::note::{Aim, Memo, Target, number_of};
+use crate::vpsie::note::{Aim, Memo, SOMEBODY_ELSE, Target, number_of};
 use crate::vpsie::offers::size_of;
 use crate::vpsie::settings::Family;
 
@@ -27,14 +28,21 @@ const SENT_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 const LISTED_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 /// How long VPSie takes to add a node to a cluster. Its own autoscaler gives up after as long.
 const ADDED_WITHIN: SignedDuration = SignedDuration::from_mins(15);
+/// VPSie's clock and the cluster's may be so far apart.
+const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 
 impl VpsieCloud {
     pub(super) async fn note(&self, order: &Order) -> Result<Note, Refusal> {
         order.check()?;
-        let aim = match self.settings.family {
-            Family::Servers => Aim::Tagged,
-            Family::Managed => self.aim(order).await?,
+        let aim = match (self.settings.family, &order.requested) {
+            (Family::Servers, None) => Aim::Tagged,
+            (Family::Servers, Some(_)) => Aim::Named,
+            (Family::Managed, _) => self.aim(order).await?,
         };
+        if let Some(requested) = &order.requested {
+            // As one that may have been sent, and not by this process: so it is looked for, and never sent.
+            return Ok(Memo { noted_at: requested.at, maker: SOMEBODY_ELSE, aim }.write());
+        }
         let memo = Memo { noted_at: self.now(), maker: self.client.maker(), aim };
         let note = memo.write();
         self.launches().prepared(&order.token, &note, memo);
@@ -54,8 +62,11 @@ impl VpsieCloud {
         };
         let seen = self.look(Lane::Acting).await?;
         let group = seen.group(&size, &wanted.zone);
-        let known = seen.servers.iter().filter(|node| group.is_some_and(|group| group.has(node)));
-        let known = known.map(|node| number_of(&node.id)).collect();
+        // Of a request that was made before this look, only what says that it is younger can have come.
+        let may_be_it = |node: &Server| order.requested.as_ref().is_some_and(|asked| is_since(node, asked));
+        let is_known = |node: &&Server| node.is_bare() || group.is_some_and(|group| group.has(node));
+        let known = seen.servers.iter().filter(is_known);
+        let known = known.filter(|node| !may_be_it(node)).map(|node| number_of(&node.id)).collect();
         Ok(Aim::Node(Target { size, datacenter: wanted.zone.clone(), known }))
     }
 
@@ -66,7 +77,7 @@ impl VpsieCloud {
         };
         let memo = Memo::read(note)?;
         match (&memo.aim, self.settings.family) {
-            (Aim::Tagged, Family::Servers) => self.buy_server(order, note, &memo).await,
+            (Aim::Tagged | Aim::Named, Family::Servers) => self.buy_server(order, note, &memo).await,
             (Aim::Node(target), Family::Managed) => self.buy_node(order, note, &memo, target).await,
             (Aim::Nothing, Family::Managed) => Err(self.none_left(order)),
             _ => Err(Refusal::Invalid("the order's note is of the other kind of paths".to_owned())),
@@ -85,12 +96,33 @@ impl VpsieCloud {
         }
         let seen = self.look(Lane::Acting).await?;
         let tagged = seen.servers.iter().filter(|server| server.token().as_ref() == Some(&order.token));
-        let Some(server) = tagged.min_by_key(|server| (server.created_at, &server.id)) else {
+        let tagged = tagged.min_by_key(|server| (server.created_at, &server.id));
+        let Some(server) = tagged.or_else(|| self.named(order, &seen)) else {
             return Ok(self.missing(order, memo, &seen, LISTED_WITHIN));
         };
         let machine = ours(order, self.describe(server, &catalog, None));
         self.launches().found(&order.token, &machine, self.now());
         Ok(launched(machine))
+    }
+
+    /// The one machine that has a name which the request gave it, is no older than the request and nobody else's.
+    /// VPSie and Kubernetes do not agree on capital letters, and strangers' machines have names too.
+    fn named<'s>(&self, order: &Order, seen: &'s Seen) -> Option<&'s Server> {
+        let requested = order.requested.as_ref()?;
+        let claimed = self.launches().claimed(self.now());
+        let is_named = |server: &Server| {
+            let is = |name: &Text| {
+                name.eq_ignore_ascii_case(&server.name) || name.eq_ignore_ascii_case(&server.hostname)
+            };
+            requested.names.iter().any(is)
+        };
+        let is_free = |server: &Server| !order.taken.contains(&server.id) && !claimed.contains(&server.id);
+        let is_it = |server: &&Server| {
+            is_named(server) && is_since(server, requested) && server.token().is_none() && is_free(server)
+        };
+        let mut found = seen.servers.iter().filter(is_it);
+        let first = found.next()?;
+        found.next().is_none().then_some(first)
     }
 
     async fn send_server(&self, order: &Order, memo: &Memo, catalog: &Catalog) -> Result<Launched, Refusal> {
@@ -131,7 +163,12 @@ impl VpsieCloud {
     ) -> Result<Launched, Refusal> {
         let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
         let is_unsent = !order.is_given_up && self.launches().is_unsent(&order.token, note);
-        let group = if is_unsent { Some(self.group(target).await?) } else { None };
+        let found = if is_unsent { Some(self.group(target).await?) } else { None };
+        let group = match found {
+            Some(Found::Group(group)) => Some(group),
+            Some(Found::Elsewhere) => return self.pass_over_datacenter(order, target, &catalog),
+            None => None,
+        };
         let turn = self.launches().begin(&order.token, note, memo, &order.taken);
         match (turn, group) {
             (Turn::Found(machine), _) => return Ok(launched(*machine)),
@@ -148,6 +185,12 @@ impl VpsieCloud {
         let seen = self.look(Lane::Acting).await?;
         if order.is_given_up && !self.launches().given_up(&order.token, seen.began_at) {
             return Ok(Launched::Underway);
+        }
+        if let Some(node) = self.named(order, &seen) {
+            let group = seen.groups.iter().find(|group| group.has(node));
+            let machine = ours(order, self.describe(node, &catalog, group));
+            self.launches().found(&order.token, &machine, self.now());
+            return Ok(launched(machine));
         }
         match self.assign(order, target, &seen, &catalog) {
             Claim::Machine(machine) => {
@@ -184,38 +227,59 @@ impl VpsieCloud {
             Ok(None) => return Ok(Launched::Underway),
             Err(error) => error,
         };
-        let is_wanted = |wanted: &&Alternative| {
-            wanted.zone == target.datacenter && size_of(catalog, wanted).as_ref() == Some(&target.size)
-        };
-        let Some(wanted) = order.offerings.iter().find(is_wanted) else {
+        let Some(wanted) = wanted_by(order, target, catalog) else {
             // The order has changed since it was noted. What was noted could not be had.
             let changed_nothing = error.fault.changed_nothing();
             return if changed_nothing { Ok(self.nothing(order)) } else { Err(error.refusal()) };
         };
         let (lacking, breadth) = self.lack(order, wanted, error)?;
+        self.pass_over(order, lacking, breadth)
+    }
+
+    /// What the launch of a note is about cannot be had. Another alternative is another launch, with a note of its own.
+    fn pass_over(&self, order: &Order, lacking: Unavailable, breadth: Breadth) -> Result<Launched, Refusal> {
         let is_last = {
             let mut launches = self.launches();
             launches.pass_over(&order.token, lacking);
             launches.void(&order.token);
             breadth == Breadth::Account || launches.passed_over(&order.token).len() >= order.offerings.len()
         };
-        // Another alternative is another launch, with a note of its own.
         if is_last { Err(self.none_left(order)) } else { Ok(Launched::Nothing) }
     }
 
-    /// The group of a size, made if there is none. Another may make it at the same time: there can be only one.
-    async fn group(&self, target: &Target) -> Result<Group, Refusal> {
+    /// The cluster is not where the launch would be.
+    fn pass_over_datacenter(
+        &self,
+        order: &Order,
+        target: &Target,
+        catalog: &Catalog,
+    ) -> Result<Launched, Refusal> {
+        match wanted_by(order, target, catalog) {
+            Some(wanted) => self.pass_over(order, not_offered(wanted), Breadth::Size),
+            None => Ok(self.nothing(order)),
+        }
+    }
+
+    /// The group of a size, made if there is none. Another may make it at the same time: there can be only one. It is
+    /// made where the cluster is: VPSie does not ask where.
+    async fn group(&self, target: &Target) -> Result<Found, Refusal> {
         let Target { size, datacenter, .. } = target;
-        if let Some(group) = self.look(Lane::Acting).await?.group(size, datacenter) {
-            return Ok(group.clone());
+        let seen = self.look(Lane::Acting).await?;
+        if let Some(group) = seen.group(size, datacenter) {
+            return Ok(Found::Group(group.clone()));
+        }
+        if seen.is_elsewhere(datacenter) {
+            return Ok(Found::Elsewhere);
         }
         self.client.create_group(&self.settings.cluster, &format!("berth-{size}"), size).await?;
         let seen = self.look_anew().await?;
-        seen.group(size, datacenter).cloned().ok_or_else(|| {
-            Refusal::Unknown(format!(
+        match seen.group(size, datacenter) {
+            Some(group) => Ok(Found::Group(group.clone())),
+            None if seen.is_elsewhere(datacenter) => Ok(Found::Elsewhere),
+            None => Err(Refusal::Unknown(format!(
                 "the cluster does not show the group of size {size} in {datacenter} that it has"
-            ))
-        })
+            ))),
+        }
     }
 
     /// Finds the node of a launch and claims it, so that no other launch of this process can.
@@ -224,7 +288,9 @@ impl VpsieCloud {
         let claimed = launches.claimed(self.now());
         let group = seen.group(&target.size, &target.datacenter);
         let is_free = |node: &Server| !order.taken.contains(&node.id) && !claimed.contains(&node.id);
-        let fresh: Vec<&Server> = fresh_nodes(seen, group).into_iter().filter(|node| is_free(node)).collect();
+        let takes_bare = launches.waits_alone(&order.token, target, seen.began_at);
+        let fresh = fresh_nodes(seen, group, takes_bare);
+        let fresh: Vec<&Server> = fresh.into_iter().filter(|node| is_free(node)).collect();
         let waiting: Vec<Waiting> = launches
             .waiting()
             .filter_map(|(token, memo, is_given_up)| match &memo.aim {
@@ -237,6 +303,12 @@ impl VpsieCloud {
                 _ => None,
             })
             .collect();
+        // What does not say where it is may be another's, and may be this one's: neither is it taken, nor is there nothing.
+        let may_be_it = |node: &&Server| node.is_bare() && is_free(node) && !target.knew(&node.id);
+        let unclear = seen.servers.iter().filter(may_be_it).count();
+        if !takes_bare && fresh.is_empty() && unclear > 0 {
+            return Claim::Crowd { nodes: unclear, launches: waiting.len() };
+        }
         let id = match assigned(&order.token, &waiting) {
             Assigned::Node(id) => id,
             Assigned::None => return Claim::None,
@@ -318,19 +390,39 @@ impl VpsieCloud {
     }
 }
 
+enum Found {
+    Group(Group),
+    /// The cluster is in another datacenter.
+    Elsewhere,
+}
+
 enum Claim {
     Machine(Box<Machine>),
     None,
     Crowd { nodes: usize, launches: usize },
 }
 
-/// The nodes of a group that are not on their way out, the oldest first.
-fn fresh_nodes<'s>(seen: &'s Seen, group: Option<&Group>) -> Vec<&'s Server> {
+/// The alternative of an order that a note is about.
+fn wanted_by<'o>(order: &'o Order, target: &Target, catalog: &Catalog) -> Option<&'o Alternative> {
+    order.offerings.iter().find(|wanted| {
+        wanted.zone == target.datacenter && size_of(catalog, wanted).as_ref() == Some(&target.size)
+    })
+}
+
+/// The nodes of a group that are not on their way out, the oldest first; with those that do not say where they are, if
+/// they can be of no other.
+fn fresh_nodes<'s>(seen: &'s Seen, group: Option<&Group>, takes_bare: bool) -> Vec<&'s Server> {
     let is_staying = |node: &&Server| node.state < MachineState::Stopping;
-    let in_group = |node: &&Server| group.is_some_and(|group| group.has(node));
+    let in_group =
+        |node: &&Server| group.is_some_and(|group| group.has(node)) || (takes_bare && node.is_bare());
     let mut nodes: Vec<&Server> = seen.servers.iter().filter(in_group).filter(is_staying).collect();
     nodes.sort_by_key(|node| (node.created_at.unwrap_or(Timestamp::MAX), &node.id));
     nodes
+}
+
+fn is_since(server: &Server, requested: &Requested) -> bool {
+    let is_younger = |created_at: Timestamp| requested.at.duration_since(created_at) <= CLOCKS_DIFFER;
+    server.created_at.is_some_and(is_younger)
 }
 
 /// What VPSie does not keep is known from the order.

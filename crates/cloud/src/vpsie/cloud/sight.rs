@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_core::catalog::{CapacityType, Catalog};
+use berth_core::names::Text;
 use berth_core::units::Price;
 use jiff::Timestamp;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::VpsieCloud;
-use crate::machine::{Machine, MachineId};
+use crate::machine::{Extras, Machine, MachineId};
 use crate::provider::Refusal;
 use crate::vpsie::api::Server;
 use crate::vpsie::limiter::Lane;
@@ -36,6 +37,18 @@ pub(super) struct Seen {
 impl Seen {
     pub(super) fn group(&self, size: &str, datacenter: &str) -> Option<&Group> {
         self.groups.iter().find(|group| group.is_of(size, datacenter))
+    }
+
+    /// Where a managed cluster is, once it has a group that says so: all of them are in one datacenter.
+    pub(super) fn datacenter(&self) -> Option<&Text> {
+        let mut told = self.groups.iter().filter_map(|group| group.datacenter.as_ref());
+        let first = told.next()?;
+        told.all(|other| other == first).then_some(first)
+    }
+
+    /// Whether the cluster is certainly not in this datacenter.
+    pub(super) fn is_elsewhere(&self, datacenter: &str) -> bool {
+        self.datacenter().is_some_and(|known| **known != *datacenter)
     }
 }
 
@@ -63,6 +76,9 @@ impl VpsieCloud {
             }
         };
         let seen = Arc::new(Seen { began_at, servers, groups });
+        if let Some(datacenter) = seen.datacenter() {
+            self.offers.confine(datacenter);
+        }
         *last = Some((began, Arc::clone(&seen)));
         Ok(seen)
     }
@@ -106,9 +122,18 @@ impl VpsieCloud {
             let group = groups.iter().find(|group| group.has(server));
             let machine = self.describe(server, &catalog, group);
             match self.launches().machine(&server.id) {
-                // VPSie keeps no tags of nodes.
+                // VPSie keeps no tags of nodes, and may not even say what they are.
                 Some(known) if machine.token.is_none() => {
-                    Machine { token: known.token.clone(), tags: known.tags.clone(), ..machine }
+                    let told = if server.is_bare() { known.clone() } else { machine.clone() };
+                    Machine {
+                        token: known.token.clone(),
+                        tags: known.tags.clone(),
+                        instance_type: told.instance_type,
+                        zone: told.zone,
+                        provider_id: told.provider_id,
+                        price: told.price,
+                        ..machine
+                    }
                 }
                 _ => machine,
             }
@@ -119,8 +144,9 @@ impl VpsieCloud {
     /// By the names of the catalog.
     pub(super) fn describe(&self, server: &Server, catalog: &Catalog, group: Option<&Group>) -> Machine {
         let size = server.size.clone().or_else(|| group.map(|group| group.size.clone()));
-        let datacenter =
-            server.datacenter.clone().or_else(|| group.and_then(|group| group.datacenter.clone()));
+        let datacenter = server.datacenter.clone();
+        let datacenter = datacenter.or_else(|| group.and_then(|group| group.datacenter.clone()));
+        let datacenter = datacenter.or_else(|| self.offers.home());
         let offered = size.as_ref().and_then(|size| offered_as(catalog, size, datacenter.as_deref()));
         let zone =
             datacenter.or_else(|| offered.map(|(_, offering)| offering.zone.clone())).unwrap_or_default();
@@ -138,6 +164,12 @@ impl VpsieCloud {
             tags: server.tags.clone(),
             // What does not say is as young as it can be: nothing is done to it for being old.
             launched_at: server.created_at.unwrap_or_else(|| self.now()),
+            extras: Box::new(Extras {
+                number: server.number,
+                address_v6: server.address_v6.clone(),
+                group: server.group.or(group.map(|group| group.number)),
+                traffic_gb: server.traffic,
+            }),
         }
     }
 }

@@ -55,6 +55,7 @@ impl Scene {
             phase: PodPhase::Pending,
             node: node.map(Text::from),
             nominated: None,
+            is_fresh: false,
             deleting: false,
             origin: PodOrigin::Object,
             daemon_set: None,
@@ -284,6 +285,7 @@ fn pool(name: &str) -> Pool {
         division: Division::default(),
         types: [instance_type("small", 2, 100_000), instance_type("large", 8, 400_000)].into(),
         blocked: None,
+        is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,
     }

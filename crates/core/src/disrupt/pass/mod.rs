@@ -294,11 +294,25 @@ impl<'a> Pass<'a> {
         }
         let pods: usize =
             self.homes.on_host[self.candidates[index].host].iter().map(|(_, pods)| pods.len()).sum();
-        self.refuse(
-            index,
+        let refusal = if self.is_kept_apart(index) {
+            Reason::PodsKeptApart.because(format!(
+                "not all of its {pods} pods may be where others have room for them, for the pods that are there"
+            ))
+        } else {
             Reason::PodsFitNowhere
-                .because(format!("not all of its {pods} pods find a place elsewhere, bought or not")),
-        );
+                .because(format!("not all of its {pods} pods find a place elsewhere, bought or not"))
+        };
+        self.refuse(index, refusal);
+    }
+
+    /// Whether it is other pods that keep a pod of the node from another. It is told apart where somebody asks for it.
+    fn is_kept_apart(&self, index: usize) -> bool {
+        let Candidate { node, host, .. } = self.candidates[index];
+        let pool = self.safety.nodes[node].pool.map(|pool| &self.prepared.snapshot.pools[pool]);
+        pool.is_some_and(|pool| pool.disruption.checks.is_some())
+            && self.homes.on_host[host]
+                .iter()
+                .any(|(class, _)| explain::is_kept_apart(self.prepared, &self.packer, *class, host))
     }
 
     fn outcome(mut self) -> Outcome {

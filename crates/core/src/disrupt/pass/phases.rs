@@ -4,9 +4,9 @@
 use super::trial::{Group, Trial};
 use super::{Pass, spent};
 use crate::bound;
-use crate::disruption::DisruptionReason;
+use crate::disruption::{DisruptionReason, Leaving};
 use crate::reason::Refusal;
-use crate::safety::{Leaving, is_forced};
+use crate::safety::is_forced;
 
 /// Up to so many nodes every number of them is tried, beyond that halves.
 const SMALL_SET: usize = 8;
@@ -21,7 +21,7 @@ const SETS_TAKEN_MAX: usize = 3;
 const ALONE_FAILED_MAX: usize = 8;
 
 impl Pass<'_> {
-    /// Drifted, expired and unhealthy nodes go whatever it saves, as long as their pods find a place.
+    /// Drifted, expired and unhealthy nodes, and those beyond what their pool should have, go whatever it saves, as long as their pods find a place.
     pub(super) fn empty_forced(&mut self) {
         let urgency = |reason: DisruptionReason| match reason {
             DisruptionReason::Unhealthy => 0,

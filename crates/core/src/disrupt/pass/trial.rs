@@ -4,7 +4,7 @@ use rustc_hash::FxHashMap;
 
 use super::super::Sets;
 use super::super::worthwhile::Costs;
-use super::Pass;
+use super::{Pass, spent};
 use crate::catalog::CapacityType;
 use crate::disruption::DisruptionReason;
 use crate::host::HostOrigin;
@@ -12,7 +12,7 @@ use crate::market;
 use crate::names;
 use crate::pack::Mark;
 use crate::reason::{Reason, Refusal};
-use crate::safety::{Leaving, is_forced};
+use crate::safety::{NodeSafety, is_forced};
 use crate::topology::HostId;
 use crate::units::Price;
 
@@ -175,10 +175,9 @@ impl Pass<'_> {
     pub(super) fn accept(&mut self, trial: Trial) {
         for group in &trial.groups {
             for index in &group.candidates {
-                let leaving = Leaving::Replaced;
                 let node = self.candidates[*index].node;
                 // It was affordable before the trial; what it takes is taken now.
-                let _ = self.allowances.take(&self.safety.nodes[node], leaving);
+                self.allowances.spend(&self.safety.nodes[node]);
                 self.candidates[*index].removed = true;
                 self.refusals[node] = None;
             }
@@ -191,9 +190,11 @@ impl Pass<'_> {
         let mut net = 0_i64;
         let mut paying = Vec::new();
         let mut refused = None;
+        let mut for_good: Vec<&NodeSafety> = Vec::new();
         for group in &trial.groups {
             let costs = self.costs(group);
             let judged = self.judge.judge(&costs).and_then(|net| {
+                self.may_go_for_good(group, &mut for_good)?;
                 self.spot_choice(group, &costs)?;
                 self.may_replace(trial, group, &costs)?;
                 Ok(net)
@@ -211,6 +212,20 @@ impl Pass<'_> {
             None => Ok(net),
             Some(refusal) => Err((paying, refusal)),
         }
+    }
+
+    /// Whether budgets let the nodes of a group go if nothing is bought for them, with those for which that holds as well.
+    fn may_go_for_good<'s>(&'s self, group: &Group, others: &mut Vec<&'s NodeSafety>) -> Result<(), Refusal> {
+        if !group.bought.is_empty() {
+            return Ok(());
+        }
+        let before = others.len();
+        others.extend(group.candidates.iter().map(|index| &self.safety.nodes[self.candidates[*index].node]));
+        if self.allowances.lets_go(others.iter().copied()) {
+            return Ok(());
+        }
+        others.truncate(before);
+        Err(spent(Reason::DisruptionBudget))
     }
 
     pub(super) fn costs(&self, group: &Group) -> Costs {

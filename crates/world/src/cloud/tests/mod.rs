@@ -85,6 +85,7 @@ fn order(token: &str, offerings: &str) -> Order {
         note: None,
         taken: Arc::default(),
         is_given_up: false,
+        requested: None,
     }
 }
 

@@ -349,6 +349,7 @@ async fn machines_are_nodes_for_as_long_as_they_are() {
         note: None,
         taken: Arc::default(),
         is_given_up: false,
+        requested: None,
     };
     let account = Account::new(Arc::new(catalog), Weather::default(), 1, lab.api.state().now());
     let cloud = SimulatedCloud::new(account);

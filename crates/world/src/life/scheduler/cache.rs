@@ -255,6 +255,7 @@ impl Cache {
             phase: berth_core::pod::PodPhase::default(),
             node: None,
             nominated: None,
+            is_fresh: false,
             deleting: pod.terminating,
             origin: berth_core::pod::PodOrigin::Object,
             daemon_set: None,

@@ -1,7 +1,9 @@
 //! Nodes that a plan takes away: which may go, and where their pods must be.
 
 use super::*;
-use crate::disruption::{Basis, Budget, Consolidation, PodBudget, Protection, SafetyChecks, Share, Usage};
+use crate::disruption::{
+    Basis, Budget, Consolidation, Illness, PodBudget, Protection, SafetyChecks, Share, Usage,
+};
 
 /// `node-b` goes, and its pod moves to `node-a`.
 fn emptied(s: &mut Scene) {
@@ -144,7 +146,7 @@ fn budgets() {
             legal: |s| {
                 emptied(s);
                 s.snapshot.pod_budgets.push(budget(0));
-                wear(s).unhealthy = Some("Ready".into());
+                wear(s).unhealthy = Some(Illness { condition: "Ready".into(), message: "".into() });
                 s.plan.disruptions[0].reason = DisruptionReason::Unhealthy;
             },
             breakage: |s| {
@@ -163,7 +165,7 @@ fn budgets() {
             "of the pool for the reason",
             |s| {
                 let reasons = vec![DisruptionReason::Underutilized];
-                s.snapshot.pools[0].disruption.budgets.push(Budget { reasons, nodes: Share::Count(0) });
+                s.snapshot.pools[0].disruption.budgets.push(Budget::new(reasons, Share::Count(0)));
             },
             &["PoolBudgetOverdrawn"],
         ),

@@ -1,0 +1,183 @@
+//! VPSie's own autoscaler is switched off, in the middle of whatever it was doing, and Berth is switched on.
+
+use std::time::Duration;
+
+use berth_cloud::machine::MachineId;
+use berth_cloud::vpsie::Family;
+use berth_world::cloud::weather::Weather;
+use berth_world::vpsie::{Deed, Faults};
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::account::{CLUSTER, NODES, SECRET, group};
+use crate::awaited;
+use crate::scene::{began, text};
+use crate::vpsie::{Berthed, workload};
+
+const NAME: &str = "workers-7f3a";
+/// The number of `small` among the sizes.
+const SMALL: usize = 2;
+
+/// A VPSieNode as VPSie's own autoscaler writes it: with the id of an offering, which is not its name.
+fn theirs(family: Family, annotations: &Value) -> Value {
+    let offering = match family {
+        Family::Servers => "2-dc-1-on-demand",
+        Family::Managed => "2",
+    };
+    json!({
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "VPSieNode",
+        "metadata": {
+            "name": NAME, "namespace": "kube-system", "annotations": annotations,
+            "labels": { "autoscaler.vpsie.com/managed": "true", "autoscaler.vpsie.com/nodegroup": "workers" },
+            "finalizers": ["vpsienode.autoscaler.vpsie.com/finalizer"],
+        },
+        "spec": {
+            "vpsieInstanceID": 0, "instanceType": offering, "nodeGroupName": "workers", "datacenterID": "dc-1",
+            "resourceIdentifier": CLUSTER, "project": "p-1", "kubernetesVersion": "v1.34.0", "nodeName": NAME,
+        },
+    })
+}
+
+fn requested() -> Value {
+    json!({ "autoscaler.vpsie.com/creation-requested": "true" })
+}
+
+/// The machine that it has asked for.
+async fn bought(berthed: &Berthed, family: Family) -> MachineId {
+    let machine = match family {
+        Family::Servers => berthed.vpsie.create_by_hand(NAME, SMALL).await,
+        Family::Managed => berthed.vpsie.add_by_hand(SMALL).await,
+    };
+    machine.expect("a machine")
+}
+
+/// A group and a pod that waits; then what it has left behind; then Berth.
+fn switched(left: &impl AsyncFn(&Berthed, Family), script: &impl AsyncFn(&Berthed)) {
+    for family in [Family::Servers, Family::Managed] {
+        awaited(async {
+            let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
+            berthed.sign(SECRET).await;
+            berthed.scene.apply(group("workers", |_| {})).await;
+            berthed.scene.apply(workload(1)).await;
+            left(&berthed, family).await;
+            berthed.scene.play_with(berthed.operator(), script(&berthed)).await;
+        });
+    }
+}
+
+async fn runs(berthed: &Berthed, secs_max: u64) {
+    berthed.scene.until(secs_max, "the pod runs", async || berthed.scene.running().await == 1).await;
+}
+
+async fn names(berthed: &Berthed) -> Vec<String> {
+    berthed.nodes().await.iter().map(|node| text(&node["metadata"]["name"]).to_owned()).collect()
+}
+
+#[test]
+fn a_machine_that_was_asked_for_becomes_its_nodes() {
+    let left = async |berthed: &Berthed, family: Family| {
+        berthed.scene.apply(theirs(family, &requested())).await;
+        bought(berthed, family).await;
+    };
+    switched(&left, &async |berthed: &Berthed| {
+        runs(berthed, 300).await;
+        assert_eq!((names(berthed).await, berthed.scene.machines()), (vec![NAME.to_owned()], 1));
+        assert_eq!(berthed.vpsie.calls(Deed::Create), 0, "nothing is bought");
+        let node = berthed.scene.nodes().await.pop().expect("a node");
+        assert_eq!(node["metadata"]["labels"]["team"], "quay", "its group's labels are on it");
+        assert!(node["spec"]["taints"].to_string().contains("dedicated"), "and its taints");
+        berthed.scene.apply(workload(0)).await;
+        let is_gone = async || berthed.scene.machines() == 0 && names(berthed).await.is_empty();
+        berthed.scene.until(3600, "it goes like any other", is_gone).await;
+    });
+}
+
+/// It says how far it had come, and not that it has asked.
+#[test]
+fn what_is_under_way_was_asked_for() {
+    let left = async |berthed: &Berthed, family: Family| {
+        berthed.scene.apply(theirs(family, &json!({}))).await;
+        let status = json!({ "status": { "phase": "Provisioning" } });
+        berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
+        bought(berthed, family).await;
+    };
+    switched(&left, &async |berthed: &Berthed| {
+        runs(berthed, 300).await;
+        assert_eq!((names(berthed).await, berthed.scene.machines()), (vec![NAME.to_owned()], 1));
+    });
+}
+
+#[test]
+fn a_request_that_came_to_nothing_fails_and_makes_room() {
+    let left =
+        async |berthed: &Berthed, family: Family| berthed.scene.apply(theirs(family, &requested())).await;
+    switched(&left, &async |berthed: &Berthed| {
+        runs(berthed, 1200).await;
+        assert_eq!((berthed.scene.machines(), berthed.vpsie.calls(Deed::Create)), (1, 1));
+        let failed = berthed.scene.get(&format!("{NODES}/{NAME}")).await;
+        assert_eq!(failed["status"]["phase"], "Failed", "{failed}");
+        let is_over = async || !names(berthed).await.contains(&NAME.to_owned());
+        berthed.scene.until(3600, "it goes after its time", is_over).await;
+        assert_eq!((berthed.scene.machines(), names(berthed).await.len()), (1, 1));
+    });
+}
+
+#[test]
+fn what_was_never_asked_for_is_asked_for_by_berth() {
+    let left =
+        async |berthed: &Berthed, family: Family| berthed.scene.apply(theirs(family, &json!({}))).await;
+    switched(&left, &async |berthed: &Berthed| {
+        runs(berthed, 300).await;
+        assert_eq!((berthed.scene.machines(), names(berthed).await.len()), (1, 1));
+        assert!(!names(berthed).await.contains(&NAME.to_owned()));
+    });
+}
+
+#[test]
+fn a_machine_of_a_node_that_is_being_deleted_goes_with_it() {
+    let left = async |berthed: &Berthed, family: Family| {
+        berthed.scene.apply(workload(0)).await;
+        berthed.scene.apply(theirs(family, &requested())).await;
+        berthed.scene.delete(&format!("{NODES}/{NAME}")).await;
+        bought(berthed, family).await;
+    };
+    switched(&left, &async |berthed: &Berthed| {
+        let is_gone = async || berthed.scene.machines() == 0 && names(berthed).await.is_empty();
+        berthed.scene.until(1800, "both are gone", is_gone).await;
+    });
+}
+
+#[test]
+fn a_node_that_is_up_stays_until_it_is_not_needed() {
+    let left = async |berthed: &Berthed, family: Family| {
+        let id = bought(berthed, family).await;
+        let mut node = theirs(family, &json!({ "autoscaler.vpsie.com/creation-reason": "metrics" }));
+        node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str());
+        berthed.scene.apply(node).await;
+        // Its own autoscaler puts no labels on nodes, so the pod is one that asks for none.
+        let mut pods = workload(1);
+        pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
+        berthed.scene.apply(pods).await;
+        berthed.scene.live(runs(berthed, 300)).await;
+        let joined = berthed.scene.nodes().await.pop().expect("a node");
+        let name = &joined["metadata"]["name"];
+        let conditions = ["VPSReady", "NodeJoined", "NodeReady"].map(|kind| {
+            json!({
+                "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": began(),
+            })
+        });
+        let status = json!({ "status": { "phase": "Ready", "nodeName": name, "conditions": conditions } });
+        berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
+    };
+    switched(&left, &async |berthed: &Berthed| {
+        sleep(Duration::from_mins(20)).await;
+        assert_eq!((names(berthed).await, berthed.scene.machines()), (vec![NAME.to_owned()], 1));
+        assert_eq!(berthed.scene.running().await, 1);
+        let node = berthed.scene.nodes().await.pop().expect("a node");
+        assert_eq!(node["metadata"]["labels"]["team"], "quay", "its group's labels are on it by now");
+        assert!(node["spec"]["taints"].to_string().contains("dedicated"), "and its taints");
+        berthed.scene.apply(workload(0)).await;
+        let is_gone = async || berthed.scene.machines() == 0 && names(berthed).await.is_empty();
+        berthed.scene.until(3600, "it goes like any other", is_gone).await;
+    });
+}

@@ -28,7 +28,7 @@ pub use client::Client;
 pub use cloud::VpsieCloud;
 pub use credentials::{Credentials, CredentialsError};
 pub use error::{ApiError, Breadth, Fault};
-pub use limiter::Lane;
+pub use limiter::{Lane, SUCCESSION_MIN};
 pub use observer::{Event, Observer, Outcome};
 pub use session::Replaced;
 pub use settings::{ClientSettings, CloudSettings, Family};

@@ -13,8 +13,9 @@ pub use drain::{Drain, DrainCourse, DrainFailure, DrainLimits, DrainSight, Tenan
 const LAUNCH_SECS_MAX: u64 = 300;
 /// As is a machine that does not join.
 const REGISTRATION_SECS_MAX: u64 = 900;
-/// VPSie takes its time.
-const PROVISIONING_SECS_MAX: u64 = 600;
+/// VPSie takes its time: a quarter of an hour until it tells of a node, after which two lists have to agree that there is
+/// none. Whoever gives up sooner pays for a node that comes when nobody wants it any more.
+const PROVISIONING_SECS_MAX: u64 = 1080;
 /// A cloud may not tell of a machine at once: before this age nothing follows from its silence.
 pub const UNTOLD_SECS_MAX: u64 = 300;
 
@@ -497,7 +498,7 @@ mod tests {
             ),
             (
                 "which is not for ever",
-                Sight { age_secs: 1501, deadlines: Deadlines::vpsie(None), ..late(unready()) },
+                Sight { age_secs: 1981, deadlines: Deadlines::vpsie(None), ..late(unready()) },
                 Step::Fail(Ending::ReadyTimeout),
             ),
             (

@@ -431,7 +431,9 @@ impl Judged<'_> {
         judge(true, Reason::NodeNotOfPool, &|| self.not_of_pool());
         judge(true, Reason::NodeStarting, &|| self.in_state(NodeState::Starting));
         judge(true, Reason::NodeDeleting, &|| self.in_state(NodeState::Deleting));
-        judge(can_wait(reason), Reason::NodeProtected, &|| self.node_protected());
+        // At VPSie a node that somebody protects stays, broken or not.
+        let heeds_marks = can_wait(reason) || self.checks().is_some();
+        judge(heeds_marks, Reason::NodeProtected, &|| self.node_protected());
         judge(saves_money, Reason::NodePriceUnknown, &|| self.price_unknown());
         judge(saves_money, Reason::NodeOfStaticPool, &|| self.of_static_pool());
         judge(saves_money, Reason::ConsolidationNever, &|| self.never_consolidated());
@@ -449,6 +451,7 @@ impl Judged<'_> {
         judge(true, Reason::PodsFitNowhere, &|| self.pod_unplaceable());
         let is_repair = reason == DisruptionReason::Unhealthy;
         judge(is_repair, Reason::TooManyUnhealthy, &|| self.too_many_unhealthy(allowances));
+        judge(is_repair, Reason::PoolPaused, &|| self.of_paused_pool());
         judge(budget_index(reason).is_some(), Reason::DisruptionBudget, &|| self.budget(allowances));
         verdicts
     }
@@ -627,6 +630,11 @@ impl Judged<'_> {
                 "{unhealthy} of the pool's {total} nodes are unhealthy; they are replaced while no more than {most} are"
             ))
         })
+    }
+
+    /// Its owner lets nothing be bought in its place.
+    fn of_paused_pool(&self) -> Option<Refusal> {
+        self.pool?.blocked.clone().filter(|refusal| refusal.reason == Reason::PoolPaused)
     }
 
     fn budget(&self, allowances: &Allowances) -> Option<Refusal> {

@@ -155,7 +155,9 @@ impl Office {
             "{} is {to}", claim.name
         );
         self.metrics.count(table::VPSIE_PHASE_TRANSITIONS, [from, to, group, namespace]);
-        if let Some(time) = self.since(claim.created).filter(|_| to == Phase::Ready.name()) {
+        // One that was to go and stays was ready before.
+        let is_up = to == Phase::Ready.name() && from != Phase::Terminating.name();
+        if let Some(time) = self.since(claim.created).filter(|_| is_up) {
             self.metrics.took(table::VPSIE_PROVISIONING, [group, namespace], time);
         }
     }

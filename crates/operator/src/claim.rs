@@ -87,6 +87,8 @@ pub(crate) struct Told {
     pub(crate) group: Option<i64>,
     /// 0 where it says none.
     pub(crate) number: i64,
+    /// Whether it knows its machine by more than that.
+    pub(crate) is_identified: bool,
     pub(crate) traffic_gb: Option<i64>,
 }
 

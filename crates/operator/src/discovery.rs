@@ -2,7 +2,8 @@
 //!
 //! A Node that says so with its provider id is believed. VPSie's kubelets may give none, or one that says nothing of the
 //! machine: then a Node that nobody else has, and that came after the claim, is known by its name or its address, if
-//! there is no doubt. Once it is registered, it says itself whose it is.
+//! there is no doubt. Once it is registered, it says itself whose it is. What another autoscaler has found before Berth came
+//! is believed, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,10 +94,32 @@ pub(crate) fn by_machine(
         !known.contains(id) && !id.starts_with(VPSIE_SCHEME)
     };
     let unknown: Vec<&Arc<NodeObject>> = nodes.values().filter(is_unknown).collect();
-    for (claim, node) in matched(&sought, &unknown) {
+    let inherited: Vec<_> = sought
+        .iter()
+        .filter_map(|(claim, _)| {
+            let node = nodes.get(&claim.node_name).filter(|node| is_inherited(claim, node))?;
+            let claimants = claims.values().filter(|claim| is_inherited(claim, node)).count();
+            (claimants == 1).then_some((*claim, node))
+        })
+        .collect();
+    let is_found = |claim: &Claim| inherited.iter().any(|(found, _)| found.uid == claim.uid);
+    let sought: Vec<Sought<'_>> = sought.iter().filter(|(claim, _)| !is_found(claim)).copied().collect();
+    for (claim, node) in matched(&sought, &unknown).into_iter().chain(inherited) {
         by_machine.entry(claim.provider_id.to_string()).or_default().push(Arc::clone(node));
     }
     by_machine
+}
+
+/// Whether another autoscaler has found this Node for the claim's machine: it writes down the Node's name, and leaves nothing
+/// on the Node.
+pub(crate) fn is_inherited(claim: &Claim, node: &NodeObject) -> bool {
+    let id = node.spec.provider_id.as_str();
+    // What a claim knows by its number only has another id in the words of its Node.
+    let is_elsewhere = id.starts_with(VPSIE_SCHEME) && claim.told.is_identified && *id != *claim.provider_id;
+    claim.requested_at.is_some()
+        && *claim.node_name == node.metadata.name
+        && !node.is_owned()
+        && !is_elsewhere
 }
 
 /// A claim whose node is looked for, and its machine as the cloud tells of it.
@@ -162,6 +185,7 @@ mod tests {
             "metadata": {
                 "name": name, "namespace": "kube-system", "uid": format!("uid-{name}"),
                 "creationTimestamp": at(0).to_string(),
+                "annotations": { "berth.dev/offerings": "small:dc:on-demand" },
             },
             "spec": {
                 "vpsieInstanceID": 0, "vpsieNodeIdentifier": id, "instanceType": "small", "nodeGroupName": "workers",
@@ -199,6 +223,15 @@ mod tests {
             let condition = json!({ "type": "NodeJoined", "status": "True" });
             object["status"] = json!({ "phase": "Joining", "nodeName": "w-1", "conditions": [condition] });
         };
+        let inherited = |object: &mut Value| {
+            registered(object);
+            object["metadata"]["annotations"] = json!({});
+            object["status"]["nodeName"] = json!("n-7");
+        };
+        let numbered = |object: &mut Value| {
+            inherited(object);
+            object["spec"]["vpsieInstanceID"] = json!(123);
+        };
         let one = || vec![claim("w-1", "1", same)];
         let two = || vec![claim("w-1", "1", same), claim("w-2", "2", same)];
         let cases = [
@@ -228,6 +261,25 @@ mod tests {
             ),
             ("the name first", one(), vec![node("w-1", same), node("x", address)], Some("w-1")),
             ("once it had one, no other", vec![claim("w-1", "1", registered)], vec![node("w-1", same)], None),
+            ("that another found", vec![claim("w-1", "1", inherited)], vec![node("n-7", old)], Some("n-7")),
+            (
+                "not if it is on another machine by now",
+                vec![claim("w-1", "1", inherited)],
+                vec![node("n-7", provider("vpsie://dc/c/2"))],
+                None,
+            ),
+            (
+                "not if it is another's by now",
+                vec![claim("w-1", "1", inherited)],
+                vec![node("n-7", owner("uid-w-7"))],
+                None,
+            ),
+            (
+                "whatever it calls a machine of which only the number is known",
+                vec![claim("w-1", "", numbered)],
+                vec![node("n-7", provider("vpsie://dc/c/abc"))],
+                Some("n-7"),
+            ),
             ("nothing alike", one(), vec![node("x", same)], None),
         ];
         for (what, claims, nodes, expected) in cases {

@@ -4,11 +4,12 @@
 //! other's way, and its number of holders so far makes the epoch by which ledgers refuse a leader of yesterday.
 //!
 //! No clock of another machine is believed: a lease has run out when this process has not seen it change for as long
-//! as it lasts, on a clock that only this process has. The times that are written into it are for people.
+//! as it lasts, on a clock that only this process has. The times that are written into it are for people, and for who waits
+//! so that leaders do not follow each other too fast.
 
 use std::time::Duration;
 
-use berth_api::ledger;
+use berth_api::{Timestamp, ledger};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -29,6 +30,8 @@ pub struct Terms {
     pub renew_within: Duration,
     /// How often it is looked at, and renewed.
     pub retry: Duration,
+    /// No sooner than so long after one came to lead does another: what leaders do is bounded for two of them at a time.
+    pub succession_min: Duration,
 }
 
 impl Default for Terms {
@@ -38,6 +41,7 @@ impl Default for Terms {
             duration: Duration::from_secs(15),
             renew_within: Duration::from_secs(10),
             retry: Duration::from_secs(2),
+            succession_min: Duration::ZERO,
         }
     }
 }
@@ -77,6 +81,12 @@ impl Spec {
         self.holder_identity.as_deref().filter(|holder| !holder.is_empty())
     }
 
+    /// Since its last holder took it.
+    fn held(&self, now: Timestamp) -> Option<Duration> {
+        let acquired: Timestamp = self.acquire_time.as_ref()?.parse().ok()?;
+        now.duration_since(acquired).try_into().ok()
+    }
+
     /// It grows with every new holder.
     fn epoch(&self) -> u64 {
         self.lease_transitions.unwrap_or(0).saturating_add(1)
@@ -91,6 +101,8 @@ struct Sight<'a> {
     lease: Option<&'a Spec>,
     /// For how long it has been seen like that.
     unchanged: Duration,
+    /// Since its last holder took it, by the times of two machines, if it says when.
+    held: Option<Duration>,
     wish: Wish,
 }
 
@@ -114,7 +126,10 @@ fn step(sight: &Sight<'_>, terms: &Terms) -> Action {
         (Wish::Lead, Some(lease)) => {
             let theirs = Duration::from_secs(lease.lease_duration_seconds.unwrap_or(0).into());
             let is_over = sight.unchanged >= terms.duration.max(theirs);
-            if holder.is_none() || is_over { Action::Acquire } else { Action::Wait }
+            // Whatever their clocks say, it is waited no longer than that.
+            let since = sight.held.map_or(sight.unchanged, |held| held.max(sight.unchanged));
+            let may_follow = since >= terms.succession_min;
+            if may_follow && (holder.is_none() || is_over) { Action::Acquire } else { Action::Wait }
         }
     }
 }
@@ -250,6 +265,7 @@ impl Elector {
             me: &self.me,
             lease: self.seen.as_ref().map(|(record, _)| &record.spec),
             unchanged: self.seen.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed()),
+            held: self.seen.as_ref().and_then(|(record, _)| record.spec.held(self.clock.now())),
             wish,
         };
         let action = step(&sight, &self.terms);
@@ -417,8 +433,25 @@ mod tests {
             (Some(&nobody), 0, Wish::Leave, Action::Wait),
         ];
         for (lease, secs, wish, action) in table {
-            let sight = Sight { me: "me", lease, unchanged: Duration::from_secs(secs), wish };
+            let unchanged = Duration::from_secs(secs);
+            let sight = Sight { me: "me", lease, unchanged, held: None, wish };
             assert_eq!(step(&sight, &Terms::default()), action, "{sight:?}");
+        }
+        // For so long it has been as it is, and for so long somebody has held it, as they say.
+        for (lease, unchanged, held, action) in [
+            (&nobody, 0, Some(89), Action::Wait),
+            (&nobody, 0, Some(90), Action::Acquire),
+            (&other, 15, Some(89), Action::Wait),
+            (&other, 14, Some(300), Action::Wait),
+            (&other, 15, Some(300), Action::Acquire),
+            (&other, 89, None, Action::Wait),
+            // Their clock is ahead.
+            (&other, 90, None, Action::Acquire),
+        ] {
+            let (unchanged, held) = (Duration::from_secs(unchanged), held.map(Duration::from_secs));
+            let sight = Sight { me: "me", lease: Some(lease), unchanged, held, wish: Wish::Lead };
+            let terms = Terms { succession_min: Duration::from_secs(90), ..Terms::default() };
+            assert_eq!(step(&sight, &terms), action, "{sight:?}");
         }
         assert_eq!(other.epoch(), 5);
         assert_eq!(Spec::default().epoch(), 1);
@@ -426,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_holder_gives_up_before_others_take_over() {
-        let Terms { duration, renew_within, retry } = Terms::default();
+        let Terms { duration, renew_within, retry, .. } = Terms::default();
         assert!(retry < renew_within && renew_within < duration);
     }
 }

@@ -191,6 +191,10 @@ impl Operator {
                     Deadlines { launch_secs: Deadlines::vpsie(None).launch_secs, ..Deadlines::default() }
                 }
                 Dialect::Karpenter => Deadlines::default(),
+                // Its age says nothing where another autoscaler has asked; its cloud says when that came to nothing.
+                Dialect::Vpsie if claim.requested_at.is_some() => {
+                    Deadlines { launch_secs: u64::MAX, ..Deadlines::vpsie(ready_secs) }
+                }
                 Dialect::Vpsie => Deadlines::vpsie(ready_secs),
             };
             let grace_secs = interruption_grace_secs(view.pool_of(claim));

@@ -128,7 +128,7 @@ impl Machines {
 
     pub(crate) fn sight(&self, id: &MachineId) -> MachineSight {
         match &self.lists[..] {
-            [.., last] if last.contains_key(id) => MachineSight::Present,
+            [.., last] if find(last, id).is_some() => MachineSight::Present,
             [.., _] if PlantedBug::OneList.is_planted() => MachineSight::Absent,
             // Lists that are no longer renewed know nothing of what was launched since.
             _ if self.trouble.is_some() => MachineSight::Unseen,
@@ -156,7 +156,7 @@ impl Machines {
     }
 
     pub(crate) fn get(&self, id: &MachineId) -> Option<&Machine> {
-        self.lists.last()?.get(id)
+        find(self.lists.last()?, id)
     }
 
     /// Machines that both of the last two lists have.
@@ -215,6 +215,16 @@ impl Machines {
         let current = self.unavailable.iter().filter(|(_, absence)| is_current(absence));
         current.map(|(pattern, _)| pattern.clone()).collect()
     }
+}
+
+/// The machine of this id, or of this number: claims that another autoscaler has made may know no more.
+fn find<'m>(list: &'m BTreeMap<MachineId, Machine>, id: &MachineId) -> Option<&'m Machine> {
+    let number = || id.as_str().parse::<i64>().ok();
+    let by_number = || {
+        let number = number()?;
+        list.values().find(|machine| machine.extras.number == Some(number))
+    };
+    list.get(id).or_else(by_number)
 }
 
 #[cfg(test)]

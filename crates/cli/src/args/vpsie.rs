@@ -43,11 +43,11 @@ pub(crate) struct Vpsie {
     #[arg(long = "vpsie-ca-file", env = "VPSIE_CA_FILE", value_name = "FILE")]
     pub(crate) ca_file: Option<PathBuf>,
 
-    /// The cluster's id at VPSie, if the Secret does not name it
+    /// The cluster's id at VPSie, whatever the Secret says; without it the Secret's, or what the nodes' labels name
     #[arg(long, env = "RESOURCE_IDENTIFIER", value_name = "ID")]
     pub(crate) resource_identifier: Option<String>,
 
-    /// The datacenter, if the Secret does not name it
+    /// The datacenter, whatever the Secret says; without it the Secret's
     #[arg(long, env = "DEFAULT_DATACENTER_ID", value_name = "ID")]
     pub(crate) default_datacenter_id: Option<String>,
 

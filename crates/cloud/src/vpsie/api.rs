@@ -72,6 +72,11 @@ impl Server {
         })
     }
 
+    /// Whether this is it: VPSie's own autoscaler knows some by their numbers only.
+    pub(super) fn is(&self, id: &MachineId) -> bool {
+        self.id == *id || self.number.is_some_and(|number| id.as_str().parse() == Ok(number))
+    }
+
     /// Whether it says nothing of what it is: some installations tell of nodes only who they are.
     pub(super) fn is_bare(&self) -> bool {
         self.group.is_none() && self.size.is_none()

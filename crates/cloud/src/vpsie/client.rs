@@ -1,7 +1,7 @@
 //! Requests with all that surrounds them: credentials, turns, the breaker, repetitions, and who is told.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -41,8 +41,26 @@ pub(super) struct Call {
     pub(super) lane: Lane,
     /// Done twice is the same as done once.
     pub(super) repeatable: bool,
+    pub(super) departure: Option<Departure>,
+}
+
+/// Of a call that is made once, and known to be made or not.
+#[derive(Clone, Debug)]
+pub(super) struct Departure {
     /// Not sent from then on.
-    pub(super) send_before: Option<Instant>,
+    pub(super) before: Instant,
+    /// It is on its way. Until then, whoever gives it up knows that nothing came of it.
+    pub(super) has_left: Arc<AtomicBool>,
+}
+
+impl Departure {
+    pub(super) fn new(before: Instant) -> Self {
+        Self { before, has_left: Arc::default() }
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -56,7 +74,7 @@ pub(super) enum Body {
 impl Call {
     pub(super) fn new(method: Method, path: impl Into<String>, lane: Lane) -> Self {
         let (path, query, body) = (path.into(), None, Body::None);
-        Self { method, path, query, body, lane, repeatable: false, send_before: None }
+        Self { method, path, query, body, lane, repeatable: false, departure: None }
     }
 }
 
@@ -215,8 +233,10 @@ impl Client {
         let method = call.method.as_str();
         let began = Instant::now();
         let permit = self.limiter.acquire(call.lane).await;
-        self.observe(&Event::Waited { method, lane: call.lane, took: began.elapsed() });
-        if call.send_before.is_some_and(|end| Instant::now() >= end) {
+        if permit.has_waited() {
+            self.observe(&Event::Waited { method, lane: call.lane, took: began.elapsed() });
+        }
+        if call.departure.as_ref().is_some_and(|departure| Instant::now() >= departure.before) {
             permit.give_back();
             return Err(Fault::Late);
         }
@@ -227,11 +247,14 @@ impl Client {
             }
             Err(probe_in) => {
                 permit.give_back();
-                self.observe(&Event::Withheld { method });
+                self.observe(&Event::Withheld { method, probe_in });
                 return Err(Fault::Withheld { probe_in });
             }
         };
         let request = request(credentials, call, token, request_id)?;
+        if let Some(departure) = &call.departure {
+            departure.has_left.store(true, Ordering::Relaxed);
+        }
         let began = Instant::now();
         let limit = self.settings.timeout;
         let answer = match timeout(limit, self.transport.send(request)).await {

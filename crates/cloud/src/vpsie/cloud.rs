@@ -13,6 +13,7 @@ use berth_core::names::Text;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
+use super::api::Server;
 use super::client::Client;
 use super::error::{ApiError, Fault};
 use super::launches::Launches;
@@ -66,7 +67,7 @@ impl VpsieCloud {
             Family::Servers => self.client.server(id).await.map_err(|error| error.refusal_about(id))?,
             Family::Managed => {
                 let seen = self.look(Lane::Acting).await?;
-                let node = seen.servers.iter().find(|node| node.id == *id).cloned();
+                let node = seen.servers.iter().find(|node| node.is(id)).cloned();
                 node.ok_or_else(|| Refusal::NotFound(id.clone()))?
             }
         };
@@ -110,14 +111,21 @@ impl VpsieCloud {
         }
     }
 
-    /// The path names the cluster too, and it may be that which was not found: then the machine goes on costing.
+    /// The path names the cluster too, and it may be that which was not found, or the machine has a name besides its number:
+    /// then it goes on costing.
     async fn confirm_absence(&self, id: &MachineId, error: ApiError) -> Result<(), Refusal> {
         let nodes = self.client.nodes(&self.settings.cluster, Lane::Acting).await?;
-        if nodes.iter().any(|node| node.id == *id) {
-            return Err(error.refusal());
+        match nodes.iter().find(|node| node.is(id)) {
+            Some(node) if node.id == *id => Err(error.refusal()),
+            Some(Server { id: name, .. }) => {
+                let asked = self.client.delete_node(&self.settings.cluster, name).await;
+                asked.map_err(|error| error.refusal())
+            }
+            None => {
+                self.launches().forget(id);
+                Err(Refusal::NotFound(id.clone()))
+            }
         }
-        self.launches().forget(id);
-        Err(Refusal::NotFound(id.clone()))
     }
 }
 

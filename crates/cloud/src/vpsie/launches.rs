@@ -133,9 +133,13 @@ impl Launches {
         self.passed_over.retain(|token, _| known.contains_key(token));
     }
 
-    /// It was not sent after all.
+    /// It was not sent after all, if it is not known what came of it.
     pub(super) fn unsent(&mut self, token: &Token) {
-        self.set(token, Stage::Prepared);
+        if let Some(Launch::Noted(noted)) = self.known.get_mut(token)
+            && noted.stage == Stage::Sent
+        {
+            noted.stage = Stage::Prepared;
+        }
     }
 
     /// Its machine was looked for in vain. Whether that was so some time before as well: one list may be a lie.

@@ -11,8 +11,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
 const MINUTE: Duration = Duration::from_mins(1);
+/// So long after one process came to lead, at the earliest, another may. By then nothing counts any more of what the one
+/// before has asked, so that no minute has calls of three.
+pub const SUCCESSION_MIN: Duration = Duration::from_secs(90);
 /// Whoever has asked nothing for so long begins anew: another may have led meanwhile. Who leads asks at least once a minute.
-const SILENCE_MAX: Duration = Duration::from_secs(90);
+const SILENCE_MAX: Duration = SUCCESSION_MIN;
 
 /// How many calls there may be in a minute.
 #[derive(Clone, Copy, Debug)]
@@ -26,10 +29,10 @@ struct Allowance {
 
 /// Of the hundred that VPSie's own client allows itself. The rest is for whoever takes over within the minute: nobody
 /// knows how much a process that crashed, or lost the lead, has asked just before.
-const STEADY: Allowance = Allowance { calls_max: 80, polling_max: 48, polling_kept: 10 };
-/// That rest, in the first minute of a process. It is enough to sign in, see what there is and buy a few nodes at once. Two
-/// that follow each other stay within a hundred together; with a third within the same minute it would be more.
-const BEGINNING: Allowance = Allowance { calls_max: 20, polling_max: 12, polling_kept: 5 };
+const STEADY: Allowance = Allowance { calls_max: 60, polling_max: 36, polling_kept: 10 };
+/// That rest, in the first minute of a process: enough to sign in, see what there is and buy some nodes at once. Two that
+/// follow each other stay within a hundred together, and a third does not lead before [`SUCCESSION_MIN`].
+const BEGINNING: Allowance = Allowance { calls_max: 40, polling_max: 24, polling_kept: 8 };
 
 /// For what a call is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,19 +128,27 @@ impl Limiter {
             Lane::Acting => (&self.acting, Some(Waiting::new(&self.shared))),
             Lane::Polling => (&self.polling, None),
         };
-        let _turn = queue.lock().await;
+        let free = queue.try_lock();
+        let mut has_waited = free.is_err();
+        let _turn = match free {
+            Ok(turn) => turn,
+            Err(_) => queue.lock().await,
+        };
         loop {
             // Made before looking, so that it hears of whatever ends after the look.
             let changed = self.shared.changed.notified();
             let admitted = self.shared.window().admit(lane, Instant::now());
             match admitted {
-                Ok(()) => return Permit { shared: Arc::clone(&self.shared), lane, is_spent: true },
+                Ok(()) => {
+                    return Permit { shared: Arc::clone(&self.shared), lane, has_waited, is_spent: true };
+                }
                 Err(Some(at)) => tokio::select! {
                     () = sleep_until(at) => {}
                     () = changed => {}
                 },
                 Err(None) => changed.await,
             }
+            has_waited = true;
         }
     }
 }
@@ -164,10 +175,16 @@ impl Drop for Waiting<'_> {
 pub(super) struct Permit {
     shared: Arc<Shared>,
     lane: Lane,
+    has_waited: bool,
     is_spent: bool,
 }
 
 impl Permit {
+    /// Whether it was to be had only after a while.
+    pub(super) fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
     /// Nothing was sent after all.
     pub(super) fn give_back(mut self) {
         self.is_spent = false;
@@ -191,13 +208,13 @@ mod tests {
     async fn shares() {
         use Lane::{Acting, Polling};
         for (before, acting_waits, lane, expected) in [
-            (vec![], 0, Acting, 70),
-            (vec![], 0, Polling, 48),
-            (vec![(Polling, 48)], 0, Acting, 32),
-            (vec![(Acting, 70)], 0, Polling, 10),
-            (vec![(Acting, 50)], 0, Polling, 30),
-            (vec![(Acting, 50)], 1, Polling, 10),
-            (vec![(Acting, 70), (Polling, 10)], 0, Acting, 0),
+            (vec![], 0, Acting, 50),
+            (vec![], 0, Polling, 36),
+            (vec![(Polling, 36)], 0, Acting, 24),
+            (vec![(Acting, 50)], 0, Polling, 10),
+            (vec![(Acting, 30)], 0, Polling, 30),
+            (vec![(Acting, 30)], 1, Polling, 10),
+            (vec![(Acting, 50), (Polling, 10)], 0, Acting, 0),
         ] {
             let began = Instant::now();
             let now = began + MINUTE;
@@ -218,7 +235,7 @@ mod tests {
     async fn whoever_begins_asks_little() {
         let now = Instant::now();
         for (first_ago, last_ago, expected) in
-            [(0, 0, 14), (59, 1, 14), (60, 1, 69), (600, 89, 70), (600, 90, 15)]
+            [(0, 0, 31), (59, 1, 31), (60, 1, 49), (600, 89, 50), (600, 90, 32)]
         {
             let ago = |secs: u64| now - Duration::from_secs(secs);
             let mut window = Window { began: Some(ago(first_ago)), ..Window::default() };

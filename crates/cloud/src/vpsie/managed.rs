@@ -3,10 +3,9 @@
 use berth_core::names::Text;
 use http::Method;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::api::{Server, read_all, segment};
-use super::client::{Body, Call, Client};
+use super::client::{Body, Call, Client, Departure};
 use super::envelope::malformed;
 use super::error::{ApiError, Fault};
 use super::limiter::Lane;
@@ -101,12 +100,12 @@ impl Client {
         &self,
         cluster: &str,
         group: u64,
-        send_before: Instant,
+        departure: &Departure,
     ) -> Result<Option<Server>, ApiError> {
         let path = format!("{}/add/slave/group/{group}", path_of(cluster));
         let call = Call {
             body: Body::Json(json!({})),
-            send_before: Some(send_before),
+            departure: Some(departure.clone()),
             ..Call::new(Method::POST, path, Lane::Acting)
         };
         // The number that it may have instead of an identifier is in no list.

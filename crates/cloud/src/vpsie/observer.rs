@@ -32,9 +32,11 @@ pub enum Event<'e> {
         from: Phase,
         to: Phase,
     },
-    /// A request was not sent, because VPSie is taken to be down.
+    /// A request was not sent, because VPSie is taken to be down. It is asked again after so long; no time at all means that
+    /// it is being asked.
     Withheld {
         method: &'e str,
+        probe_in: Duration,
     },
     /// A token was fetched that is good for so long.
     SignedIn {

@@ -2,10 +2,9 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use super::api::{Server, read_all, segment};
-use super::client::{Body, Call, Client};
+use super::client::{Body, Call, Client, Departure};
 use super::envelope::{Pagination, malformed};
 use super::error::{ApiError, Fault};
 use super::limiter::Lane;
@@ -67,11 +66,11 @@ impl Client {
         order: &Order,
         (size, datacenter): (&str, &str),
         settings: &CloudSettings,
-        send_before: Instant,
+        departure: &Departure,
     ) -> Result<Option<Server>, ApiError> {
         let call = Call {
             body: Body::Json(creation(order, (size, datacenter), settings)),
-            send_before: Some(send_before),
+            departure: Some(departure.clone()),
             ..Call::new(Method::POST, SERVERS, Lane::Acting)
         };
         self.ask_for(&call, |envelope| {

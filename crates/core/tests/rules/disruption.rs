@@ -421,6 +421,8 @@ fn worn_out() {
         let one = Budget::new(Vec::new(), Share::Count(1));
         free_pool().disrupts(|pool| pool.budgets = vec![one])
     };
+    let checks = SafetyChecks { cpu_percent: 50, memory_percent: 50 };
+    let paused = Pool { blocked: Some(Reason::PoolPaused.because("somebody says so")), ..free_pool() };
     let no_budget = |node: Node| {
         let nothing = Budget::new(Vec::new(), Share::Count(0));
         with(free_pool().disrupts(|pool| pool.budgets = vec![nothing]), node, web("a"))
@@ -452,6 +454,21 @@ fn worn_out() {
         ),
         ("unhealthy, whatever its pods", worn(&[unhealthy]).pod_budget("web", 0), a(Deleted(Unhealthy))),
         ("unhealthy, without a budget", no_budget(owned("a").worn(unhealthy)), a(Deleted(Unhealthy))),
+        ("unhealthy though protected", worn(&[unhealthy, shield]), a(Deleted(Unhealthy))),
+        (
+            "unhealthy and protected at VPSie",
+            with(
+                free_pool().disrupts(|pool| pool.checks = Some(checks)),
+                owned("a").worn(unhealthy).worn(shield),
+                web("a"),
+            ),
+            a(Stays(Reason::NodeProtected)),
+        ),
+        (
+            "unhealthy, and its pool is paused",
+            with(paused, owned("a").worn(unhealthy), web("a")),
+            a(Stays(Reason::PoolPaused)),
+        ),
         (
             "unhealthy, with a pod that nobody would make again",
             with(free_pool(), owned("a").worn(unhealthy), alone("a")),

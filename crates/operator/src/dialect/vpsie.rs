@@ -82,6 +82,7 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
             address_v6: text(&spec.ipv6_address),
             group: spec.vpsie_group_id,
             number: spec.vpsie_instance_id,
+            is_identified: spec.vpsie_node_identifier.as_ref().is_some_and(|id| !id.is_empty()),
             traffic_gb: status.resources.as_ref().and_then(|machine| machine.bandwidth_gb),
         },
         provider_id: vpsie::provider_id(&spec).map(Text::from).unwrap_or_default(),
@@ -229,14 +230,18 @@ fn whereabouts(machine: &Machine) -> impl Iterator<Item = (&'static str, Value)>
 
 /// What of that its object does not say.
 pub(crate) fn unsaid(told: &Told, machine: &Machine) -> Map<String, Value> {
-    let Told { number, address, address_v6, group, .. } = told;
+    let Told { number, address, address_v6, group, is_identified, .. } = told;
     let said = [
         ("vpsieInstanceID", json!(number)),
         ("ipAddress", json!(address)),
         ("ipv6Address", json!(address_v6)),
         ("vpsieGroupID", json!(group)),
     ];
-    let unsaid = whereabouts(machine).filter(|field| !said.contains(field));
+    // Who knows it by its number learns the name that it goes by.
+    let name = machine.id.as_str();
+    let is_named = *is_identified || name.parse() == Ok(*number);
+    let identifier = (!is_named).then(|| ("vpsieNodeIdentifier", json!(name)));
+    let unsaid = whereabouts(machine).filter(|field| !said.contains(field)).chain(identifier);
     unsaid.map(|(field, value)| (field.to_owned(), value)).collect()
 }
 
@@ -257,7 +262,7 @@ pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Va
     let mut status = json!({
         "phase": phase(claim, conditions), "conditions": written, "lastError": error,
         "createdAt": time(claim.created), "provisionedAt": since(RUNNING), "joinedAt": since("Registered"),
-        "readyAt": since("Initialized"), "terminatingAt": time(claim.deleting),
+        "readyAt": since("Initialized"), "terminatingAt": time(claim.deleting).map_or_else(|| json!(since("DisruptionReason")), |at| json!(at)),
         "deletedAt": since("InstanceTerminating"), "observedGeneration": claim.generation,
     });
     let News { machine, node_name, resources, pod_event: _ } = news;

@@ -46,6 +46,12 @@ impl Office {
                 conditions.set("Launched", ConditionStatus::Unknown, "Launching", "");
                 self.write_conditions(claim, &conditions, &News::default()).await
             }
+            Ok(Launched::Nothing) if order.requested.is_some() && self.has_node(claim).await? => {
+                let words = format!("no machine can be told to be that of the Node {}", claim.node_name);
+                let mut conditions = Conditions::of(&claim.conditions, self.now());
+                conditions.set("Launched", ConditionStatus::Unknown, "MachineUnknown", &words);
+                self.write_conditions(claim, &conditions, &News::default()).await
+            }
             // Another autoscaler's request came to nothing: that is the end of it.
             Ok(Launched::Nothing) if order.requested.is_some() => {
                 self.give_up(claim, Ending::LaunchTimeout, Ending::LaunchTimeout.meaning()).await

@@ -16,6 +16,7 @@ use crate::cluster::Refused;
 use crate::conditions::Conditions;
 use crate::desk::NODES;
 use crate::dialect::{Dialect, News};
+use crate::discovery::is_inherited;
 use crate::drain;
 use crate::journal::{DecisionKind, Severity};
 use crate::objects::{NodeObject, Taint};
@@ -48,7 +49,9 @@ impl Office {
             return Ok(false);
         }
         match self.desk.get::<NodeObject>(&format!("{NODES}/{}", claim.node_name)).await {
-            Ok(node) => Ok(*node.spec.provider_id == *claim.provider_id || node.is_owned_by(&claim.uid)),
+            Ok(node) => Ok(*node.spec.provider_id == *claim.provider_id
+                || node.is_owned_by(&claim.uid)
+                || is_inherited(claim, &node)),
             Err(refused) if refused.is_absence() => Ok(false),
             Err(refused) => Err(refused.into()),
         }

@@ -325,7 +325,7 @@ table! {
     VPSIE_PROBES_ILL = Counter "vpsie_autoscaler_vpsie_api_circuit_breaker_half_open_failures_total" []
         "How often it was not";
     VPSIE_WITHHELD = Counter "vpsie_autoscaler_vpsie_api_circuit_breaker_half_open_rejected_total" []
-        "Requests that were not sent because VPSie was taken to be down";
+        "Requests that were not sent while one found out whether VPSie is back";
     ROTATIONS = Counter "vpsie_autoscaler_credential_rotation_attempts_total" []
         "How often the Secret had changed";
     ROTATIONS_WELL = Counter "vpsie_autoscaler_credential_rotation_successes_total" []
@@ -388,7 +388,9 @@ mod tests {
              tells of any object. Its durations of pods are summaries, and histograms here. Labels that it has\n\
              and Berth has not: `controller` and `scheduling_id`, since one loop does everything; `reason` and\n\
              `consolidation_type` of `decision_evaluation_duration_seconds`, since one plan is made for all reasons. Of VPSie's,\n\
-             `webhook_namespace_validation_rejections_total` is not: objects of any namespace are taken.\n";
+             `webhook_namespace_validation_rejections_total` is not: objects of any namespace are taken. Nor are those of its packages\n\
+             for rebalancing and cost (`vpsie_rebalancing_*`, `vpsie_cost_*`, `vpsie_nodegroup_cost_*`), which it never runs:\n\
+             `rebalancer_*`, `nodegroup_cost_hourly` and `cost_savings_estimated_monthly` tell of both.\n";
         let path = "../../docs/metrics.md";
         if env::var_os("BERTH_UPDATE").is_some() {
             fs::write(path, &text).unwrap();

@@ -1,6 +1,6 @@
 //! What VPSie's own autoscaler counts, under its names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::resources::vpsie::NodeGroup;
 use berth_cloud::vpsie::{Event, Observer, Outcome, Phase};
@@ -45,7 +45,12 @@ fn of_group(samples: &mut Samples, report: &Report, id: &PoolId, group: &NodeGro
     let staying = |claim: &&&Claim| !claim.is_deleting() && !report.leaving.contains_key(&claim.name);
     samples.set(table::GROUP_CURRENT, labels, count(current.clone().count()));
     samples.set(table::GROUP_DESIRED, labels, count(current.clone().filter(staying).count()));
-    let ready = current.filter(|claim| !claim.is_deleting() && claim.holds("Initialized"));
+    let nodes = report.snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(name));
+    let are_ready: BTreeSet<&str> =
+        nodes.clone().filter(|node| !node.disruption.not_ready).map(|node| &*node.name).collect();
+    let is_up = |claim: &Claim| claim.node().is_some_and(|node| are_ready.contains(node));
+    let ready =
+        current.filter(|claim| !claim.is_deleting() && claim.holds("Initialized") && is_up(claim));
     samples.set(table::GROUP_READY, labels, count(ready.count()));
     let (min, max) = berth_api::node_bounds(group);
     samples.set(table::GROUP_MIN, labels, f64::from(min));
@@ -57,7 +62,6 @@ fn of_group(samples: &mut Samples, report: &Report, id: &PoolId, group: &NodeGro
     for (phase, claims) in phases {
         samples.set(table::VPSIE_PHASE, [phase, name, namespace], count(claims));
     }
-    let nodes = report.snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(name));
     for node in nodes.clone() {
         if let Some(usage) = node.disruption.usage.filter(|usage| usage.basis == Basis::Measured) {
             let labels = [&*node.name, name, namespace];
@@ -95,13 +99,15 @@ impl Observer for ApiMetrics {
                     metrics.count(table::VPSIE_ERRORS, [method, error]);
                 }
             }
-            Event::Waited { method, took, .. } if !took.is_zero() => {
+            Event::Waited { method, took, .. } => {
                 metrics.count(table::VPSIE_LIMITED, [method]);
                 metrics.took(table::VPSIE_LIMITED_FOR, [method], *took);
             }
-            Event::Waited { .. } => {}
             Event::Breaker { from, to } => self.breaker(*from, *to),
-            Event::Withheld { .. } => metrics.count(table::VPSIE_WITHHELD, []),
+            Event::Withheld { probe_in, .. } if probe_in.is_zero() => {
+                metrics.count(table::VPSIE_WITHHELD, [])
+            }
+            Event::Withheld { .. } => {}
             Event::SignedIn { lasts } => {
                 let lasts = i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX);
                 let at = self.clock.now().as_second().saturating_add(lasts);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use berth_cloud::machine::MachineId;
 use berth_cloud::vpsie::Family;
 use berth_world::cloud::weather::Weather;
-use berth_world::vpsie::{Deed, Faults};
+use berth_world::vpsie::{Deed, Faults, number_of};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -53,9 +53,19 @@ async fn bought(berthed: &Berthed, family: Family) -> MachineId {
 
 /// A group and a pod that waits; then what it has left behind; then Berth.
 fn switched(left: &impl AsyncFn(&Berthed, Family), script: &impl AsyncFn(&Berthed)) {
-    for family in [Family::Servers, Family::Managed] {
+    switched_in(&[Family::Servers, Family::Managed], "{}", left, script);
+}
+
+fn switched_in(
+    families: &[Family],
+    weather: &str,
+    left: &impl AsyncFn(&Berthed, Family),
+    script: &impl AsyncFn(&Berthed),
+) {
+    for family in families.iter().copied() {
         awaited(async {
-            let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
+            let weather: Weather = serde_json::from_str(weather).expect("weather");
+            let berthed = Berthed::new(family, weather, Faults::default()).await;
             berthed.sign(SECRET).await;
             berthed.scene.apply(group("workers", |_| {})).await;
             berthed.scene.apply(workload(1)).await;
@@ -147,37 +157,85 @@ fn a_machine_of_a_node_that_is_being_deleted_goes_with_it() {
     });
 }
 
+/// What its own autoscaler has written down of the machine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Known {
+    Identifier,
+    Number,
+    /// The name that VPSie gave it.
+    Hostname,
+}
+
+/// Its own autoscaler leaves nothing on nodes, and kubelets may say nothing of their machines.
 #[test]
 fn a_node_that_is_up_stays_until_it_is_not_needed() {
-    let left = async |berthed: &Berthed, family: Family| {
-        let id = bought(berthed, family).await;
-        let mut node = theirs(family, &json!({ "autoscaler.vpsie.com/creation-reason": "metrics" }));
-        node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str());
-        berthed.scene.apply(node).await;
-        // Its own autoscaler puts no labels on nodes, so the pod is one that asks for none.
-        let mut pods = workload(1);
-        pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
-        berthed.scene.apply(pods).await;
-        berthed.scene.live(runs(berthed, 300)).await;
-        let joined = berthed.scene.nodes().await.pop().expect("a node");
-        let name = &joined["metadata"]["name"];
-        let conditions = ["VPSReady", "NodeJoined", "NodeReady"].map(|kind| {
-            json!({
-                "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": began(),
-            })
+    let everywhere = [Family::Servers, Family::Managed].as_slice();
+    for (families, joins, known) in [
+        (everywhere, "{}", Known::Identifier),
+        (
+            everywhere,
+            r#"{"unidentified": {"permille": 1000}, "renamed": {"permille": 1000}}"#,
+            Known::Identifier,
+        ),
+        (
+            everywhere,
+            r#"{"misidentified": {"permille": 1000}, "renamed": {"permille": 1000}}"#,
+            Known::Identifier,
+        ),
+        (&[Family::Managed], "{}", Known::Number),
+        (everywhere, "{}", Known::Hostname),
+        (everywhere, r#"{"unidentified": {"permille": 1000}}"#, Known::Hostname),
+    ] {
+        let left = async |berthed: &Berthed, family: Family| {
+            let mut node = theirs(family, &json!({ "autoscaler.vpsie.com/creation-reason": "metrics" }));
+            // It was made before its machine was asked for.
+            berthed.scene.apply(node.clone()).await;
+            let id = bought(berthed, family).await;
+            match known {
+                Known::Identifier => node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str()),
+                Known::Number => node["spec"]["vpsieInstanceID"] = json!(number_of(&id)),
+                Known::Hostname => {}
+            }
+            berthed.scene.apply(node).await;
+            // No labels are put on its nodes, so the pod is one that asks for none.
+            let mut pods = workload(1);
+            pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
+            berthed.scene.apply(pods).await;
+            berthed.scene.live(runs(berthed, 300)).await;
+            // Longer than Berth waits for what it has asked for itself.
+            berthed.scene.live(sleep(Duration::from_mins(30))).await;
+            let joined = berthed.scene.nodes().await.pop().expect("a node");
+            let machine = berthed
+                .vpsie
+                .cloud()
+                .inspect(|account| account.record(&id).map(|record| record.machine.name.to_string()));
+            let conditions = ["VPSReady", "NodeJoined", "NodeReady"].map(|kind| {
+                json!({
+                    "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": began(),
+                })
+            });
+            let status = json!({ "status": {
+                "phase": "Ready", "nodeName": joined["metadata"]["name"], "conditions": conditions,
+                "hostname": machine,
+            } });
+            berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
+        };
+        let weather = format!(r#"{{"joins": {joins}}}"#);
+        switched_in(families, &weather, &left, &async |berthed: &Berthed| {
+            let what = format!("{joins} {known:?}");
+            sleep(Duration::from_mins(20)).await;
+            assert_eq!(
+                (names(berthed).await, berthed.scene.machines()),
+                (vec![NAME.to_owned()], 1),
+                "{what}"
+            );
+            assert_eq!(berthed.scene.running().await, 1, "{what}");
+            let node = berthed.scene.nodes().await.pop().expect("a node");
+            assert_eq!(node["metadata"]["labels"]["team"], "quay", "{what}: its group's labels are on it");
+            assert!(node["spec"]["taints"].to_string().contains("dedicated"), "{what}: and its taints");
+            berthed.scene.apply(workload(0)).await;
+            let is_gone = async || berthed.scene.machines() == 0 && names(berthed).await.is_empty();
+            berthed.scene.until(3600, &format!("{what}: it goes like any other"), is_gone).await;
         });
-        let status = json!({ "status": { "phase": "Ready", "nodeName": name, "conditions": conditions } });
-        berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
-    };
-    switched(&left, &async |berthed: &Berthed| {
-        sleep(Duration::from_mins(20)).await;
-        assert_eq!((names(berthed).await, berthed.scene.machines()), (vec![NAME.to_owned()], 1));
-        assert_eq!(berthed.scene.running().await, 1);
-        let node = berthed.scene.nodes().await.pop().expect("a node");
-        assert_eq!(node["metadata"]["labels"]["team"], "quay", "its group's labels are on it by now");
-        assert!(node["spec"]["taints"].to_string().contains("dedicated"), "and its taints");
-        berthed.scene.apply(workload(0)).await;
-        let is_gone = async || berthed.scene.machines() == 0 && names(berthed).await.is_empty();
-        berthed.scene.until(3600, "it goes like any other", is_gone).await;
-    });
+    }
 }

@@ -15,6 +15,11 @@ use super::{Asked, Vpsie};
 
 const NO_CLUSTER: &str = "the cluster is not found";
 
+/// What VPSie's machines have besides a name. `None`: it has none.
+pub fn number_of(machine: &MachineId) -> Option<i64> {
+    machine.as_str().trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()
+}
+
 impl Vpsie {
     fn is_here(&self, cluster: &str) -> bool {
         *self.settings().cluster == *cluster
@@ -46,6 +51,7 @@ impl Vpsie {
             "status": status_of(machine.state),
         });
         if !self.shared.faults.bare_nodes {
+            node["id"] = json!(number_of(&machine.id));
             node["group_id"] = json!(group);
             node["created_on"] = json!(machine.launched_at.to_string());
         }

@@ -31,6 +31,7 @@ use answer::{broken, enveloped_error};
 use state::Register;
 
 pub use faults::{Deed, DeedFaults, Faults};
+pub use managed::number_of;
 pub use served::{NewestTls, ServedVpsie};
 pub use transport::InProcess;
 

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use berth_operator::{Clock, Cluster, Elector, Lead, Mode, Wish};
+use berth_cloud::vpsie::SUCCESSION_MIN;
+use berth_operator::{Clock, Cluster, Elector, Lead, Mode, Terms, Wish};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -49,7 +50,11 @@ impl Leading {
         // A connection is where it was made.
         let reaching = side.spawn(async move { Cluster::reach(&choice).await });
         let own = reaching.await.map_err(|error| Failure::Runtime(error.into()))??;
-        let elector = Elector::new(own, clock.clone(), lease, &identity());
+        let mut terms = Terms::default();
+        if args.vpsie.secret_name.is_some() {
+            terms.succession_min = SUCCESSION_MIN;
+        }
+        let elector = Elector::new(own, clock.clone(), lease, &identity()).with_terms(terms);
         let (lead, wish) = (elector.lead(), watch::Sender::new(Wish::Lead));
         let task = side.spawn(elector.run(wish.subscribe()));
         Ok(Self::Elected { lead, wish, task })

@@ -184,7 +184,7 @@ async fn repetitions() {
         let told = BEGAN.scope(Instant::now(), played(call.clone(), &answers)).await;
         assert_eq!(told, expected, "{} {answers:?}", call.method);
     }
-    let late = Call { send_before: Some(Instant::now()), ..create() };
+    let late = Call { departure: Some(Departure::new(Instant::now())), ..create() };
     let told = BEGAN.scope(Instant::now(), played(late, &[])).await;
     assert_eq!(told, "0 in 0 ms: POST /x (request pod-1-0-1): not sent: its time had passed");
 }
@@ -301,11 +301,9 @@ impl Observer for Told {
                 format!("{method} {status} {} ms", took.as_millis())
             }
             Event::Called { method, outcome: Outcome::Lost(kind), .. } => format!("{method} {kind}"),
-            // Those that did not have to wait are told as well, for the histogram.
-            Event::Waited { took, .. } if took.is_zero() => return,
             Event::Waited { method, lane, took } => format!("{method} {lane:?} waited {} s", took.as_secs()),
             Event::Breaker { from, to } => format!("{from:?} to {to:?}"),
-            Event::Withheld { method } => format!("{method} withheld"),
+            Event::Withheld { method, .. } => format!("{method} withheld"),
             Event::SignedIn { lasts } => format!("signed in for {} min", lasts.as_secs() / 60),
             Event::Rotated { accepted, .. } => format!("rotated {accepted}"),
             // Nearly every answer tells that.
@@ -321,7 +319,7 @@ async fn everything_is_told() {
     BEGAN
         .scope(Instant::now(), async {
             // As many as go at once in the first minute.
-            let mut answers = vec!["ok"; 15];
+            let mut answers = vec!["ok"; 32];
             answers.extend(["broken"; 90]);
             let script = Arc::new(Script { answers: Mutex::new(answers.into()), ..Script::default() });
             let told = Arc::new(Told::default());
@@ -329,10 +327,10 @@ async fn everything_is_told() {
             let client =
                 Client::new(settings, credentials(&[("token", CANARY)]), script.clone(), observer, now);
             let take = || std::mem::take(&mut *told.0.lock().unwrap());
-            for _ in 0..15 {
+            for _ in 0..32 {
                 client.ask(&create()).await.unwrap();
             }
-            assert_eq!(take(), vec!["POST 200 10 ms"; 15]);
+            assert_eq!(take(), vec!["POST 200 10 ms"; 32]);
             client.ask(&create()).await.unwrap_err();
             assert_eq!(take(), ["POST Acting waited 59 s", "POST broken"]);
             advance(Duration::from_hours(1)).await;

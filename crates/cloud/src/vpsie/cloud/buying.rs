@@ -14,6 +14,7 @@ use crate::machine::{Machine, MachineState, Note, Order, Requested};
 use crate::provider::{Lack, Launched, Refusal, Unavailable};
 use crate::vpsie::api::Server;
 use crate::vpsie::assign::{Assigned, Waiting, assigned};
+use crate::vpsie::client::Departure;
 use crate::vpsie::error::{ApiError, Breadth, Fault};
 use crate::vpsie::launches::Turn;
 use crate::vpsie::limiter::Lane;
@@ -126,7 +127,8 @@ impl VpsieCloud {
     }
 
     async fn send_server(&self, order: &Order, memo: &Memo, catalog: &Catalog) -> Result<Launched, Refusal> {
-        let Some(send_before) = self.send_before(memo) else { return Ok(self.nothing(order)) };
+        let Some(departure) = self.departure(memo) else { return Ok(self.nothing(order)) };
+        let _unsent = Unsent { cloud: self, order, departure: &departure };
         let mut passed_over = Vec::new();
         for wanted in &order.offerings {
             let Some(size) = size_of(catalog, wanted) else {
@@ -134,7 +136,7 @@ impl VpsieCloud {
                 continue;
             };
             let offer = (&*size, &*wanted.zone);
-            match self.client.create_server(order, offer, &self.settings, send_before).await {
+            match self.client.create_server(order, offer, &self.settings, &departure).await {
                 Ok(Some(server)) => {
                     let machine = ours(order, self.describe(&server, catalog, None));
                     self.launches().found(&order.token, &machine, self.now());
@@ -167,6 +169,7 @@ impl VpsieCloud {
         let group = match found {
             Some(Found::Group(group)) => Some(group),
             Some(Found::Elsewhere) => return self.pass_over_datacenter(order, target, &catalog),
+            Some(Found::Refused(error)) => return self.refused(order, target, &catalog, error),
             None => None,
         };
         let turn = self.launches().begin(&order.token, note, memo, &order.taken);
@@ -215,8 +218,9 @@ impl VpsieCloud {
         group: &Group,
         catalog: &Catalog,
     ) -> Result<Launched, Refusal> {
-        let Some(send_before) = self.send_before(memo) else { return Ok(self.nothing(order)) };
-        let error = match self.client.add_node(&self.settings.cluster, group.number, send_before).await {
+        let Some(departure) = self.departure(memo) else { return Ok(self.nothing(order)) };
+        let _unsent = Unsent { cloud: self, order, departure: &departure };
+        let error = match self.client.add_node(&self.settings.cluster, group.number, &departure).await {
             Ok(Some(node)) => {
                 let machine = ours(order, self.describe(&node, catalog, Some(group)));
                 let mut launches = self.launches();
@@ -227,6 +231,17 @@ impl VpsieCloud {
             Ok(None) => return Ok(Launched::Underway),
             Err(error) => error,
         };
+        self.refused(order, target, catalog, error)
+    }
+
+    /// Something that the launch needs was refused.
+    fn refused(
+        &self,
+        order: &Order,
+        target: &Target,
+        catalog: &Catalog,
+        error: ApiError,
+    ) -> Result<Launched, Refusal> {
         let Some(wanted) = wanted_by(order, target, catalog) else {
             // The order has changed since it was noted. What was noted could not be had.
             let changed_nothing = error.fault.changed_nothing();
@@ -271,7 +286,12 @@ impl VpsieCloud {
         if seen.is_elsewhere(datacenter) {
             return Ok(Found::Elsewhere);
         }
-        self.client.create_group(&self.settings.cluster, &format!("berth-{size}"), size).await?;
+        match self.client.create_group(&self.settings.cluster, &format!("berth-{size}"), size).await {
+            Err(error) if matches!(error.fault, Fault::Quota { .. } | Fault::SoldOut { .. }) => {
+                return Ok(Found::Refused(error));
+            }
+            made => made?,
+        }
         let seen = self.look_anew().await?;
         match seen.group(size, datacenter) {
             Some(group) => Ok(Found::Group(group.clone())),
@@ -340,11 +360,11 @@ impl VpsieCloud {
         Launched::Nothing
     }
 
-    /// Until when the launch of a note may be sent, if it still may.
-    fn send_before(&self, memo: &Memo) -> Option<Instant> {
+    /// Of the launch of a note, if it may still be sent.
+    fn departure(&self, memo: &Memo) -> Option<Departure> {
         let left = SENT_WITHIN.checked_sub(self.now().duration_since(memo.noted_at))?.min(SENT_WITHIN);
         let left = Duration::try_from(left).ok().filter(|left| !left.is_zero())?;
-        Some(Instant::now() + left)
+        Some(Departure::new(Instant::now() + left))
     }
 
     /// What cannot be had, if that is what an error says; else the error, and whether the launch can still be sent.
@@ -394,6 +414,23 @@ enum Found {
     Group(Group),
     /// The cluster is in another datacenter.
     Elsewhere,
+    /// There can be none, for now.
+    Refused(ApiError),
+}
+
+/// While a launch waits for its turn. Whoever stops waiting has not sent it.
+struct Unsent<'a> {
+    cloud: &'a VpsieCloud,
+    order: &'a Order,
+    departure: &'a Departure,
+}
+
+impl Drop for Unsent<'_> {
+    fn drop(&mut self) {
+        if !self.departure.has_left() {
+            self.cloud.launches().unsent(&self.order.token);
+        }
+    }
 }
 
 enum Claim {

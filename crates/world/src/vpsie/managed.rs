@@ -15,9 +15,10 @@ use super::{Asked, Vpsie};
 
 const NO_CLUSTER: &str = "the cluster is not found";
 
-/// What VPSie's machines have besides a name. `None`: it has none.
+/// What VPSie's machines have besides a name: here the end of it, which counts them. `None`: it has none.
 pub fn number_of(machine: &MachineId) -> Option<i64> {
-    machine.as_str().trim_start_matches(|letter: char| !letter.is_ascii_digit()).parse().ok()
+    let (_, digits) = machine.as_str().split_at_checked(machine.as_str().len().checked_sub(8)?)?;
+    i64::from_str_radix(digits, 16).ok().map(|number| number.saturating_add(1))
 }
 
 impl Vpsie {

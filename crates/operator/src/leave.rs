@@ -19,7 +19,7 @@ use berth_core::provision;
 use berth_core::safety::{self, Fleet};
 use berth_core::snapshot::{Policy, Snapshot};
 
-use crate::buy::{Account, NotCommitted, Refusals};
+use crate::buy::{NotCommitted, Refusals};
 use crate::claim::Claim;
 use crate::conditions::Conditions;
 use crate::dialect::{Dialect, News, PoolId};
@@ -400,25 +400,25 @@ impl Office {
             return Ok(true);
         }
         let Some(pool) = claim.pool_id() else { return Ok(false) };
-        match self.account(&pool).await {
-            Ok(Account { record, .. }) => {
-                Ok(record.epoch <= epoch && record.leaving.contains_key(&claim.name))
-            }
+        match self.committed_by(&pool).await {
+            Ok(record) => Ok(record.epoch <= epoch && record.leaving.contains_key(&claim.name)),
             Err(NotCommitted::Cluster(refused)) => Err(refused.into()),
             Err(_) => Ok(false),
         }
     }
 
-    /// Lets pods come again to a node that was to go, if by now no ledger says so.
-    pub(crate) async fn take_back(&self, claim: &Claim, node: &NodeObject) -> Result<(), Failure> {
-        let Some(pool) = claim.pool_id() else { return Ok(()) };
-        match self.account(&pool).await {
-            Ok(account) if !account.record.leaving.contains_key(&claim.name) => {
+    /// Lets pods come again to a node that was to go, if by now no ledger says so. Whether they may: of a ledger that
+    /// cannot be read nobody knows what it says.
+    pub(crate) async fn take_back(&self, claim: &Claim, node: &NodeObject) -> Result<bool, Failure> {
+        let Some(pool) = claim.pool_id() else { return Ok(false) };
+        match self.committed_by(&pool).await {
+            Ok(record) if !record.leaving.contains_key(&claim.name) => {
                 // What its claim says of the drain is over, or the next would be taken for done.
                 self.write_conditions(claim, &self.staying(claim, None, ""), &News::default()).await?;
-                self.open(node, DrainFailure::Failed).await
+                self.open(node, DrainFailure::Failed).await?;
+                Ok(true)
             }
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 

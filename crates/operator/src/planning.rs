@@ -202,9 +202,15 @@ impl Operator {
         if !round.sees_all {
             return Moves::On;
         }
+        let mut moves = if leavers.is_empty() { Moves::Nothing } else { Moves::On };
         for (claim, node) in &strays {
-            // What is not taken back now is found again.
-            let _ = self.office.take_back(claim, node).await;
+            match self.office.take_back(claim, node).await {
+                Ok(true) => moves = Moves::Back,
+                // It has changed since it was seen, and may be open.
+                Err(failure) if failure.is_conflict() => moves = Moves::Back,
+                // What is not taken back now is found again, and holds up nothing else.
+                Ok(false) | Err(_) => {}
+            }
         }
         let closed = leave::closed(&leavers);
         let cleared = leave::cleared(&round.snapshot, policy, &closed);
@@ -217,7 +223,6 @@ impl Operator {
             cleared: &cleared,
             protected: &protected,
         };
-        let mut moves = if strays.is_empty() { Moves::On } else { Moves::Back };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
             // Whoever still asks its pods to leave ends that first.

@@ -147,6 +147,91 @@ fn a_pool_whose_ledger_is_damaged_holds_up_no_other() {
     });
 }
 
+/// A node was to go, and nobody can say any more whether it is: it stays closed, and the others go on.
+#[test]
+fn a_node_that_cannot_be_opened_holds_up_no_pool() {
+    type Damage = fn(&Value) -> (String, Value);
+    let cases: [(&str, Damage); 2] = [
+        ("its ledger is damaged", |_| {
+            let path = "/apis/karpenter.sh/v1/nodepools/default".to_owned();
+            (path, json!({ "metadata": { "annotations": { "berth.dev/ledger": "{" } } }))
+        }),
+        ("its claim names no pool", |claim| {
+            let path =
+                format!("/apis/karpenter.sh/v1/nodeclaims/{}", scene::text(&claim["metadata"]["name"]));
+            (path, json!({ "metadata": { "labels": { "karpenter.sh/nodepool": null } } }))
+        }),
+    ];
+    for (what, damage) in cases {
+        played("{}", async |scene| {
+            with_pool(scene, |_| {}).await;
+            scene.apply(deployment("web", 1, "1")).await;
+            scene.until(180, "the pod runs", async || scene.running().await == 1).await;
+            let (path, change) = damage(&scene.claims().await[0]);
+            scene.patch(&path, &change).await;
+            let node = format!("/api/v1/nodes/{}", scene::text(&scene.nodes().await[0]["metadata"]["name"]));
+            let taints = json!([{ "key": "karpenter.sh/disrupted", "effect": "NoSchedule" }]);
+            scene.patch(&node, &json!({ "spec": { "taints": taints } })).await;
+            sleep(Duration::from_mins(1)).await;
+            let team = |name: &str| json!({ "team": name });
+            scene
+                .apply(pool("other", |pool| {
+                    pool["spec"]["template"]["metadata"] = json!({ "labels": team("other") });
+                }))
+                .await;
+            let mut workload = deployment("other", 1, "1");
+            workload["spec"]["template"]["spec"]["nodeSelector"] = team("other");
+            scene.apply(workload).await;
+            scene.until(180, what, async || scene.running().await == 2).await;
+            let taints = scene.get(&node).await["spec"]["taints"].to_string();
+            assert!(taints.contains("karpenter.sh/disrupted"), "{what}: {taints}");
+            if what == "its ledger is damaged" {
+                let without = json!({ "metadata": { "annotations": { "berth.dev/ledger": null } } });
+                scene.patch(&path, &without).await;
+                let is_open = async || {
+                    !scene.get(&node).await["spec"]["taints"].to_string().contains("karpenter.sh/disrupted")
+                };
+                scene.until(60, "it is open again", is_open).await;
+            }
+        });
+    }
+}
+
+/// A pool may have thousands of claims. They are listed where something is committed, and neither for each claim that
+/// comes or goes nor at every look.
+#[test]
+fn claims_are_listed_only_to_commit() {
+    let slow = r#"{"times": {"launch": {"leastMs": 50000, "mostMs": 50000}},
+        "launches": {"underway": {"permille": 1000}}}"#;
+    played(slow, async |scene| {
+        with_pool(scene, |pool| pool["spec"]["disruption"]["budgets"] = json!([{ "nodes": "100%" }])).await;
+        scene.apply(apart("web", 8)).await;
+        scene.until(30, "eight are launched", async || scene.claims().await.len() == 8).await;
+        sleep(Duration::from_secs(5)).await;
+        scene.world.begin_audit();
+        let lists = || {
+            let asked = scene.world.take_asked();
+            let is_list = |asked: &&berth_world::audit::Asked| {
+                asked.client == "berth" && asked.verb == "list" && asked.resource == "nodeclaims.karpenter.sh"
+            };
+            (asked.iter().filter(is_list).count(), asked.len())
+        };
+        sleep(Duration::from_secs(30)).await;
+        assert!(scene.claims().await.iter().all(|claim| claim["status"]["providerID"].is_null()));
+        let (listed, asked) = lists();
+        assert_eq!(listed, 0, "of {asked} requests");
+        scene.until(180, "all run", async || scene.running().await == 8).await;
+        scene.apply(apart("web", 0)).await;
+        lists();
+        let are_going = async || {
+            scene.claims().await.iter().all(|claim| !claim["metadata"]["deletionTimestamp"].is_null())
+        };
+        scene.until(120, "all go", are_going).await;
+        let (listed, asked) = lists();
+        assert!(listed <= 4, "{listed} times for 8 nodes, of {asked} requests");
+    });
+}
+
 #[test]
 fn limits_hold_in_a_burst() {
     played("{}", async |scene| {

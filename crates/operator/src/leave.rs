@@ -335,12 +335,10 @@ impl Office {
         let reason = departure.reason.name();
         match verdict {
             // A drain takes its time, and is done on the side.
-            Verdict::Wait | Verdict::Drain => {}
+            Verdict::Wait | Verdict::Drain => self.tell_departure(claim, reason).await?,
             Verdict::Close => {
                 self.close(claim, node).await?;
-                let mut conditions = Conditions::of(&claim.conditions, self.now());
-                conditions.set("DisruptionReason", ConditionStatus::True, reason, "");
-                self.write_conditions(claim, &conditions, &News::default()).await?;
+                self.tell_departure(claim, reason).await?;
             }
             Verdict::BeginDrain | Verdict::Go => {
                 if !self.still_leaves(claim, epoch).await? {
@@ -369,6 +367,7 @@ impl Office {
                     let why = format!("{}/{} {how}", pod.metadata.namespace, pod.metadata.name);
                     return self.refute(leaver, node, (None, &why), epoch).await;
                 }
+                self.tell_departure(claim, reason).await?;
                 if *verdict == Verdict::BeginDrain {
                     self.begin_drain(claim, node).await?;
                     return Ok(Moved::On);
@@ -392,6 +391,15 @@ impl Office {
             }
         }
         Ok(Moved::On)
+    }
+
+    /// Has a claim say why it goes. From that follows how long its pods have once it is deleted; so it is said again for as
+    /// long as it goes, should it have been lost.
+    async fn tell_departure(&self, claim: &Claim, reason: &str) -> Result<(), Failure> {
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
+        conditions.set("DisruptionReason", ConditionStatus::True, reason, "");
+        self.write_conditions(claim, &conditions, &News::default()).await?;
+        Ok(())
     }
 
     /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.

@@ -232,6 +232,30 @@ fn claims_are_listed_only_to_commit() {
     });
 }
 
+/// When pods last came or went is written, though somebody else wrote first: how long a node has been quiet follows
+/// from it.
+#[test]
+fn pods_that_go_are_noted_though_a_write_fails() {
+    played("{}", async |scene| {
+        with_pool(scene, |pool| pool["spec"]["disruption"]["consolidateAfter"] = json!("10m")).await;
+        scene.apply(deployment("web", 2, "1")).await;
+        scene.until(180, "both run", async || scene.running().await == 2).await;
+        sleep(Duration::from_mins(1)).await;
+        let fault = "berth before patch nodeclaims.karpenter.sh/status #1: status 409";
+        scene.world.plan_faults(fault.parse().expect("a plan"));
+        let went = scene.world.clock_of("test").as_second();
+        scene.apply(deployment("web", 1, "1")).await;
+        let is_noted = async || {
+            let noted = scene.claims().await.into_iter().filter_map(|claim| {
+                scene::text(&claim["status"]["lastPodEventTime"]).parse::<berth_api::Timestamp>().ok()
+            });
+            noted.max().is_some_and(|at| at.as_second() >= went)
+        };
+        scene.until(30, "it is noted", is_noted).await;
+        assert_eq!(scene.world.faults_struck().len(), 1);
+    });
+}
+
 #[test]
 fn limits_hold_in_a_burst() {
     played("{}", async |scene| {

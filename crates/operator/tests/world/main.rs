@@ -143,7 +143,20 @@ fn a_pool_whose_ledger_is_damaged_holds_up_no_other() {
         }
         scene.until(180, "the pods of the other run", async || scene.running().await == 2).await;
         let told = scene.events("a-damaged").await;
-        assert!(told.iter().any(|said| said.contains("PoolNotReady")), "{told:?}");
+        assert!(told.iter().any(|said| said.contains("LedgerUnreadable")), "{told:?}");
+        let damaged = scene.pool("a-damaged").await;
+        assert_eq!(condition(&damaged, "Ready"), Some(("False", "LedgerUnreadable")));
+        assert_eq!(
+            condition(&damaged, "NodeClassReady"),
+            Some(("True", "NodeClassReady")),
+            "its class is well"
+        );
+        scene.delete("/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses/default").await;
+        let is_told = async || {
+            condition(&scene.pool("a-damaged").await, "NodeClassReady")
+                == Some(("False", "NodeClassNotFound"))
+        };
+        scene.until(60, "its class is missed all the same", is_told).await;
     });
 }
 

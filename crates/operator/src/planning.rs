@@ -16,6 +16,7 @@ use berth_core::node::NodeState;
 use berth_core::plan::Plan;
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
+use berth_core::safety::Safety;
 use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
 use berth_core::units::Price;
 use berth_core::{check, disrupt, ideal, provision, turns};
@@ -188,7 +189,12 @@ impl Operator {
         let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
         self.course.add(self.office.now(), &plan, lower_bound);
         self.course.savings = round.savings(&plan);
-        self.office.counts_weighed(&round.snapshot, &plan);
+        let judged = Safety::judge(&round.snapshot);
+        self.office.tell_eligible(&judged);
+        // Every replica plans, and only one decides.
+        if round.epoch.is_some() || self.settings.mode == Mode::Shadow {
+            self.office.counts_weighed(&round.snapshot, &judged, &plan);
+        }
         Some(plan)
     }
 

@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_operator::{METRICS, MetricKind, Metrics, Report};
+use berth_api::ClassKind;
+use berth_cloud::Cloud;
+use berth_operator::{METRICS, MetricKind, Metrics, Report, Settings};
 use berth_world::cloud::Weather;
+use kube::Client;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -194,6 +197,44 @@ fn a_scrape_tells_what_is_and_what_was() {
             let reason = series.split(r#"reason=""#).nth(1).unwrap_or_default().split('"').next();
             assert_eq!(reason.map(str::to_lowercase).as_deref(), reason, "{series}");
         }
+    });
+}
+
+/// Every replica plans. What is counted of plans would be there twice.
+#[test]
+fn only_who_leads_counts_what_is_weighed() {
+    awaited(async {
+        let scene = Scene::new(1, Weather::default()).await;
+        let leader = scene.operator("berth", 1);
+        let cloud: Arc<dyn Cloud> = Arc::new(scene.cloud.clone());
+        let means = (BTreeMap::from([(ClassKind::Kwok, cloud)]), Settings::default());
+        let client = Client::new(scene.world.client("standby"), "default");
+        let standby = scene.operator_with(means, (client, "standby"), watch::channel(None).1);
+        let told = [&leader, &standby].map(|operator| (operator.metrics(), operator.reports()));
+        let script = async {
+            scene.apply(class()).await;
+            let balanced = |pool: &mut serde_json::Value| {
+                pool["spec"]["disruption"]["consolidationPolicy"] = json!("Balanced");
+            };
+            scene.apply(pool("default", balanced)).await;
+            scene.apply(deployment("web", 20, "1")).await;
+            scene.until(180, "20 pods run", async || scene.running().await == 20).await;
+            scene.apply(deployment("web", 2, "1")).await;
+            tokio::time::sleep(std::time::Duration::from_mins(10)).await;
+            let [leader, standby] = told.map(|(metrics, reports)| Scraped::of(&metrics, &reports));
+            assert!(leader.sum("karpenter_consolidation_moves_total") >= 1.0);
+            assert_eq!(standby.sum("karpenter_consolidation_moves_total"), 0.0);
+            assert_eq!(standby.sum("karpenter_consolidation_score_count"), 0.0);
+            assert!(standby.value(r#"berth_plan_duration_seconds_count{kind="disrupt"}"#) >= 1.0);
+        };
+        let both = async {
+            tokio::select! {
+                biased;
+                () = Box::pin(standby.run()) => {}
+                () = Box::pin(script) => {}
+            }
+        };
+        Box::pin(scene.play_with(leader, both)).await;
     });
 }
 

@@ -4,6 +4,7 @@
 
 #[path = "../shared/account.rs"]
 mod account;
+mod acts;
 mod adversity;
 mod beside;
 mod buffers;
@@ -13,6 +14,7 @@ mod ending;
 mod founding;
 mod health;
 mod history;
+mod log;
 mod metrics;
 mod nodeclass;
 mod overlays;

@@ -48,8 +48,10 @@ reasons! {
     VolumeInUse,
     /// There is no pool at all.
     NoPool,
-    /// The pool cannot buy: its catalog is missing, what it has committed itself to cannot be read, or it is being deleted.
+    /// The pool cannot buy: its catalog is missing, or it is being deleted.
     PoolNotReady,
+    /// What the pool has committed itself to cannot be read, so it commits itself to nothing more.
+    LedgerUnreadable,
     /// Another pool has the pool's name, and counts in its place: a NodePool, or an older NodeGroup.
     PoolNameTaken,
     /// The class that the pool's nodes are made from does not exist.
@@ -192,6 +194,9 @@ impl Reason {
             }
             Self::NoPool => "give a NodePool, a NodeGroup or a ScalingConstraint",
             Self::PoolNotReady => "fix what the pool's conditions name",
+            Self::LedgerUnreadable => {
+                "remove the pool's annotation berth.dev/ledger; what exists is counted again"
+            }
             Self::PoolNameTaken => "give one of the pools another name",
             Self::NodeClassNotFound => "create the class that the pool names, or fix the name",
             Self::NodeClassNotReady => "fix what the class's conditions name",

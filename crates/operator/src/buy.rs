@@ -81,10 +81,7 @@ impl Office {
     pub(crate) async fn account(&self, pool: &PoolId) -> Result<Account, NotCommitted> {
         let object = pool_in(pool, &self.desk.read(&pool.path()).await?)?;
         let claims = pool.dialect.entries(&self.desk, Some(pool)).await?;
-        let mut record = object.ledger()?;
-        if PlantedBug::LeadRemembered.is_planted() {
-            record.epoch = 0;
-        }
+        let mut record = record_of(&object)?;
         let has_node = |claim: &Entry| !claim.node_name.is_empty();
         let counts = |claim: &Entry| !PlantedBug::CountNodes.is_planted() || has_node(claim);
         let living = claims.into_iter().filter(counts);
@@ -223,11 +220,12 @@ impl Office {
         Ok(())
     }
 
-    /// A pool's ledger as it is now. One that is gone has committed itself to nothing.
-    async fn committed_by(&self, pool: &PoolId) -> Result<Commitments, NotCommitted> {
+    /// A pool's ledger as it is now, without its claims: there may be thousands. One that is gone has committed itself
+    /// to nothing.
+    pub(crate) async fn committed_by(&self, pool: &PoolId) -> Result<Commitments, NotCommitted> {
         match self.desk.read(&pool.path()).await {
             Err(refused) if refused.is_absence() => Ok(Commitments::default()),
-            text => Ok(pool_in(pool, &text?)?.ledger()?),
+            text => Ok(record_of(&pool_in(pool, &text?)?)?),
         }
     }
 
@@ -252,6 +250,14 @@ impl Office {
 
 fn pool_in(id: &PoolId, text: &str) -> Result<PoolObject, Refused> {
     id.dialect.pool(text).ok_or_else(|| Refused::unsaid(format!("{} cannot be read", id.path())))
+}
+
+fn record_of(pool: &PoolObject) -> Result<Commitments, ledger::Unreadable> {
+    let mut record = pool.ledger()?;
+    if PlantedBug::LeadRemembered.is_planted() {
+        record.epoch = 0;
+    }
+    Ok(record)
 }
 
 /// The offering that the plan chose, and those others that are no larger in anything that the pool limits: two claims

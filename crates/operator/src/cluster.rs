@@ -114,10 +114,10 @@ impl Cluster {
         };
         match answer {
             Err(Refused { code: Some(403), .. }) => Ok(()),
-            Err(Refused { code: Some(401), message }) => {
+            Err(Refused { code: Some(401), message, .. }) => {
                 Err(Unreachable::Stranger { server: server(), whom, message })
             }
-            Err(Refused { code: Some(404), message }) => {
+            Err(Refused { code: Some(404), message, .. }) => {
                 Err(Unreachable::Foreign { server: server(), message })
             }
             Err(Refused { message, .. }) => Err(Unreachable::Silent { server: server(), message }),
@@ -163,17 +163,22 @@ fn shortened(text: &str) -> String {
     }
 }
 
+/// What the API names as the cause where a PodDisruptionBudget lets no pod go.
+const BUDGET_CAUSE: &str = "DisruptionBudget";
+
 /// What came instead of an answer: with a code from the API, without one from the way there.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refused {
     pub code: Option<u16>,
     pub message: String,
+    /// A PodDisruptionBudget says no. Whoever only has no time answers with the same code.
+    pub is_of_budget: bool,
 }
 
 impl Refused {
     pub(crate) fn unsaid(message: String) -> Self {
-        Self { code: None, message }
+        Self { code: None, message, is_of_budget: false }
     }
 
     /// It is not there.
@@ -190,9 +195,15 @@ impl Refused {
 impl From<kube::Error> for Refused {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) => {
-                Self { code: Some(status.code), message: shortened(status.message.trim()) }
-            }
+            kube::Error::Api(status) => Self {
+                code: Some(status.code),
+                message: shortened(status.message.trim()),
+                is_of_budget: status
+                    .details
+                    .iter()
+                    .flat_map(|details| &details.causes)
+                    .any(|cause| cause.reason == BUDGET_CAUSE),
+            },
             other => Self::unsaid(shortened(&reason(&other))),
         }
     }

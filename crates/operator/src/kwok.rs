@@ -40,5 +40,5 @@ impl Api for Desk {
 }
 
 fn said<'a>(answer: impl Future<Output = Result<String, Refused>> + Send + 'a) -> Said<'a> {
-    Box::pin(async { answer.await.map_err(|Refused { code, message }| Declined { code, message }) })
+    Box::pin(async { answer.await.map_err(|Refused { code, message, .. }| Declined { code, message }) })
 }

@@ -19,7 +19,7 @@ use berth_core::provision;
 use berth_core::safety::{self, Fleet};
 use berth_core::snapshot::{Policy, Snapshot};
 
-use crate::buy::{Account, NotCommitted, Refusals};
+use crate::buy::{NotCommitted, Refusals};
 use crate::claim::Claim;
 use crate::conditions::Conditions;
 use crate::dialect::{Dialect, News, PoolId};
@@ -335,12 +335,10 @@ impl Office {
         let reason = departure.reason.name();
         match verdict {
             // A drain takes its time, and is done on the side.
-            Verdict::Wait | Verdict::Drain => {}
+            Verdict::Wait | Verdict::Drain => self.tell_departure(claim, reason).await?,
             Verdict::Close => {
                 self.close(claim, node).await?;
-                let mut conditions = Conditions::of(&claim.conditions, self.now());
-                conditions.set("DisruptionReason", ConditionStatus::True, reason, "");
-                self.write_conditions(claim, &conditions, &News::default()).await?;
+                self.tell_departure(claim, reason).await?;
             }
             Verdict::BeginDrain | Verdict::Go => {
                 if !self.still_leaves(claim, epoch).await? {
@@ -369,6 +367,7 @@ impl Office {
                     let why = format!("{}/{} {how}", pod.metadata.namespace, pod.metadata.name);
                     return self.refute(leaver, node, (None, &why), epoch).await;
                 }
+                self.tell_departure(claim, reason).await?;
                 if *verdict == Verdict::BeginDrain {
                     self.begin_drain(claim, node).await?;
                     return Ok(Moved::On);
@@ -394,31 +393,40 @@ impl Office {
         Ok(Moved::On)
     }
 
+    /// Has a claim say why it goes. From that follows how long its pods have once it is deleted; so it is said again for as
+    /// long as it goes, should it have been lost.
+    async fn tell_departure(&self, claim: &Claim, reason: &str) -> Result<(), Failure> {
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
+        conditions.set("DisruptionReason", ConditionStatus::True, reason, "");
+        self.write_conditions(claim, &conditions, &News::default()).await?;
+        Ok(())
+    }
+
     /// Whether the ledger still says that it goes, and nobody leads who came later: who saw it long ago may be late.
     pub(crate) async fn still_leaves(&self, claim: &Claim, epoch: u64) -> Result<bool, Failure> {
         if PlantedBug::DeleteByCount.is_planted() {
             return Ok(true);
         }
         let Some(pool) = claim.pool_id() else { return Ok(false) };
-        match self.account(&pool).await {
-            Ok(Account { record, .. }) => {
-                Ok(record.epoch <= epoch && record.leaving.contains_key(&claim.name))
-            }
+        match self.committed_by(&pool).await {
+            Ok(record) => Ok(record.epoch <= epoch && record.leaving.contains_key(&claim.name)),
             Err(NotCommitted::Cluster(refused)) => Err(refused.into()),
             Err(_) => Ok(false),
         }
     }
 
-    /// Lets pods come again to a node that was to go, if by now no ledger says so.
-    pub(crate) async fn take_back(&self, claim: &Claim, node: &NodeObject) -> Result<(), Failure> {
-        let Some(pool) = claim.pool_id() else { return Ok(()) };
-        match self.account(&pool).await {
-            Ok(account) if !account.record.leaving.contains_key(&claim.name) => {
+    /// Lets pods come again to a node that was to go, if by now no ledger says so. Whether they may: of a ledger that
+    /// cannot be read nobody knows what it says.
+    pub(crate) async fn take_back(&self, claim: &Claim, node: &NodeObject) -> Result<bool, Failure> {
+        let Some(pool) = claim.pool_id() else { return Ok(false) };
+        match self.committed_by(&pool).await {
+            Ok(record) if !record.leaving.contains_key(&claim.name) => {
                 // What its claim says of the drain is over, or the next would be taken for done.
                 self.write_conditions(claim, &self.staying(claim, None, ""), &News::default()).await?;
-                self.open(node, DrainFailure::Failed).await
+                self.open(node, DrainFailure::Failed).await?;
+                Ok(true)
             }
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 

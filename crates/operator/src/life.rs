@@ -60,6 +60,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Somebody else has written in between.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(self, Self::Cluster(refused) if refused.is_conflict())
+    }
+
     /// Somebody else has written in between, or the API had no time: nothing is wrong.
     fn is_passing(&self) -> bool {
         matches!(self, Self::Cluster(Refused { code: Some(409 | 429), .. }))

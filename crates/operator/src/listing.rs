@@ -191,7 +191,7 @@ struct ListMetadata {
 }
 
 fn said(refused: Refused) -> String {
-    let Refused { code, message } = refused;
+    let Refused { code, message, .. } = refused;
     match code {
         Some(401) => format!("cannot be listed, nor all after it: credentials are not accepted: {message}"),
         Some(403) => format!("cannot be listed: {message}"),

@@ -12,9 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
-use crate::buy::NotCommitted;
 use crate::claim::{Claim, ENDED, FAILED};
-use crate::cluster::Refused;
 use crate::dialect::{Dialect, PoolId, PoolObject};
 use crate::discovery::{NodesByMachine, node_of};
 use crate::life::{Holding, Outcome, Task};
@@ -296,12 +294,7 @@ impl Operator {
         let pools: BTreeSet<PoolId> = unlaunched.filter_map(|claim| claim.pool_id()).collect();
         let mut ledgers = BTreeMap::new();
         for pool in pools {
-            let record = match self.office.account(&pool).await {
-                Ok(account) => Some(account.record),
-                // A pool that is gone has committed itself to nothing.
-                Err(NotCommitted::Cluster(Refused { code: Some(404), .. })) => Some(Commitments::default()),
-                Err(_) => None,
-            };
+            let record = self.office.committed_by(&pool).await.ok();
             ledgers.insert(pool, record);
         }
         ledgers

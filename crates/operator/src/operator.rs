@@ -12,7 +12,7 @@ use berth_core::claim::Failures;
 use berth_core::names::{self, Text};
 use berth_core::plan::Plan;
 use berth_core::pool::Pool;
-use berth_core::reason::Reason;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::requirement::ValueSet;
 use berth_core::snapshot::{Policy, SchedulerPolicy};
 use berth_core::units::Price;
@@ -351,10 +351,13 @@ impl Operator {
         manifests.group_defaults = self.group_defaults().await;
         let mut assembled = self.assemble(manifests);
         for pool in &mut assembled.snapshot.pools {
-            // Whoever cannot read what it has committed itself to commits itself to nothing.
+            // Whoever cannot read what it has committed itself to commits itself to nothing. That is said where nothing
+            // else is wrong: what is wrong with its class has a place of its own.
             let unread = view.pools.get(&pool.name).and_then(|object| object.ledger().err());
-            pool.blocked =
-                unread.map(|why| Reason::PoolNotReady.because(why.to_string())).or(pool.blocked.take());
+            let unread = unread.map(|why| Reason::LedgerUnreadable.because(why.to_string()));
+            let said = pool.blocked.take();
+            let waits = |why: &Refusal| matches!(why.reason, Reason::PoolResting | Reason::PoolPaused);
+            pool.blocked = if said.as_ref().is_none_or(waits) { unread.or(said) } else { said };
             if PlantedBug::ChecksSkipped.is_planted() {
                 pool.disruption.checks = None;
             }

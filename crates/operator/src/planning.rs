@@ -16,6 +16,7 @@ use berth_core::node::NodeState;
 use berth_core::plan::Plan;
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
+use berth_core::safety::Safety;
 use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
 use berth_core::units::Price;
 use berth_core::{check, disrupt, ideal, provision, turns};
@@ -188,7 +189,12 @@ impl Operator {
         let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
         self.course.add(self.office.now(), &plan, lower_bound);
         self.course.savings = round.savings(&plan);
-        self.office.counts_weighed(&round.snapshot, &plan);
+        let judged = Safety::judge(&round.snapshot);
+        self.office.tell_eligible(&judged);
+        // Every replica plans, and only one decides.
+        if round.epoch.is_some() || self.settings.mode == Mode::Shadow {
+            self.office.counts_weighed(&round.snapshot, &judged, &plan);
+        }
         Some(plan)
     }
 
@@ -202,9 +208,15 @@ impl Operator {
         if !round.sees_all {
             return Moves::On;
         }
+        let mut moves = if leavers.is_empty() { Moves::Nothing } else { Moves::On };
         for (claim, node) in &strays {
-            // What is not taken back now is found again.
-            let _ = self.office.take_back(claim, node).await;
+            match self.office.take_back(claim, node).await {
+                Ok(true) => moves = Moves::Back,
+                // It has changed since it was seen, and may be open.
+                Err(failure) if failure.is_conflict() => moves = Moves::Back,
+                // What is not taken back now is found again, and holds up nothing else.
+                Ok(false) | Err(_) => {}
+            }
         }
         let closed = leave::closed(&leavers);
         let cleared = leave::cleared(&round.snapshot, policy, &closed);
@@ -217,7 +229,6 @@ impl Operator {
             cleared: &cleared,
             protected: &protected,
         };
-        let mut moves = if strays.is_empty() { Moves::On } else { Moves::Back };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
             // Whoever still asks its pods to leave ends that first.

@@ -82,6 +82,15 @@ impl Tenancies {
         }
         changed
     }
+
+    /// Of these nodes it could not be written. It is tried again with the next look.
+    fn owe<'n>(&mut self, names: impl Iterator<Item = &'n Text>) {
+        for name in names {
+            if let Some(tenancy) = self.nodes.get_mut(name) {
+                (tenancy.is_owed, tenancy.written) = (true, None);
+            }
+        }
+    }
 }
 
 impl Operator {
@@ -101,12 +110,12 @@ impl Operator {
         for (id, group) in &round.illegible_groups {
             let _ = office.keep_illegible_group(round, id, group).await;
         }
-        stream::iter(round.claims.values())
-            .for_each_concurrent(WRITES_AT_ONCE, async |claim| {
+        let unwritten: Vec<Text> = stream::iter(round.claims.values())
+            .map(async |claim| {
                 // Whoever works on it would be disturbed.
                 let is_free = !lives.is_under_way(&claim.name);
                 let machine = office.told_of_machine(claim).filter(|_| is_free);
-                let _ = match machine {
+                let kept = match machine {
                     Some(machine) => office.keep_machine(claim, &machine).await,
                     None if is_free && claim.is_untold() => {
                         let conditions = Conditions::of(&claim.conditions, office.now());
@@ -114,8 +123,14 @@ impl Operator {
                     }
                     None => office.keep_claim(round, claim, &changed).await,
                 };
+                kept.err().map(|_| claim.node_name.clone())
             })
+            .buffer_unordered(WRITES_AT_ONCE)
+            .filter_map(std::future::ready)
+            .collect()
             .await;
+        // Conditions are seen to be missing; that pods have changed is seen once.
+        self.tenancies.owe(unwritten.iter().filter(|name| changed.contains(*name)));
         office.joining().retain(|name, _| round.pools.contains_key(name));
         stream::iter(&round.overlays)
             .for_each_concurrent(WRITES_AT_ONCE, async |(name, overlay)| {

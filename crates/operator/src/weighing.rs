@@ -30,15 +30,18 @@ fn consolidation_type(reason: DisruptionReason, nodes: usize) -> &'static str {
 }
 
 impl Office {
-    /// A plan was made that may take nodes away.
-    pub(crate) fn counts_weighed(&self, snapshot: &Snapshot, plan: &Plan) {
-        let judged = Safety::judge(snapshot);
+    /// How many nodes no rule keeps.
+    pub(crate) fn tell_eligible(&self, judged: &Safety) {
         for reason in DisruptionReason::ALL {
             let is_eligible = |node: &&safety::NodeSafety| node.reason == reason && node.is_allowed();
             let eligible = judged.nodes.iter().filter(is_eligible).count();
             self.metrics.set(table::ELIGIBLE_NODES, [&reason_label(reason.name())], count(eligible));
         }
-        let balanced = Balanced::of(snapshot, &judged);
+    }
+
+    /// A plan was made that may take nodes away.
+    pub(crate) fn counts_weighed(&self, snapshot: &Snapshot, judged: &Safety, plan: &Plan) {
+        let balanced = Balanced::of(snapshot, judged);
         for step in plan.disruptions.iter().filter(|step| !safety::is_forced(step.reason)) {
             if let Some((pool, score)) = balanced.score(snapshot, step) {
                 self.metrics.count(table::CONSOLIDATION_MOVES, ["approved", pool, BALANCED]);

@@ -209,7 +209,8 @@ impl Office {
             Drain::Going { evict, delete } => (evict, delete),
         };
         self.asks_to_leave(claim, evict.len());
-        let (mut failure, mut refusals) = (None, Vec::new());
+        // A pod is refused by a budget. Whatever else comes of asking passes, and says nothing of whether it may leave.
+        let (mut failure, mut refusals, mut is_unclear) = (None, Vec::new(), false);
         for pod in evict.iter().filter_map(|index| pods.get(*index)) {
             let metadata = &pod.metadata;
             let id = (metadata.namespace.as_str(), metadata.name.as_str(), metadata.uid.as_str());
@@ -219,8 +220,12 @@ impl Office {
                 self.desk.evict(id).await
             };
             self.asked_to_leave(claim, pod, answer.as_ref().err());
-            if answer.is_err() {
-                refusals.push(format!("{}/{}", metadata.namespace, metadata.name));
+            if let Err(refused) = &answer {
+                if refused.is_of_budget {
+                    refusals.push(format!("{}/{}", metadata.namespace, metadata.name));
+                } else {
+                    is_unclear = true;
+                }
             }
             match answer {
                 Ok(()) => {}
@@ -248,7 +253,7 @@ impl Office {
         }
         if claim.is_deleting() {
             self.tell_drain(claim, draining_secs, !refusals.is_empty()).await?;
-        } else {
+        } else if !refusals.is_empty() || !is_unclear {
             self.note_refusals(claim, &refusals).await?;
         }
         failure.map_or(Ok(Outcome::Unfinished), |refused| Err(refused.into()))

@@ -107,7 +107,7 @@ table! {
     PODS_PROVISIONING_STARTUP = Histogram "karpenter_pods_provisioning_startup_duration_seconds" []
         "From the first plan that had a place for a pod until it was seen to run";
     PODS_EVICTIONS = Counter "karpenter_pods_eviction_requests_total" ["code"]
-        "Evictions asked for, by the API's answer; 429 is a PodDisruptionBudget's no";
+        "Evictions asked for, by the API's answer; 429 is a PodDisruptionBudget's no, or an API without time";
     PODS_DRAINED = Counter "karpenter_pods_drained_total" ["reason"]
         "Pods that were evicted or deleted because their node goes, by why it does";
 

@@ -5,6 +5,7 @@ use berth_api::claims::{HASH_VERSION, POOL_HASH, POOL_HASH_VERSION, pool_hash};
 use berth_api::resources::karpenter::NodePool;
 use berth_api::resources::shared::ConditionStatus;
 use berth_core::names::Text;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::resources::Resources;
 use serde_json::json;
 
@@ -80,7 +81,10 @@ impl Office {
         let generation = object.metadata.generation;
         let mut conditions = Conditions::of_generation(existing, self.now(), generation);
         let pool = round.pool(name).map(|(_, pool)| pool);
+        // What a pool has committed itself to is no matter of its class.
+        let is_of_ledger = |refusal: &&Refusal| refusal.reason == Reason::LedgerUnreadable;
         let blocked = pool.and_then(|pool| pool.blocked.as_ref());
+        let (unread, unfit) = (blocked.filter(is_of_ledger), blocked.filter(|why| !is_of_ledger(why)));
         match (pool, round.problem_of("NodePool", "", name)) {
             (None, Some(words)) => {
                 conditions.set(
@@ -92,7 +96,7 @@ impl Office {
             }
             _ => conditions.hold("ValidationSucceeded"),
         }
-        match blocked {
+        match unfit {
             Some(refusal) => {
                 let reason = refusal.reason.name();
                 conditions.set("NodeClassReady", ConditionStatus::False, reason, &refusal.message);
@@ -114,7 +118,12 @@ impl Office {
                 of_pool.tell(&mut conditions);
             }
         }
-        conditions.settle(&["ValidationSucceeded", "NodeClassReady"]);
+        match unread {
+            Some(Refusal { reason, message }) => {
+                conditions.set("Ready", ConditionStatus::False, reason.name(), message);
+            }
+            None => conditions.settle(&["ValidationSucceeded", "NodeClassReady"]),
+        }
         conditions
     }
 }

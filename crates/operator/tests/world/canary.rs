@@ -1,8 +1,7 @@
 //! What is secret is in its Secret and nowhere else: not in what is logged, written, told or counted.
 
-use std::fmt::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt::Write;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::Engine;
@@ -11,13 +10,10 @@ use berth_cloud::vpsie::Family;
 use berth_world::World;
 use berth_world::cloud::weather::Weather;
 use tokio::time::sleep;
-use tracing::field::{Field, Visit};
-use tracing::level_filters::LevelFilter;
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 use crate::account::{SECRET, group};
 use crate::awaited;
+use crate::log::Log;
 use crate::vpsie::{Berthed, workload};
 
 /// A secret that VPSie does not know. It is none the less one.
@@ -29,68 +25,6 @@ const FAULTS: &str = r#"{"deeds": {
     "look": {"echoed": {"nth": [2, 9]}, "expired": {"nth": [5]}, "garbled": {"nth": [7]}},
     "create": {"echoed": {"nth": [1]}, "unauthorized": {"nth": [2]}, "expired": {"nth": [3]}},
     "delete": {"echoed": {"nth": [1, 3]}, "lost": {"nth": [2]}}}}"#;
-
-/// Takes down all that is logged on its thread, at every level.
-#[derive(Clone, Default)]
-struct Log {
-    text: Arc<Mutex<String>>,
-    spans: Arc<AtomicU64>,
-}
-
-/// The fields of one line.
-struct Line(String);
-
-impl Visit for Line {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        // Writing to text does not fail.
-        let _ = write!(self.0, " {field}={value:?}");
-    }
-}
-
-impl Log {
-    fn take_down(&self, metadata: &Metadata<'_>, record: impl FnOnce(&mut Line)) {
-        let mut line = Line(format!("{} {}", metadata.level(), metadata.target()));
-        record(&mut line);
-        let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
-        *text += &line.0;
-        text.push('\n');
-    }
-
-    fn text(&self) -> String {
-        self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Subscriber for Log {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(LevelFilter::TRACE)
-    }
-
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        self.take_down(span.metadata(), |line| span.record(line));
-        Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        let mut line = Line(String::new());
-        values.record(&mut line);
-        *self.text.lock().unwrap_or_else(PoisonError::into_inner) += &line.0;
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        self.take_down(event.metadata(), |line| event.record(line));
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
 
 /// Takes down all objects as they ever were, but for Secrets.
 async fn written(world: &World, text: &Mutex<String>) {
@@ -124,11 +58,9 @@ async fn come_and_go(berthed: &Berthed) {
 
 #[test]
 fn secrets_are_seen_nowhere() {
-    // While there is only one listener, a line that another thread writes first is never listened to.
-    let _second = tracing::Dispatch::new(Log::default());
     for family in [Family::Servers, Family::Managed] {
         let log = Log::default();
-        let _listening = tracing::subscriber::set_default(log.clone());
+        let _listening = log.listen();
         awaited(async {
             let faults = serde_json::from_str(FAULTS).expect("faults");
             let berthed = Berthed::new(family, Weather::default(), faults).await;

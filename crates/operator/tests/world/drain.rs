@@ -142,6 +142,35 @@ fn a_node_that_cannot_be_emptied_stays() {
     }
 }
 
+/// The API fails for longer than a pod may be refused. That is no pod's refusal, and the node goes.
+#[test]
+fn an_api_in_trouble_gives_no_drain_up() {
+    for code in [429, 503] {
+        crate::vpsie::played(berth_cloud::vpsie::Family::Managed, async |berthed| {
+            let scene = &berthed.scene;
+            let settings = json!({ "podEvictionTimeoutSeconds": 30, "scaleDownCooldownSeconds": 0 });
+            scene.apply(config("default", &settings)).await;
+            let mut many = two_full_nodes(scene, |_| ()).await;
+            let fault = format!("berth before create pods/eviction #1x40: status {code}");
+            scene.world.plan_faults(fault.parse().expect("a plan"));
+            many["spec"]["replicas"] = json!(4);
+            scene.apply(many).await;
+            let refused = async || {
+                let nodes = berthed.nodes().await;
+                nodes.iter().any(|node| condition(node, "EvictionRefused").is_some())
+            };
+            let has_gone = async || {
+                assert!(!refused().await, "{code}: {}", scene.told().await);
+                scene.machines() == 1
+            };
+            scene.until(1800, "it goes", has_gone).await;
+            assert_eq!(scene.world.faults_struck().len(), 40, "{code}");
+            let counted = berthed.counted();
+            assert!(!counted.contains(r#"error_type="drain_failed""#), "{code}: {counted}");
+        });
+    }
+}
+
 /// It stops after the first thing that it wrote of that: whoever comes after knows what was under way, and since when.
 #[test]
 fn whoever_comes_after_lets_it_stay() {

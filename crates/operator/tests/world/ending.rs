@@ -176,6 +176,25 @@ fn pods_have_to_be_gone_when_their_claim_says_so() {
     }
 }
 
+/// An API that fails, or has no time, says nothing of whether pods may leave.
+#[test]
+fn an_api_in_trouble_refuses_nobody() {
+    for code in [429, 503] {
+        played("{}", async |scene| {
+            let claim = one_node(scene, None, |_| {}).await;
+            let fault = format!("berth before create pods/eviction #1x200: status {code}");
+            scene.world.plan_faults(fault.parse().expect("a plan"));
+            scene.delete(&path(&claim)).await;
+            sleep(Duration::from_mins(15)).await;
+            let stuck = found(scene, &claim).await.expect("nobody has left");
+            assert_eq!(condition(&stuck, "Drained"), Some(("Unknown", "Draining")), "{code}");
+            let consistent = condition(&stuck, "ConsistentStateFound").map(|(status, _)| status);
+            assert_ne!(consistent, Some("False"), "{code}: {}", scene.told().await);
+            scene.until(900, "it goes", async || found(scene, &claim).await.is_none()).await;
+        });
+    }
+}
+
 /// Whoever begins to lead may have missed that a node joined. It is looked for before its claim is given up.
 #[test]
 fn a_node_that_a_watch_did_not_tell_of_is_not_taken_for_gone() {

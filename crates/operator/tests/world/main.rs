@@ -4,6 +4,7 @@
 
 #[path = "../shared/account.rs"]
 mod account;
+mod acts;
 mod adversity;
 mod beside;
 mod buffers;
@@ -13,6 +14,7 @@ mod ending;
 mod founding;
 mod health;
 mod history;
+mod log;
 mod metrics;
 mod nodeclass;
 mod overlays;
@@ -143,7 +145,129 @@ fn a_pool_whose_ledger_is_damaged_holds_up_no_other() {
         }
         scene.until(180, "the pods of the other run", async || scene.running().await == 2).await;
         let told = scene.events("a-damaged").await;
-        assert!(told.iter().any(|said| said.contains("PoolNotReady")), "{told:?}");
+        assert!(told.iter().any(|said| said.contains("LedgerUnreadable")), "{told:?}");
+        let damaged = scene.pool("a-damaged").await;
+        assert_eq!(condition(&damaged, "Ready"), Some(("False", "LedgerUnreadable")));
+        assert_eq!(
+            condition(&damaged, "NodeClassReady"),
+            Some(("True", "NodeClassReady")),
+            "its class is well"
+        );
+        scene.delete("/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses/default").await;
+        let is_told = async || {
+            condition(&scene.pool("a-damaged").await, "NodeClassReady")
+                == Some(("False", "NodeClassNotFound"))
+        };
+        scene.until(60, "its class is missed all the same", is_told).await;
+    });
+}
+
+/// A node was to go, and nobody can say any more whether it is: it stays closed, and the others go on.
+#[test]
+fn a_node_that_cannot_be_opened_holds_up_no_pool() {
+    type Damage = fn(&Value) -> (String, Value);
+    let cases: [(&str, Damage); 2] = [
+        ("its ledger is damaged", |_| {
+            let path = "/apis/karpenter.sh/v1/nodepools/default".to_owned();
+            (path, json!({ "metadata": { "annotations": { "berth.dev/ledger": "{" } } }))
+        }),
+        ("its claim names no pool", |claim| {
+            let path =
+                format!("/apis/karpenter.sh/v1/nodeclaims/{}", scene::text(&claim["metadata"]["name"]));
+            (path, json!({ "metadata": { "labels": { "karpenter.sh/nodepool": null } } }))
+        }),
+    ];
+    for (what, damage) in cases {
+        played("{}", async |scene| {
+            with_pool(scene, |_| {}).await;
+            scene.apply(deployment("web", 1, "1")).await;
+            scene.until(180, "the pod runs", async || scene.running().await == 1).await;
+            let (path, change) = damage(&scene.claims().await[0]);
+            scene.patch(&path, &change).await;
+            let node = format!("/api/v1/nodes/{}", scene::text(&scene.nodes().await[0]["metadata"]["name"]));
+            let taints = json!([{ "key": "karpenter.sh/disrupted", "effect": "NoSchedule" }]);
+            scene.patch(&node, &json!({ "spec": { "taints": taints } })).await;
+            sleep(Duration::from_mins(1)).await;
+            let team = |name: &str| json!({ "team": name });
+            scene
+                .apply(pool("other", |pool| {
+                    pool["spec"]["template"]["metadata"] = json!({ "labels": team("other") });
+                }))
+                .await;
+            let mut workload = deployment("other", 1, "1");
+            workload["spec"]["template"]["spec"]["nodeSelector"] = team("other");
+            scene.apply(workload).await;
+            scene.until(180, what, async || scene.running().await == 2).await;
+            let taints = scene.get(&node).await["spec"]["taints"].to_string();
+            assert!(taints.contains("karpenter.sh/disrupted"), "{what}: {taints}");
+            if what == "its ledger is damaged" {
+                let without = json!({ "metadata": { "annotations": { "berth.dev/ledger": null } } });
+                scene.patch(&path, &without).await;
+                let is_open = async || {
+                    !scene.get(&node).await["spec"]["taints"].to_string().contains("karpenter.sh/disrupted")
+                };
+                scene.until(60, "it is open again", is_open).await;
+            }
+        });
+    }
+}
+
+/// A pool may have thousands of claims. They are listed where something is committed, and neither for each claim that
+/// comes or goes nor at every look.
+#[test]
+fn claims_are_listed_only_to_commit() {
+    let slow = r#"{"times": {"launch": {"leastMs": 50000, "mostMs": 50000}},
+        "launches": {"underway": {"permille": 1000}}}"#;
+    played(slow, async |scene| {
+        with_pool(scene, |pool| pool["spec"]["disruption"]["budgets"] = json!([{ "nodes": "100%" }])).await;
+        scene.apply(apart("web", 8)).await;
+        scene.until(30, "eight are launched", async || scene.claims().await.len() == 8).await;
+        sleep(Duration::from_secs(5)).await;
+        scene.world.begin_audit();
+        let lists = || {
+            let asked = scene.world.take_asked();
+            let is_list = |asked: &&berth_world::audit::Asked| {
+                asked.client == "berth" && asked.verb == "list" && asked.resource == "nodeclaims.karpenter.sh"
+            };
+            (asked.iter().filter(is_list).count(), asked.len())
+        };
+        sleep(Duration::from_secs(30)).await;
+        assert!(scene.claims().await.iter().all(|claim| claim["status"]["providerID"].is_null()));
+        let (listed, asked) = lists();
+        assert_eq!(listed, 0, "of {asked} requests");
+        scene.until(180, "all run", async || scene.running().await == 8).await;
+        scene.apply(apart("web", 0)).await;
+        lists();
+        let are_going = async || {
+            scene.claims().await.iter().all(|claim| !claim["metadata"]["deletionTimestamp"].is_null())
+        };
+        scene.until(120, "all go", are_going).await;
+        let (listed, asked) = lists();
+        assert!(listed <= 4, "{listed} times for 8 nodes, of {asked} requests");
+    });
+}
+
+/// When pods last came or went is written, though somebody else wrote first: how long a node has been quiet follows
+/// from it.
+#[test]
+fn pods_that_go_are_noted_though_a_write_fails() {
+    played("{}", async |scene| {
+        with_pool(scene, |pool| pool["spec"]["disruption"]["consolidateAfter"] = json!("10m")).await;
+        scene.apply(deployment("web", 2, "1")).await;
+        scene.until(180, "both run", async || scene.running().await == 2).await;
+        sleep(Duration::from_mins(1)).await;
+        let fault = "berth before patch nodeclaims.karpenter.sh/status #1: status 409";
+        scene.world.plan_faults(fault.parse().expect("a plan"));
+        let went = scene.world.clock_of("test").as_second();
+        scene.apply(deployment("web", 1, "1")).await;
+        let is_noted = async || {
+            let noted = scene.claims().await.into_iter().filter_map(|claim| {
+                scene::text(&claim["status"]["lastPodEventTime"]).parse::<berth_api::Timestamp>().ok()
+            });
+            noted.max().is_some_and(|at| at.as_second() >= went)
+        };
+        scene.until(30, "it is noted", is_noted).await;
+        assert_eq!(scene.world.faults_struck().len(), 1);
     });
 }
 

@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_operator::{METRICS, MetricKind, Metrics, Report};
+use berth_api::ClassKind;
+use berth_cloud::Cloud;
+use berth_operator::{METRICS, MetricKind, Metrics, Report, Settings};
 use berth_world::cloud::Weather;
+use kube::Client;
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -48,7 +51,12 @@ impl Scraped {
 
     /// All series of a metric together.
     fn sum(&self, name: &str) -> f64 {
-        let is_its = |series: &&String| series.split('{').next() == Some(name);
+        self.sum_with(name, "")
+    }
+
+    /// All that have this among their labels.
+    fn sum_with(&self, name: &str, label: &str) -> f64 {
+        let is_its = |series: &&String| series.split('{').next() == Some(name) && series.contains(label);
         self.values.keys().filter(is_its).map(|series| self.values[series]).sum()
     }
 }
@@ -132,15 +140,18 @@ fn a_scrape_tells_what_is_and_what_was() {
         );
         assert!(up.value(r#"karpenter_nodepools_usage{nodepool="default",resource_type="cpu"}"#) >= 20.0);
         assert!(up.sum("karpenter_nodes_total_pod_requests") >= 20.0);
-        let running: f64 = up
-            .values
-            .iter()
-            .filter(|(series, _)| {
-                series.starts_with("karpenter_pods_state{") && series.contains(r#"phase="Running""#)
-            })
-            .map(|(_, count)| count)
-            .sum();
-        assert_eq!(running, 20.0);
+        assert_eq!(up.sum_with("karpenter_pods_state", r#"phase="Running""#), 20.0);
+        let given = up.sum_with("karpenter_nodes_allocatable", r#"resource_type="cpu""#);
+        let used = up.value(r#"karpenter_cluster_utilization_percent{resource_type="cpu"}"#);
+        assert!((used - 100.0 * 20.0 / given).abs() < 1e-6, "{used} % of {given}");
+        assert!(up.value(r#"karpenter_cluster_utilization_percent{resource_type="memory"}"#) > 0.0);
+        // A tenth of them, rounded up.
+        assert!(machines <= 10.0, "{machines}");
+        let allowed = r#"karpenter_nodepools_allowed_disruptions{nodepool="default",reason="Empty"}"#;
+        let consuming = r#"karpenter_nodepools_nodes_consuming_budgets{nodepool="default"}"#;
+        assert_eq!((up.value(allowed), up.value(consuming)), (1.0, 0.0));
+        assert!((0.0..1.0).contains(&up.value("berth_plan_gap_ratio")));
+        assert!(up.value("berth_round_age_seconds") <= 12.0, "it is looked every ten seconds");
         assert_eq!(up.value("karpenter_scheduler_queue_depth"), 0.0);
         assert_eq!(up.value("karpenter_scheduler_unfinished_work_seconds"), 0.0);
         for what in ["scheduling_decision", "bound", "startup", "provisioning_bound", "provisioning_startup"]
@@ -168,6 +179,11 @@ fn a_scrape_tells_what_is_and_what_was() {
         }
 
         scene.apply(deployment("web", 0, "1")).await;
+        let is_going = async || {
+            let now = scrape();
+            (now.value(allowed), now.value(consuming)) == (0.0, 1.0)
+        };
+        scene.until(120, "one goes, and no other may", is_going).await;
         scene
             .until(900, "none is left", async || scene.machines() == 0 && scene.claims().await.is_empty())
             .await;
@@ -182,6 +198,7 @@ fn a_scrape_tells_what_is_and_what_was() {
             down.value(r#"karpenter_nodeclaims_termination_duration_seconds_count{nodepool="default"}"#),
             created
         );
+        assert_eq!(down.value(r#"karpenter_nodes_drained_total{nodepool="default"}"#), created);
         assert_eq!(down.value("karpenter_cluster_state_node_count"), 0.0);
         assert_eq!(down.value(r#"berth_cost_per_hour{pool="default"}"#), 0.0);
         assert!(down.sum("karpenter_voluntary_disruption_decisions_total") >= 1.0);
@@ -194,6 +211,128 @@ fn a_scrape_tells_what_is_and_what_was() {
             let reason = series.split(r#"reason=""#).nth(1).unwrap_or_default().split('"').next();
             assert_eq!(reason.map(str::to_lowercase).as_deref(), reason, "{series}");
         }
+    });
+}
+
+/// A claim that somebody deletes, whose pod may leave a minute later.
+#[test]
+fn a_scrape_tells_of_a_drain() {
+    played(async |scene, scrape| {
+        scene.apply(class()).await;
+        scene.apply(pool("default", |_| {})).await;
+        scene
+            .apply(json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "metadata": { "name": "web", "namespace": "default" },
+                "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
+            }))
+            .await;
+        scene.apply(deployment("web", 1, "1")).await;
+        scene.until(180, "the pod runs", async || scene.running().await == 1).await;
+        tokio::time::sleep(std::time::Duration::from_mins(10)).await;
+        let name = text(&scene.claims().await[0]["metadata"]["name"]).to_owned();
+        scene.delete(&format!("/apis/karpenter.sh/v1/nodeclaims/{name}")).await;
+        tokio::time::sleep(std::time::Duration::from_mins(1)).await;
+        let held = scrape();
+        let refused = r#"karpenter_pods_eviction_requests_total{code="429"}"#;
+        assert!(held.value(refused) >= 5.0, "{}", held.value(refused));
+        assert_eq!(held.sum("karpenter_pods_drained_total"), 0.0);
+        assert_eq!(held.sum("karpenter_nodes_drained_total"), 0.0);
+        scene.delete("/apis/policy/v1/namespaces/default/poddisruptionbudgets/web").await;
+        let is_gone = async || scene.claims().await.iter().all(|claim| claim["metadata"]["name"] != *name);
+        scene.until(300, "it is gone", is_gone).await;
+        let gone = scrape();
+        for series in [
+            r#"karpenter_pods_eviction_requests_total{code="200"}"#,
+            r#"karpenter_pods_drained_total{reason="deleted"}"#,
+            r#"karpenter_nodes_drained_total{nodepool="default"}"#,
+            r#"karpenter_nodeclaims_instance_termination_duration_seconds_count{nodepool="default"}"#,
+            r#"karpenter_nodes_termination_duration_seconds_count{nodepool="default"}"#,
+            r#"karpenter_nodes_lifetime_duration_seconds_count{nodepool="default"}"#,
+        ] {
+            assert_eq!(gone.value(series), 1.0, "{series}");
+        }
+        let took = |what: &str| gone.value(&format!(r#"karpenter_{what}_seconds_sum{{nodepool="default"}}"#));
+        let ended = took("nodeclaims_instance_termination_duration");
+        assert!((9.0..60.0).contains(&ended), "{ended} s, and machines take 10");
+        let left = took("nodes_termination_duration");
+        assert!((60.0..180.0).contains(&left), "{left} s");
+        let lived = took("nodes_lifetime_duration");
+        assert!((600.0..900.0).contains(&lived), "{lived} s");
+    });
+}
+
+/// What becomes of a node that was to be replaced, what is counted of that, and with which labels.
+#[test]
+fn a_scrape_tells_of_nodes_that_stay_after_all() {
+    for (what, metric, labels) in [
+        ("its replacement is gone", "queue_failures", r#"decision="replace",reason="drifted""#),
+        ("it is protected by now", "failed_validations", r#"reason="drifted""#),
+    ] {
+        played(async |scene, scrape| {
+            scene.apply(class()).await;
+            scene.apply(pool("default", |_| {})).await;
+            scene.apply(deployment("web", 1, "1")).await;
+            scene.until(180, "the pod runs", async || scene.running().await == 1).await;
+            let (node, claim) = (scene.nodes().await.remove(0), scene.claims().await.remove(0));
+            let node = format!("/api/v1/nodes/{}", text(&node["metadata"]["name"]));
+            let drifted = json!({ "labels": { "team": "red" } });
+            scene.apply(pool("default", |pool| pool["spec"]["template"]["metadata"] = drifted)).await;
+            let is_closed =
+                async || scene.get(&node).await["spec"]["taints"].to_string().contains("disrupted");
+            scene.until(120, "it is closed", is_closed).await;
+            if metric == "queue_failures" {
+                let claims = scene.claims().await;
+                let other = claims.iter().find(|other| other["metadata"]["uid"] != claim["metadata"]["uid"]);
+                let name = text(&other.expect("another is bought first")["metadata"]["name"]);
+                scene.delete(&format!("/apis/karpenter.sh/v1/nodeclaims/{name}")).await;
+            } else {
+                let protected = json!({ "karpenter.sh/do-not-disrupt": "true" });
+                scene.patch(&node, &json!({ "metadata": { "annotations": protected } })).await;
+            }
+            let name = format!("karpenter_voluntary_disruption_{metric}_total");
+            scene.until(60, what, async || scrape().sum(&name) > 0.0).await;
+            let series = format!(r#"{name}{{{labels},consolidation_type=""}}"#);
+            assert_eq!((scrape().value(&series), scrape().sum(&name)), (1.0, 1.0), "{what}");
+        });
+    }
+}
+
+/// Every replica plans. What is counted of plans would be there twice.
+#[test]
+fn only_who_leads_counts_what_is_weighed() {
+    awaited(async {
+        let scene = Scene::new(1, Weather::default()).await;
+        let leader = scene.operator("berth", 1);
+        let cloud: Arc<dyn Cloud> = Arc::new(scene.cloud.clone());
+        let means = (BTreeMap::from([(ClassKind::Kwok, cloud)]), Settings::default());
+        let client = Client::new(scene.world.client("standby"), "default");
+        let standby = scene.operator_with(means, (client, "standby"), watch::channel(None).1);
+        let told = [&leader, &standby].map(|operator| (operator.metrics(), operator.reports()));
+        let script = async {
+            scene.apply(class()).await;
+            let balanced = |pool: &mut serde_json::Value| {
+                pool["spec"]["disruption"]["consolidationPolicy"] = json!("Balanced");
+            };
+            scene.apply(pool("default", balanced)).await;
+            scene.apply(deployment("web", 20, "1")).await;
+            scene.until(180, "20 pods run", async || scene.running().await == 20).await;
+            scene.apply(deployment("web", 2, "1")).await;
+            tokio::time::sleep(std::time::Duration::from_mins(10)).await;
+            let [leader, standby] = told.map(|(metrics, reports)| Scraped::of(&metrics, &reports));
+            assert!(leader.sum("karpenter_consolidation_moves_total") >= 1.0);
+            assert_eq!(standby.sum("karpenter_consolidation_moves_total"), 0.0);
+            assert_eq!(standby.sum("karpenter_consolidation_score_count"), 0.0);
+            assert!(standby.value(r#"berth_plan_duration_seconds_count{kind="disrupt"}"#) >= 1.0);
+        };
+        let both = async {
+            tokio::select! {
+                biased;
+                () = Box::pin(standby.run()) => {}
+                () = Box::pin(script) => {}
+            }
+        };
+        Box::pin(scene.play_with(leader, both)).await;
     });
 }
 

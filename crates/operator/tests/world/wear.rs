@@ -107,6 +107,41 @@ fn a_node_that_is_broken_is_replaced() {
     }
 }
 
+/// What follows the taint is lost: whoever led is no more, or others were faster. The node goes in its time all the same.
+#[test]
+fn a_node_that_is_broken_goes_whatever_is_lost_on_the_way() {
+    for fault in [
+        "berth after patch nodes #1: crash",
+        "berth before patch nodeclaims.karpenter.sh/status #1x6: status 409",
+    ] {
+        played("{}", async |scene| {
+            with_pool(scene, lasting).await;
+            guard(scene).await;
+            scene.apply(deployment("web", 1, "1")).await;
+            scene.until(180, "the pod runs", async || scene.running().await == 1).await;
+            let (before, node) = (scene.machine_names(), scene.nodes().await.remove(0));
+            condition_of_node(scene, &node, "AcceleratedHardwareReady").await;
+            sleep(Duration::from_mins(9)).await;
+            scene.world.plan_faults(fault.parse().expect("a plan"));
+            let is_gone = async || left_of(scene, &before) == 0;
+            let ended = async {
+                if fault.ends_with("crash") {
+                    scene.world.crashed("berth").await;
+                    tokio::select! {
+                        biased;
+                        () = Box::pin(scene.operator("second", 2).run()) => {}
+                        () = Box::pin(scene.until(600, fault, is_gone)) => {}
+                    }
+                } else {
+                    scene.until(600, fault, is_gone).await;
+                }
+            };
+            ended.await;
+            assert!(!scene.world.faults_struck().is_empty(), "{fault}");
+        });
+    }
+}
+
 async fn condition_of_node(scene: &Scene, node: &Value, kind: &str) {
     let name = text(&node["metadata"]["name"]);
     let mut conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();

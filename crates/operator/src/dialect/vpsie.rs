@@ -262,7 +262,7 @@ pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Va
     let mut status = json!({
         "phase": phase(claim, conditions), "conditions": written, "lastError": error,
         "createdAt": time(claim.created), "provisionedAt": since(RUNNING), "joinedAt": since("Registered"),
-        "readyAt": since("Initialized"), "terminatingAt": time(claim.deleting).map_or_else(|| json!(since("DisruptionReason")), |at| json!(at)),
+        "readyAt": since("Initialized"), "terminatingAt": time(claim.deleting).or_else(|| since("DisruptionReason")),
         "deletedAt": since("InstanceTerminating"), "observedGeneration": claim.generation,
     });
     let News { machine, node_name, resources, pod_event: _ } = news;

@@ -32,7 +32,8 @@ impl Office {
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
         let catalog = cloud.catalog().await?;
         let Some(order) = self.order(claim, &catalog).await? else { return Ok(Outcome::Done) };
-        let order = self.noted(claim, &*cloud, order).await?;
+        let (noted, order) = self.noted(claim, &*cloud, order).await?;
+        let claim = noted.as_ref().unwrap_or(claim);
         match cloud.launch(&order).await {
             Ok(Launched::Machine { machine, passed_over }) => {
                 if let Some(machines) = self.machines().get_mut(&kind) {
@@ -99,31 +100,34 @@ impl Office {
         Ok(order.map(|order| Order { note, taken, ..order }))
     }
 
-    /// The order with what its cloud wants to have written down before, which then is.
+    /// The order with what its cloud wants to have written down before, which then is. The claim as that has made it.
     pub(super) async fn noted(
         &self,
         claim: &Claim,
         cloud: &dyn Cloud,
         order: Order,
-    ) -> Result<Order, Failure> {
+    ) -> Result<(Option<Claim>, Order), Failure> {
         if order.note.is_some() {
-            return Ok(order);
+            return Ok((None, order));
         }
-        let Some(note) = cloud.prepare(&order).await? else { return Ok(order) };
+        let Some(note) = cloud.prepare(&order).await? else { return Ok((None, order)) };
+        let mut noted = None;
         if !PlantedBug::LaunchUnnoted.is_planted() {
-            self.write_note(claim, Some(&note)).await?;
+            noted = Some(self.write_note(claim, Some(&note)).await?);
         }
-        Ok(Order { note: Some(note), taken: self.taken(claim).await?, ..order })
+        Ok((noted, Order { note: Some(note), taken: self.taken(claim).await?, ..order }))
     }
 
     /// Writes down what a cloud wants to know again, if nobody has written to the claim since it was seen.
-    pub(super) async fn write_note(&self, claim: &Claim, note: Option<&Note>) -> Result<(), Failure> {
+    pub(super) async fn write_note(&self, claim: &Claim, note: Option<&Note>) -> Result<Claim, Failure> {
         let change = json!({ "metadata": {
             "uid": claim.uid, "resourceVersion": claim.resource_version,
             "annotations": { claims::NOTE: note.map(|note| &*note.0) },
         } });
-        self.desk.patch(&claim.path(), &change).await?;
-        Ok(())
+        let path = claim.path();
+        let text = self.desk.patch(&path, &change).await?;
+        let noted = claim.dialect.claim(&text);
+        noted.ok_or_else(|| Refused::unsaid(format!("{path} cannot be read")).into())
     }
 
     /// The machines that other claims have, as it is and not as it was last seen.

@@ -304,7 +304,7 @@ impl Office {
         let Some(order) = self.order(claim, &*cloud.catalog().await?).await? else { return Ok(None) };
         let mut order = Order { is_given_up: true, ..order };
         if order.requested.is_some() {
-            order = self.noted(claim, &*cloud, order).await?;
+            (_, order) = self.noted(claim, &*cloud, order).await?;
         }
         if order.note.is_none() && cloud.prepare(&order).await?.is_some() {
             // It would have been written down.

@@ -49,8 +49,7 @@ fn of_group(samples: &mut Samples, report: &Report, id: &PoolId, group: &NodeGro
     let are_ready: BTreeSet<&str> =
         nodes.clone().filter(|node| !node.disruption.not_ready).map(|node| &*node.name).collect();
     let is_up = |claim: &Claim| claim.node().is_some_and(|node| are_ready.contains(node));
-    let ready =
-        current.filter(|claim| !claim.is_deleting() && claim.holds("Initialized") && is_up(claim));
+    let ready = current.filter(|claim| !claim.is_deleting() && claim.holds("Initialized") && is_up(claim));
     samples.set(table::GROUP_READY, labels, count(ready.count()));
     let (min, max) = berth_api::node_bounds(group);
     samples.set(table::GROUP_MIN, labels, f64::from(min));

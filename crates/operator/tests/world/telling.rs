@@ -108,3 +108,46 @@ fn a_claim_says_what_it_waits_for() {
         scene.until(30, "it is up", is_up).await;
     });
 }
+
+/// Why a node stays is an event of Karpenter's name on its claim, said once. One that is well used is not worth a word.
+#[test]
+fn a_claim_says_why_its_node_stays() {
+    let protected = |web: &mut Value| {
+        web["spec"]["template"]["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
+    };
+    let cases: [(&str, fn(&mut Value), Option<(&str, &str)>); 3] = [
+        ("0s", protected, Some(("DisruptionBlocked", "PodProtected: "))),
+        ("Never", |_| {}, Some(("Unconsolidatable", "ConsolidationNever: "))),
+        ("0s", |_| {}, None),
+    ];
+    for (after, change, expected) in cases {
+        played("{}", async |scene| {
+            with_pool(scene, |pool| pool["spec"]["disruption"]["consolidateAfter"] = json!(after)).await;
+            let mut web = deployment("web", 2, "800m");
+            change(&mut web);
+            scene.apply(web).await;
+            scene.until(180, "the pods run", async || scene.running().await == 2).await;
+            sleep(Duration::from_mins(15)).await;
+            let claims = scene.claims().await;
+            let events = scene.list("/api/v1/events").await;
+            for claim in &claims {
+                let is_its = |event: &&Value| {
+                    event["involvedObject"]["uid"] == claim["metadata"]["uid"]
+                        && ["DisruptionBlocked", "Unconsolidatable"].contains(&text(&event["reason"]))
+                };
+                let said: Vec<(&str, &str)> = events
+                    .iter()
+                    .filter(is_its)
+                    .map(|event| (text(&event["reason"]), text(&event["message"])))
+                    .collect();
+                match expected {
+                    Some((reason, words)) => {
+                        assert_eq!(said.len(), 1, "{said:?}");
+                        assert!(said[0].0 == reason && said[0].1.starts_with(words), "{said:?}");
+                    }
+                    None => assert_eq!(said, [], "{after}"),
+                }
+            }
+        });
+    }
+}

@@ -32,7 +32,7 @@ const FAULTS: &str = r#"{"deeds": {
 
 /// Takes down all that is logged on its thread, at every level.
 #[derive(Clone, Default)]
-struct Log {
+pub(crate) struct Log {
     text: Arc<Mutex<String>>,
     spans: Arc<AtomicU64>,
 }
@@ -56,7 +56,7 @@ impl Log {
         text.push('\n');
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.text.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

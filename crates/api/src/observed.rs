@@ -134,7 +134,8 @@ impl Observed {
             }
             // Nothing is taken away while something is not seen that could forbid it. What is known of a pod that
             // cannot be read is where it runs, a pool that cannot be read has no nodes to take away, and room that
-            // cannot be measured is nobody's yet. What bounds groups is as it was, or lets none of them grow.
+            // cannot be measured is nobody's yet. What bounds groups is as it was, or lets none of them grow. A pool whose
+            // class cannot be read has none, and an overlay that cannot be read changes nothing, and says so.
             let is_confined = node.is_some()
                 || matches!(
                     kind,
@@ -142,7 +143,9 @@ impl Observed {
                         | Kind::NodeGroup
                         | Kind::AutoscalerConfig
                         | Kind::KwokNodeClass
+                        | Kind::Ec2NodeClass
                         | Kind::VpsieNodeClass
+                        | Kind::NodeOverlay
                         | Kind::CapacityBuffer
                         | Kind::PodTemplate
                         | Kind::Service
@@ -201,6 +204,27 @@ mod tests {
         assert_eq!((manifests.pods.len(), manifests.confined_problems.len()), (1, 0));
         observed.retain(&pods, &BTreeSet::new());
         assert_eq!(observed.count(&pods), 0);
+    }
+
+    /// What cannot be read halts nobody who does not use it, where it is known who does.
+    #[test]
+    fn what_cannot_be_read_binds_as_little_as_can_be() {
+        for (plural, is_confined) in [
+            ("nodepools", true),
+            ("nodeoverlays", true),
+            ("ec2nodeclasses", true),
+            ("kwoknodeclasses", true),
+            ("vpsienodeclasses", true),
+            ("pods", false),
+            ("nodes", false),
+            ("poddisruptionbudgets", false),
+        ] {
+            let mut observed = Observed::default();
+            observed.put(&collection(plural), r#"{"metadata": {"name": "odd"}, "spec": 7}"#);
+            let manifests = observed.manifests();
+            let counts = (manifests.problems.len(), manifests.confined_problems.len());
+            assert_eq!(counts, if is_confined { (0, 1) } else { (1, 0) }, "{plural}");
+        }
     }
 
     /// Bounds that cannot be read are those that were said last, and never none.

@@ -120,8 +120,14 @@ pub struct NodeState {
 }
 
 impl NodeState {
-    fn is_up(self) -> bool {
-        self.is_ready && !self.has_passing_taints && self.has_resources
+    /// What is waited for until it is up.
+    pub fn awaits(self) -> Option<Waiting> {
+        match self {
+            Self { is_ready: false, .. } => Some(Waiting::Ready),
+            Self { has_passing_taints: true, .. } => Some(Waiting::PassingTaints),
+            Self { has_resources: false, .. } => Some(Waiting::Resources),
+            _ => None,
+        }
     }
 }
 
@@ -313,15 +319,10 @@ fn live(sight: &Sight) -> Step {
         NodeSight::Absent => Step::Wait(Waiting::Join),
         NodeSight::Present(node) if node.is_deleting => Step::Delete(Ending::NodeDeleted),
         // One that is ready by now is let in all the same.
-        NodeSight::Present(node) if is_late && !node.is_up() => Step::Delete(Ending::ReadyTimeout),
+        NodeSight::Present(node) if is_late && node.awaits().is_some() => Step::Delete(Ending::ReadyTimeout),
         NodeSight::Present(_) if !sight.is_registered => Step::Register,
         NodeSight::Present(_) if sight.is_initialized => Step::Wait(Waiting::Nothing),
-        NodeSight::Present(node) => match node {
-            NodeState { is_ready: false, .. } => Step::Wait(Waiting::Ready),
-            NodeState { has_passing_taints: true, .. } => Step::Wait(Waiting::PassingTaints),
-            NodeState { has_resources: false, .. } => Step::Wait(Waiting::Resources),
-            _ => Step::Initialize,
-        },
+        NodeSight::Present(node) => node.awaits().map_or(Step::Initialize, Step::Wait),
     }
 }
 

@@ -1,5 +1,7 @@
 //! What has to be so before Berth works on a cluster. Whoever starts it is told at once what is not.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use crate::desk::Desk;
 use crate::objects::{List, Metadata};
 use crate::office::Clock;
 use crate::operator::Mode;
-use crate::rbac::{PERMISSIONS, Part, Permission};
+use crate::rbac::{PERMISSIONS, Part, Permission, Scope};
 use crate::served::Served;
 use crate::watched::Watched;
 
@@ -52,6 +54,8 @@ pub struct Undertaking<'a> {
     pub has_vpsie: bool,
     /// The lease of its own replicas.
     pub lease: &'a str,
+    /// Where that is; `None` where no lease decides who leads.
+    pub lease_namespace: Option<&'a str>,
 }
 
 impl Undertaking<'_> {
@@ -73,13 +77,37 @@ impl Undertaking<'_> {
         }
     }
 
-    /// Autoscalers that would work on the same nodes, and the leases by which their replicas know who leads.
-    fn rivals(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
-        let is_one = |(program, lease): &(&str, &str)| {
-            *lease != self.lease && (self.has_vpsie || *program != VPSIES_AUTOSCALER)
+    /// All that has to be allowed, and where: anywhere, or in one namespace.
+    fn deeds(&self) -> Vec<Deed<'_>> {
+        let needed = PERMISSIONS.iter().filter(|permission| self.needs_part(permission.part));
+        let place = |permission: &Permission| match (permission.scope, permission.resource) {
+            (Scope::Cluster, _) => Some(("", permission.names.first().copied().unwrap_or_default())),
+            (Scope::OwnNamespace, "leases") if permission.names.is_empty() => {
+                Some((self.lease_namespace?, ""))
+            }
+            (Scope::OwnNamespace, "leases") => Some((self.lease_namespace?, self.lease)),
+            // It is not known in which namespace a Secret is allowed.
+            (Scope::OwnNamespace, _) => None,
         };
-        RIVALS.into_iter().filter(is_one)
+        // Whoever cannot look at others' leases does not know of rivals, and can do all else.
+        let is_others =
+            |permission: &&Permission| permission.scope == Scope::Cluster && permission.resource == "leases";
+        needed
+            .filter(|permission| !is_others(permission))
+            .filter_map(|permission| Some((permission, place(permission)?)))
+            .flat_map(|(permission, (namespace, name))| {
+                permission.verbs.iter().map(move |verb| Deed { verb, permission, namespace, name })
+            })
+            .collect()
     }
+}
+
+/// Autoscalers that would work on the same nodes, and the leases by which their replicas know who leads.
+fn rivals(own_lease: &str, has_vpsie: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_one = move |(program, lease): &(&str, &str)| {
+        *lease != own_lease && (has_vpsie || *program != VPSIES_AUTOSCALER)
+    };
+    RIVALS.into_iter().filter(is_one)
 }
 
 const KARPENTERS: [&str; 2] = ["nodepools", "nodeclaims"];
@@ -104,7 +132,12 @@ pub async fn beforehand(cluster: &Cluster, clock: &Clock, wanted: Undertaking<'_
     definitions(cluster, wanted).await?;
     permissions(cluster, wanted).await?;
     if wanted.mode == Mode::Act {
-        rivals(cluster, clock.now(), wanted).await?;
+        for (program, lease) in rivals(wanted.lease, wanted.has_vpsie) {
+            // Who is not known of holds nobody up.
+            if let Ok(Some(rival)) = rival(cluster, clock.now(), (program, lease)).await {
+                return Err(rival);
+            }
+        }
     }
     Ok(())
 }
@@ -134,21 +167,9 @@ async fn definitions(cluster: &Cluster, wanted: Undertaking<'_>) -> Result<(), U
 
 /// Asks the API what it would allow. What it does not say is found out later, and then told as something not seen.
 async fn permissions(cluster: &Cluster, wanted: Undertaking<'_>) -> Result<(), Unfit> {
-    // Whoever cannot look at leases does not know of rivals, and can do all else; their own is the elector's affair.
-    let is_needed = |permission: &&Permission| {
-        // Nor is it known in which namespace a Secret is allowed.
-        wanted.needs_part(permission.part) && !["leases", "secrets"].contains(&permission.resource)
-    };
-    let needed = PERMISSIONS.iter().filter(is_needed);
-    let asked = needed.flat_map(|permission| permission.verbs.iter().map(move |verb| (*verb, permission)));
     let desk = &Desk::new(cluster.clone());
-    let lacking: Vec<String> = stream::iter(asked.collect::<Vec<_>>())
-        .map(async |(verb, permission)| {
-            is_denied(desk, verb, permission).await.then(|| match *permission {
-                Permission { group: "", resource, .. } => format!("{verb} {resource}"),
-                Permission { group, resource, .. } => format!("{verb} {resource} of {group}"),
-            })
-        })
+    let lacking: Vec<String> = stream::iter(wanted.deeds())
+        .map(async |deed| is_denied(desk, &deed).await.then(|| deed.to_string()))
         .buffered(WRITES_AT_ONCE)
         .filter_map(async |lacking| lacking)
         .collect()
@@ -159,13 +180,39 @@ async fn permissions(cluster: &Cluster, wanted: Undertaking<'_>) -> Result<(), U
     Err(Unfit::Forbidden { server: cluster.server().to_owned(), lacking })
 }
 
-async fn is_denied(desk: &Desk, verb: &str, permission: &Permission) -> bool {
+/// Something that has to be allowed.
+struct Deed<'a> {
+    verb: &'static str,
+    permission: &'static Permission,
+    /// Anywhere if empty.
+    namespace: &'a str,
+    /// All if empty.
+    name: &'a str,
+}
+
+impl fmt::Display for Deed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { verb, permission: Permission { group, resource, .. }, namespace, name } = self;
+        write!(f, "{verb} {resource}")?;
+        if !group.is_empty() {
+            write!(f, " of {group}")?;
+        }
+        match (*namespace, *name) {
+            ("", _) => Ok(()),
+            (namespace, "") => write!(f, " in {namespace}"),
+            (namespace, name) => write!(f, " in {namespace} if they are named {name}"),
+        }
+    }
+}
+
+async fn is_denied(desk: &Desk, deed: &Deed<'_>) -> bool {
+    let Deed { verb, permission, namespace, name } = deed;
     let (resource, subresource) = permission.resource.split_once('/').unwrap_or((permission.resource, ""));
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
         "spec": { "resourceAttributes": {
             "verb": verb, "group": permission.group, "resource": resource, "subresource": subresource,
-            "name": permission.names.first().copied().unwrap_or_default(),
+            "namespace": namespace, "name": name,
         } },
     });
     let answer = desk.create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await;
@@ -179,7 +226,8 @@ pub struct Rivals {
     has_vpsie: bool,
     /// Of Berth's own replicas.
     lease: String,
-    at_work: Arc<Mutex<Option<String>>>,
+    /// By program: what is not known of one leaves what was known last.
+    at_work: Arc<Mutex<BTreeMap<&'static str, String>>>,
 }
 
 /// Much sooner than two autoscalers do much harm to each other's work.
@@ -190,23 +238,27 @@ impl Rivals {
         Self { has_vpsie: wanted.has_vpsie, lease: wanted.lease.to_owned(), at_work: Arc::default() }
     }
 
-    fn found(&self) -> MutexGuard<'_, Option<String>> {
+    fn found(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
         self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Who is at work, if anybody is: then nothing is done.
     pub(crate) fn at_work(&self) -> Option<String> {
-        self.found().clone()
+        self.found().values().next().cloned()
     }
 
     /// Looks for as long as this lives.
     pub(crate) async fn attend(self, cluster: Cluster, clock: Clock, watched: Watched) {
         loop {
             sleep(RIVALS_EVERY).await;
-            let wanted = Undertaking { mode: Mode::Act, has_vpsie: self.has_vpsie, lease: &self.lease };
-            let found = rivals(&cluster, clock.now(), wanted).await.err().map(|unfit| unfit.to_string());
-            if *self.found() != found {
-                *self.found() = found;
+            for (program, lease) in rivals(&self.lease, self.has_vpsie) {
+                let Ok(found) = rival(&cluster, clock.now(), (program, lease)).await else { continue };
+                let found = found.map(|unfit| unfit.to_string());
+                if self.found().get(program) == found.as_ref() {
+                    continue;
+                }
+                self.found().remove(program);
+                self.found().extend(found.map(|found| (program, found)));
                 watched.wake();
             }
         }
@@ -227,25 +279,28 @@ struct LeaseSpec {
     renew_time: Option<Timestamp>,
 }
 
-async fn rivals(cluster: &Cluster, now: Timestamp, wanted: Undertaking<'_>) -> Result<(), Unfit> {
-    for (program, name) in wanted.rivals() {
-        let path = format!("/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3D{name}");
-        let question = cluster.ask(Request::get(&path).body(Vec::new()));
-        let answer = timeout(ANSWER_MAX, question).await.ok().and_then(Result::ok);
-        let Some(list) = answer.and_then(|text| serde_json::from_str::<List<Lease>>(&text).ok()) else {
-            tracing::warn!(
-                "cannot tell whether {program} is at work here: the leases {name} cannot be listed"
-            );
-            continue;
-        };
-        if let Some(rival) = list.items.iter().find_map(|lease| rival(program, lease, now)) {
-            return Err(rival);
-        }
+/// Who of this program is at work, if anybody is. An error: nobody knows.
+async fn rival(
+    cluster: &Cluster,
+    now: Timestamp,
+    (program, name): (&'static str, &str),
+) -> Result<Option<Unfit>, Refused> {
+    let path = format!("/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3D{name}");
+    let question = cluster.ask(Request::get(&path).body(Vec::new()));
+    let answer = timeout(ANSWER_MAX, question).await;
+    let answer = answer.unwrap_or_else(|_| Err(Refused::unsaid("nothing came".to_owned())));
+    let list = answer.and_then(|text| {
+        serde_json::from_str::<List<Lease>>(&text).map_err(|error| Refused::unsaid(error.to_string()))
+    });
+    if let Err(why) = &list {
+        tracing::warn!(
+            "cannot tell whether {program} is at work here: the leases {name} cannot be listed: {why}"
+        );
     }
-    Ok(())
+    Ok(list?.items.iter().find_map(|lease| renewed_by(program, lease, now)))
 }
 
-fn rival(program: &'static str, lease: &Lease, now: Timestamp) -> Option<Unfit> {
+fn renewed_by(program: &'static str, lease: &Lease, now: Timestamp) -> Option<Unfit> {
     let holder = lease.spec.holder_identity.clone().filter(|holder| !holder.is_empty())?;
     // A clock that is ahead of ours is as good as one that is behind.
     let secs = now.duration_since(lease.spec.renew_time?).as_secs().unsigned_abs();
@@ -272,7 +327,7 @@ mod tests {
                 holder_identity: holder.map(str::to_owned),
                 renew_time: renewed.map(|time| time.parse().unwrap()),
             };
-            let found = rival("Karpenter", &Lease { spec, ..Lease::default() }, now);
+            let found = renewed_by("Karpenter", &Lease { spec, ..Lease::default() }, now);
             let secs = found.map(|unfit| match unfit {
                 Unfit::Rival { secs, .. } => secs,
                 other => panic!("{other}"),

@@ -1,5 +1,5 @@
-//! VPSie's checks before a node goes: what they found is counted and said on the node's object, once each time that it
-//! changes. And what would be done if somebody agreed to it.
+//! Why nodes stay, said on their claims once each time that it changes: in Karpenter's words, or as VPSie's checks before a
+//! node goes have found it, which is counted too. And what would be done if somebody agreed to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,9 @@ use berth_core::names::Text;
 use berth_core::plan::{Kept, Plan};
 use berth_core::reason::Reason;
 use berth_core::safety::{NodeSafety, Safety};
+use futures::{StreamExt, stream};
 
+use crate::buy::WRITES_AT_ONCE;
 use crate::claim::Claim;
 use crate::dialect::Dialect;
 use crate::journal::{DecisionKind, Severity};
@@ -33,18 +35,42 @@ fn blocked_by(reason: Reason) -> Option<&'static str> {
     }
 }
 
+/// The event by which Karpenter says that a node stays for this reason, if people have something to do about it. A node
+/// that is well used stays as it should; and what only has to wait for others to go, or for pods to settle, would be said
+/// of the whole pool each time that a node goes.
+fn karpenters_event(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::NodeProtected
+        | Reason::NodePriceUnknown
+        | Reason::PodProtected
+        | Reason::PodDisruptionBudget
+        | Reason::PodWithoutController
+        | Reason::TooManyUnhealthy => Some("DisruptionBlocked"),
+        Reason::PoolMinimum
+        | Reason::ZoneShare
+        | Reason::SpotShare
+        | Reason::ConsolidationNever
+        | Reason::NodeNotEmpty
+        | Reason::PodsFitNowhere
+        | Reason::PodsKeptApart
+        | Reason::SpotAlternatives => Some("Unconsolidatable"),
+        _ => None,
+    }
+}
+
+/// What is to be said of a claim.
+type Words<'r> = (&'r Arc<Claim>, &'static str, String);
+
 impl Operator {
-    /// Tells why VPSie's nodes stay, as far as that is news.
+    /// Tells why nodes stay, as far as that is news.
     pub(crate) async fn tell_checks(&mut self, round: &Round, plan: &Plan) {
-        let by_node: BTreeMap<&str, &Arc<Claim>> = round
-            .claims
-            .values()
-            .filter(|claim| claim.dialect == Dialect::Vpsie)
-            .filter_map(|claim| Some((claim.node()?, claim)))
-            .collect();
-        let safety = if by_node.is_empty() { Vec::new() } else { Safety::judge(&round.snapshot).nodes };
+        let by_node: BTreeMap<&str, &Arc<Claim>> =
+            round.claims.values().filter_map(|claim| Some((claim.node()?, claim))).collect();
+        let is_checked = round.claims.values().any(|claim| claim.dialect == Dialect::Vpsie);
+        let safety = if is_checked { Safety::judge(&round.snapshot).nodes } else { Vec::new() };
         let mut found: BTreeMap<Text, Reason> = BTreeMap::new();
         let mut proposals: BTreeMap<Text, String> = BTreeMap::new();
+        let mut words: Vec<Words<'_>> = Vec::new();
         for Kept { node, refusal } in &plan.kept {
             let all = safety.get(*node).into_iter().flat_map(NodeSafety::refusals);
             let Some(node) = round.snapshot.nodes.get(*node) else { continue };
@@ -52,11 +78,24 @@ impl Operator {
                 proposals.entry(pool.clone()).or_insert_with(|| refusal.message.clone());
             }
             let Some(claim) = by_node.get(&*node.name) else { continue };
+            let told = self.checked.get(&claim.name).copied();
+            if claim.dialect == Dialect::Karpenter {
+                let event = karpenters_event(refusal.reason);
+                words.extend(
+                    event
+                        .filter(|_| told != Some(refusal.reason))
+                        .map(|event| (*claim, event, refusal.to_string())),
+                );
+                // What is not said is forgotten: the same as before it is no news after it.
+                let last = event.map(|_| refusal.reason).or(told);
+                found.extend(last.map(|reason| (claim.name.clone(), reason)));
+                continue;
+            }
             // Of several checks that fail, the first in VPSie's order is named.
             let checked = all.chain([refusal]).filter_map(|all| Some((SafetyCheck::of(all.reason)?, all)));
             let first = checked.min_by_key(|(check, _)| *check);
             let refusal = first.map_or(refusal, |(_, refusal)| refusal);
-            let is_news = self.checked.get(&claim.name) != Some(&refusal.reason);
+            let is_news = told != Some(refusal.reason);
             found.insert(claim.name.clone(), refusal.reason);
             if !is_news {
                 continue;
@@ -67,11 +106,16 @@ impl Operator {
             }
             if let Some((check, _)) = first {
                 self.office.metrics.count(table::CHECK_FAILURES, [check.name(), group, &claim.namespace]);
-                let message = format!("{}: {refusal}", check.name());
-                self.office.say(claim, Severity::Normal, "ScaleDownBlocked", &message).await;
+                words.push((*claim, "ScaleDownBlocked", format!("{}: {refusal}", check.name())));
             }
         }
         self.checked = found;
+        let office = &self.office;
+        stream::iter(words)
+            .for_each_concurrent(WRITES_AT_ONCE, async |(claim, reason, message)| {
+                office.say(claim, Severity::Normal, reason, &message).await;
+            })
+            .await;
         for (pool, proposal) in &proposals {
             if self.office.proposals().get(pool) != Some(proposal) {
                 let words = ("AwaitingApproval", proposal.clone());

@@ -6,6 +6,11 @@ use berth_api::resources::shared::{Condition, ConditionStatus};
 /// The conditions of a claim that together make it ready.
 const READY_SET: [&str; 3] = ["Launched", "Registered", "Initialized"];
 
+/// Why a claim is not launched: its cloud did not do it, as far as anybody knows.
+pub(crate) const LAUNCH_FAILED: &str = "LaunchFailed";
+/// Something is missing without which its cloud cannot be asked.
+pub(crate) const LAUNCH_NOT_BEGUN: &str = "LaunchNotBegun";
+
 /// The condition of a claim whose node has no volumes attached any more, or that no longer waits for them.
 pub(crate) const VOLUMES_DETACHED: &str = "VolumesDetached";
 /// The condition of a claim whose node is as large as its type, and can be drained if it is to go.

@@ -41,13 +41,16 @@ pub(crate) async fn follow(cluster: Cluster, collection: Collection, watched: Wa
     let follower = Follower { cluster, collection, watched };
     let mut backoff = BACKOFF_MIN;
     loop {
-        match follower.list_and_watch().await {
-            Ok(()) => backoff = BACKOFF_MIN,
-            Err(refused) => {
-                follower.watched.missed(&collection, refused.message);
-                sleep(backoff).await;
-                backoff = (backoff * 2).min(BACKOFF_MAX);
-            }
+        let began = Instant::now();
+        let ended = follower.list_and_watch().await;
+        // Whoever was answered for long is no trouble.
+        if began.elapsed() > BACKOFF_MAX {
+            backoff = BACKOFF_MIN;
+        }
+        if let Err(refused) = ended {
+            follower.watched.missed(&collection, refused.message);
+            sleep(backoff).await;
+            backoff = (backoff * 2).min(BACKOFF_MAX);
         }
     }
 }
@@ -63,7 +66,7 @@ enum Over {
     /// It ended in its time, or broke: what was heard last is where the next goes on.
     At(String),
     /// Nobody knows any more what came after: all has to be listed again.
-    Lost,
+    Lost(Refused),
 }
 
 impl Follower {
@@ -81,7 +84,7 @@ impl Follower {
             let since = Instant::now();
             match self.watch(&version).await {
                 Ok(Over::At(next)) => version = next,
-                Ok(Over::Lost) => return Ok(()),
+                Ok(Over::Lost(why)) => return Err(why),
                 Err(refused) => self.watched.troubled(&self.collection, refused.message),
             }
             // One that ends at once has something against being asked.
@@ -138,7 +141,7 @@ impl Follower {
         let limit = Duration::from_secs(u64::from(WATCH_SECS)) + WATCH_OVERDUE;
         let deadline = Instant::now() + limit;
         let stream = match timeout(limit, self.cluster.listen(request)).await {
-            Ok(Err(refused)) if refused.code == Some(410) => return Ok(Over::Lost),
+            Ok(Err(refused)) if refused.code == Some(410) => return Ok(Over::Lost(refused)),
             Ok(stream) => stream?,
             Err(_) => return Err(Refused::unsaid("the watch did not begin".to_owned())),
         };
@@ -165,11 +168,24 @@ impl Follower {
                     self.watched.remove(&self.collection, &namespace, &name);
                 }
                 "BOOKMARK" => {}
-                _ => return Ok(Over::Lost),
+                _ => return Ok(Over::Lost(ended_by(object))),
             }
             version = version_of(object).unwrap_or(version);
         }
     }
+}
+
+/// What a watch says at its end, if it says why.
+fn ended_by(status: &str) -> Refused {
+    let said = serde_json::from_str::<Status>(status).unwrap_or_default();
+    Refused { code: said.code, message: format!("the watch was ended: {}", said.message) }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    code: Option<u16>,
+    message: String,
 }
 
 #[derive(Deserialize)]
@@ -221,4 +237,44 @@ fn id_of(object: &str) -> (Text, Text) {
 
 fn version_of(object: &str) -> Option<String> {
     identity(object).resource_version
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::Router;
+    use axum::extract::RawQuery;
+    use serde_json::json;
+
+    use super::*;
+
+    /// More often nobody is answered: without any pause nobody would ever be done asking.
+    const ANSWERS_MAX: usize = 100;
+
+    #[tokio::test(start_paused = true)]
+    async fn watches_that_are_refused_are_asked_for_less_and_less() {
+        let lists = Arc::new(AtomicUsize::new(0));
+        let counted = lists.clone();
+        let answer = async move |RawQuery(query): RawQuery| {
+            if query.is_some_and(|query| query.contains("watch=true")) {
+                let status = json!({ "kind": "Status", "code": 500, "message": "no" });
+                return format!("{}\n", json!({ "type": "ERROR", "object": status }));
+            }
+            if counted.fetch_add(1, Ordering::Relaxed) > ANSWERS_MAX {
+                std::future::pending::<()>().await;
+            }
+            json!({ "metadata": { "resourceVersion": "1" }, "items": [] }).to_string()
+        };
+        let client = kube::Client::new(Router::new().fallback(answer), "default");
+        let (cluster, watched) = (Cluster::through(client, "an API"), Watched::default());
+        let pods = berth_api::collections().find(|collection| collection.plural == "pods").unwrap();
+        let following = follow(cluster, pods, watched.clone());
+        assert!(timeout(Duration::from_mins(1), following).await.is_err(), "it never ends");
+        let lists = lists.load(Ordering::Relaxed);
+        assert!((5..15).contains(&lists), "{lists} lists in a minute");
+        let spots: Vec<String> = watched.view().blind_spots.iter().map(ToString::to_string).collect();
+        assert_eq!(spots, ["pods: not all are known: the watch was ended: no"]);
+    }
 }

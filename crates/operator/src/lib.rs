@@ -43,6 +43,7 @@ mod portrait;
 mod probes;
 pub mod rbac;
 mod report;
+mod seeing;
 mod served;
 mod sight;
 mod tally;

@@ -4,6 +4,7 @@ mod launching;
 mod leaving;
 mod telling;
 mod volumes;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -13,10 +14,11 @@ use serde_json::json;
 
 use crate::claim::Claim;
 use crate::cluster::Refused;
-use crate::conditions::Conditions;
+use crate::conditions::{Conditions, LAUNCH_FAILED};
 use crate::desk::NODES;
 use crate::dialect::News;
 use crate::journal::Severity;
+use crate::lives::STEP_MAX;
 use crate::objects::NodeObject;
 use crate::office::Office;
 
@@ -57,6 +59,8 @@ pub(crate) enum Failure {
     Cloud(#[from] Refusal),
     #[error("there is no cloud for {0}")]
     NoCloud(String),
+    #[error("it was not done within {} s", STEP_MAX.as_secs())]
+    Late,
 }
 
 impl Failure {
@@ -89,9 +93,8 @@ impl Office {
             (Step::Initialize, Some(node)) => self.initialize(claim, node).await,
             (Step::Close, Some(node)) => self.close(claim, node).await,
             (Step::Drain, Some(node)) => self.drain(claim, node, *grace_secs).await,
-            (Step::Wait(_) | Step::Register | Step::Initialize | Step::Close | Step::Drain, _) => {
-                Ok(Outcome::Done)
-            }
+            (Step::Wait(waiting), node) => self.tell_wait(claim, *waiting, node).await,
+            (Step::Register | Step::Initialize | Step::Close | Step::Drain, None) => Ok(Outcome::Done),
         }
     }
 
@@ -100,7 +103,10 @@ impl Office {
         let Task { claim, step, .. } = task;
         tracing::warn!(target: "berth::steps", claim = %claim.name, ?step, tries, "{failure}");
         let reason = match step {
-            // The claim itself says why.
+            // The claim itself says why, unless nobody got to writing it.
+            Step::Launch if *failure == Failure::Late => {
+                return self.tell_unlaunched(claim, LAUNCH_FAILED, failure).await;
+            }
             Step::Launch | Step::Wait(_) => return,
             Step::EndMachine | Step::EndFailed => "FailedTermination",
             Step::Close | Step::Drain | Step::AwaitVolumes => "FailedDraining",

@@ -15,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use crate::claim::{Claim, ENDED, FAILED};
 use crate::dialect::{Dialect, PoolId, PoolObject};
 use crate::discovery::{NodesByMachine, node_of};
-use crate::life::{Holding, Outcome, Task};
+use crate::life::{Failure, Holding, Outcome, Task};
 use crate::office::Office;
 use crate::operator::Operator;
 use crate::sight::{self, Surroundings};
@@ -131,24 +131,19 @@ impl Lives {
         self.tasks.spawn(async move {
             let _permit = permits.acquire_owned().await;
             let began = Instant::now();
-            let outcome = timeout(STEP_MAX, office.perform(&task)).await;
-            if let Ok(Err(failure)) = &outcome {
+            let outcome = timeout(STEP_MAX, office.perform(&task)).await.unwrap_or(Err(Failure::Late));
+            if let Err(failure) = &outcome {
                 office.failed(&task, failure, tries).await;
             }
             if task.claim.dialect == Dialect::Vpsie {
                 let worked = match &outcome {
-                    Ok(Ok(Outcome::Done | Outcome::Gone)) => Worked::Well,
-                    Ok(Ok(Outcome::Unfinished)) => Worked::Requeued,
-                    Ok(Err(failure)) => Worked::Ill(failure),
-                    Err(_) => Worked::Late,
+                    Ok(Outcome::Done | Outcome::Gone) => Worked::Well,
+                    Ok(Outcome::Unfinished) => Worked::Requeued,
+                    Err(failure) => Worked::Ill(failure),
                 };
                 office.counts_work(Controller::VpsieNode, worked, began.elapsed());
             }
-            Done {
-                claim: name,
-                pool: task.claim.pool_id(),
-                is_gone: matches!(outcome, Ok(Ok(Outcome::Gone))),
-            }
+            Done { claim: name, pool: task.claim.pool_id(), is_gone: matches!(outcome, Ok(Outcome::Gone)) }
         });
     }
 }
@@ -199,7 +194,12 @@ impl Operator {
             let task = self.task(claim, nodes, (&ledgers, &holding, deadlines, grace_secs), sees_all);
             let Some(task) = task.filter(|task| task.step != Step::Wait(Waiting::Nothing)) else { continue };
             is_busy = true;
-            if !matches!(task.step, Step::Wait(_)) {
+            // What is waited for is written down once.
+            let is_news = match task.step {
+                Step::Wait(waiting) => !self.office.is_wait_told(claim, waiting, task.node.as_deref()),
+                _ => true,
+            };
+            if is_news {
                 self.lives.begin(&self.office, name.clone(), task);
             }
         }

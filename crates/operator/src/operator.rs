@@ -38,6 +38,7 @@ use crate::orphans::Orphans;
 use crate::planning::{Purchases, Round};
 use crate::planted::PlantedBug;
 use crate::report::{Course, Report};
+use crate::seeing::Seeing;
 use crate::tally::Controller;
 use crate::upkeep::Tenancies;
 use crate::usage::Measurements;
@@ -163,7 +164,7 @@ pub struct Operator {
     pub(crate) course: Course,
     pub(crate) purchased: Option<Purchases>,
     pub(crate) foundings: Foundings,
-    /// What kept VPSie's nodes when it was last asked which could go.
+    /// What was last told of why nodes stay, by claim.
     pub(crate) checked: BTreeMap<Text, Reason>,
     /// When pods were last told why they have no place.
     pub(crate) explained: Option<Instant>,
@@ -173,42 +174,6 @@ pub struct Operator {
     /// After how many changes it was last looked.
     looked_at: u64,
     reports: watch::Sender<Arc<Report>>,
-}
-
-/// What is not seen for so long is worth a line of the log: at the start nothing is.
-const BLIND_TOLD_AFTER: Duration = Duration::from_secs(5);
-
-/// How the cluster was seen so far.
-#[derive(Clone, Debug, Default)]
-struct Seeing {
-    /// All of it, at least once.
-    has_seen_all: bool,
-    /// Since when not all of it.
-    blind_since: Option<Instant>,
-    /// What is not seen, since when, and whether that was told.
-    blind: BTreeMap<&'static str, (Instant, bool)>,
-}
-
-impl Seeing {
-    fn look(&mut self, spots: &[BlindSpot]) {
-        let now = Instant::now();
-        self.has_seen_all |= spots.is_empty();
-        self.blind_since = if spots.is_empty() { None } else { self.blind_since.or(Some(now)) };
-        self.blind.retain(|plural, (_, is_told)| {
-            let is_blind = spots.iter().any(|spot| spot.plural == *plural);
-            if !is_blind && *is_told {
-                tracing::info!(target: "berth::sight", "{plural} are seen again");
-            }
-            is_blind
-        });
-        for BlindSpot { plural, why } in spots {
-            let (since, is_told) = self.blind.entry(plural).or_insert((now, false));
-            if !*is_told && now.duration_since(*since) >= BLIND_TOLD_AFTER {
-                tracing::warn!(target: "berth::sight", "nothing is taken away: {plural}: {why}");
-                *is_told = true;
-            }
-        }
-    }
 }
 
 impl Operator {
@@ -335,7 +300,6 @@ impl Operator {
         view.blind_spots.extend(rival.map(|why| BlindSpot { plural: "leases", why }));
         let epoch = lead.filter(|_| may_act);
         self.office.stand_on(epoch, view.changes);
-        self.seeing.look(&view.blind_spots);
         let nodes = {
             let machines = self.office.machines();
             discovery::by_machine(&view.nodes, &view.claims, machines.get(&ClassKind::Vpsie))
@@ -369,7 +333,9 @@ impl Operator {
         self.office.want_zones(wanted_zones(&assembled.snapshot.pools, &view.pools));
         let unknown = self.await_offers(&mut assembled.snapshot.pools, &view.pools);
         assembled.problems.extend(unknown);
-        let untrusted = self.untrusted_clouds(&used);
+        let mut unseen = self.untrusted_clouds(&used);
+        unseen.extend(assembled.is_partial.then(|| BlindSpot::unreadable(&assembled.problems)));
+        self.seeing.look(&view.blind_spots, &unseen, &assembled.problems);
         let round = Round {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),
             claims: view.claims,
@@ -386,7 +352,7 @@ impl Operator {
             templates: view.templates,
             nodes,
             configs: view.configs,
-            sees_all: view.blind_spots.is_empty() && !assembled.is_partial && untrusted.is_empty(),
+            sees_all: view.blind_spots.is_empty() && unseen.is_empty(),
             blind_spots: view.blind_spots,
             problems: assembled.problems,
             unavailable: assembled.unavailable,
@@ -424,8 +390,7 @@ impl Operator {
             leaving: round.leaving.into_iter().map(|(claim, (_, going))| (claim, going.reason)).collect(),
             waiting: outcome.waiting,
             course: self.course.clone(),
-            blind_spots: round.blind_spots.into_iter().chain(untrusted).collect(),
-            is_partial: assembled.is_partial,
+            blind_spots: round.blind_spots.into_iter().chain(unseen).collect(),
             problems: round.problems,
             vpsie: self.office.machines().get(&ClassKind::Vpsie).map(Machines::health),
             decisions: self.office.journal.decisions(),

@@ -190,7 +190,7 @@ pub(crate) fn portrait<'r>(report: &'r Report, controls: Option<&'r ControlsView
         // Who only looks on needs no lead for that.
         leader: report.is_leader || report.mode == Mode::Shadow,
         at: written(report.at),
-        missing: missing(report),
+        missing: report.blind_spots.iter().map(ToString::to_string).collect(),
         cost: now,
         cost_over_time: points.chain([CostAt { at: written(report.at), cost: now }]).collect(),
         pools: snapshot.pools.iter().map(|pool| pool_view(report, pool, &lives)).collect(),
@@ -212,15 +212,6 @@ fn cost_now(report: &Report) -> Cost {
         snapshot.nodes.iter().filter_map(|node| snapshot.cost_of(node)).fold(Price::ZERO, Price::plus);
     let bound = report.course.last().map(|last| last.lower_bound.min(per_hour));
     Cost { per_hour, lower_bound_per_hour: bound }
-}
-
-fn missing(report: &Report) -> Vec<String> {
-    let mut missing: Vec<String> = report.blind_spots.iter().map(ToString::to_string).collect();
-    if report.is_partial {
-        let what = report.problems.first().map_or_else(String::new, |problem| format!(": {problem}"));
-        missing.push(format!("objects that cannot be read{what}"));
-    }
-    missing
 }
 
 /// Which claim each node is of, and why it goes.

@@ -47,9 +47,7 @@ pub struct Report {
     pub course: Course,
     /// What is not all seen, or not lately. While there is any of it nothing is taken away.
     pub blind_spots: Vec<BlindSpot>,
-    /// Objects were left out because they cannot be read. Then nothing is taken away either.
-    pub is_partial: bool,
-    /// Objects that cannot be read, and why.
+    /// Objects that cannot be read, and why. Those that could forbid it are blind spots, too.
     pub problems: Vec<Problem>,
     /// Whether VPSie told what it was last asked, or why not; `None` where it is not asked.
     pub vpsie: Option<Result<(), String>>,

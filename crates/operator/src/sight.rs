@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use berth_api::Timestamp;
 use berth_core::claim::{Deadlines, Failures, MachineSight, NodeSight, NodeState, Sight};
-use berth_core::names;
+use berth_core::names::{self, Text};
 use berth_core::node::is_ephemeral;
 use berth_core::pod::{Taint, TaintEffect};
 
 use crate::claim::{Claim, ENDED, FAILED};
 use crate::dialect::Dialect;
 use crate::discovery::{NodesByMachine, node_of};
-use crate::objects::NodeObject;
+use crate::objects::{self, NodeObject};
 
 /// What else there is to know.
 #[expect(clippy::struct_excessive_bools, reason = "each is known by itself")]
@@ -65,24 +65,38 @@ fn is_untold(claim: &Claim, around: &Surroundings<'_>) -> bool {
         && node_of(claim, around.nodes).is_some_and(is_untold)
 }
 
-fn state_of(node: &NodeObject, claim: &Claim, has_volumes: bool) -> NodeState {
-    let is_passing = |taint: &crate::objects::Taint| {
+/// A taint that goes away while a node comes up.
+pub(crate) enum Passing<'n> {
+    /// The claim says so.
+    Startup(&'n objects::Taint),
+    /// Kubernetes does.
+    Ephemeral(&'n objects::Taint),
+}
+
+pub(crate) fn passing_taint<'n>(node: &'n NodeObject, claim: &Claim) -> Option<Passing<'n>> {
+    let is_startup = |taint: &&objects::Taint| {
+        let is_it = |startup: &Taint| *startup.key == *taint.key && startup.effect.name() == taint.effect;
+        claim.startup_taints.iter().any(is_it)
+    };
+    let is_ephemeral = |taint: &&objects::Taint| {
         let effect = TaintEffect::parse(&taint.effect).unwrap_or(TaintEffect::NoSchedule);
         is_ephemeral(&Taint::new(&taint.key, &taint.value, effect))
-            || claim
-                .startup_taints
-                .iter()
-                .any(|startup| *startup.key == *taint.key && startup.effect.name() == taint.effect)
     };
+    let startup = node.spec.taints.iter().find(is_startup).map(Passing::Startup);
+    startup.or_else(|| node.spec.taints.iter().find(is_ephemeral).map(Passing::Ephemeral))
+}
+
+/// What the claim promises and its node does not report. One that has been up has had it, and is not asked for it again.
+pub(crate) fn missing_resource<'c>(node: &NodeObject, claim: &'c Claim) -> Option<&'c Text> {
+    let is_there = |resource: &str| node.status.allocatable.get(resource).is_some_and(|amount| amount != "0");
+    claim.promised.iter().find(|resource| !is_there(resource)).filter(|_| !node.is_initialized())
+}
+
+pub(crate) fn state_of(node: &NodeObject, claim: &Claim, has_volumes: bool) -> NodeState {
     NodeState {
         is_ready: node.is_ready(),
-        has_passing_taints: node.spec.taints.iter().any(is_passing),
-        // One that has been up has had them, and is not asked for them again.
-        has_resources: node.is_initialized()
-            || claim
-                .promised
-                .iter()
-                .all(|resource| node.status.allocatable.get(&**resource).is_some_and(|amount| amount != "0")),
+        has_passing_taints: passing_taint(node, claim).is_some(),
+        has_resources: missing_resource(node, claim).is_none(),
         is_deleting: node.is_deleting(),
         is_closed: node.is_closed(),
         has_volumes,

@@ -51,7 +51,6 @@ pub(crate) enum Worked<'f> {
     Well,
     /// It goes on with the next look.
     Requeued,
-    Late,
     Ill(&'f Failure),
 }
 
@@ -191,7 +190,6 @@ impl Office {
         let (result, error) = match worked {
             Worked::Well => ("success", None),
             Worked::Requeued => ("requeue", None),
-            Worked::Late => ("error", Some("timeout")),
             Worked::Ill(failure) => ("error", Some(error_type(failure))),
         };
         self.metrics.count(table::RECONCILES, [controller, result]);
@@ -214,6 +212,7 @@ fn error_type(failure: &Failure) -> &'static str {
         Failure::Cluster(_) => "kubernetes_api",
         Failure::Cloud(_) => "vpsie_api",
         Failure::NoCloud(_) => "no_cloud",
+        Failure::Late => "timeout",
     }
 }
 

@@ -11,7 +11,7 @@ use berth_api::resources::buffer::CapacityBuffer;
 use berth_api::resources::karpenter::NodeOverlay;
 use berth_api::resources::vpsie::{AutoscalerConfig, CONFIG_NAME, GlobalSettings};
 use berth_api::vpsie::{self, DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT};
-use berth_api::{ClassKind, Collection, Manifests, Observed};
+use berth_api::{ClassKind, Collection, Manifests, Observed, Problem};
 use berth_core::names::{self, Text};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -173,6 +173,14 @@ impl View {
 pub struct BlindSpot {
     pub plural: &'static str,
     pub why: String,
+}
+
+impl BlindSpot {
+    /// Objects that are left out because they cannot be read, and could forbid what is done.
+    pub(crate) fn unreadable(problems: &[Problem]) -> Self {
+        let what = problems.first().map(|problem| format!(": {problem}")).unwrap_or_default();
+        Self { plural: "objects", why: format!("not all can be read{what}") }
+    }
 }
 
 impl fmt::Display for BlindSpot {

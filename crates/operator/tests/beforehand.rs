@@ -93,7 +93,7 @@ async fn clusters_are_looked_at_first() {
 }
 
 fn karpenters(mode: Mode) -> Undertaking<'static> {
-    Undertaking { mode, has_vpsie: false, lease: "berth" }
+    Undertaking { mode, has_vpsie: false, lease: "berth", lease_namespace: None }
 }
 
 fn assert_complaint(said: Option<&str>, complaint: Option<&str>) {

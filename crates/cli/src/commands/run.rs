@@ -64,10 +64,12 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
     let clock = Clock::system();
     let reaching = async {
         let cluster = Cluster::reach(&args.which.choice()).await?;
+        let lease_namespace = args.elects_leader().then(|| leading::lease_namespace(args));
         let wanted = Undertaking {
             mode: args.mode(),
             has_vpsie: args.vpsie.secret_name.is_some(),
             lease: &args.leader_election_name,
+            lease_namespace: lease_namespace.as_deref(),
         };
         berth_operator::beforehand(&cluster, &clock, wanted).await?;
         let leading = Leading::begin(args, &cluster, &clock, side).await?;

@@ -23,7 +23,7 @@ use serde_json::{Map, Value, json};
 use super::{Dialect, Entry, ListedMetadata, News, PoolId, listed, resources_of, setup_of};
 use crate::claim::{Claim, ENDED, FAILED, RUNNING, Told};
 use crate::cluster::Refused;
-use crate::conditions::whole;
+use crate::conditions::{LAUNCH_NOT_BEGUN, whole};
 use crate::desk::Desk;
 
 /// What Berth says of a claim's life, and what VPSie's objects call it.
@@ -296,9 +296,9 @@ fn is_trouble(condition: &Condition) -> bool {
     let is = |kinds: &[&str]| kinds.contains(&condition.type_.as_str());
     let is_bad = match condition.status {
         ConditionStatus::True => is(&[FAILED, vpsie::DRAIN_FAILED]),
-        ConditionStatus::False | ConditionStatus::Unknown => {
-            is(&["Launched"]) || CONDITIONS.iter().any(|(ours, _)| is(&[ours]))
-        }
+        ConditionStatus::False => is(&["Launched"]) || CONDITIONS.iter().any(|(ours, _)| is(&[ours])),
+        // What is waited for is not wrong.
+        ConditionStatus::Unknown => is(&["Launched"]),
     };
     is_bad && condition.message.as_deref().is_some_and(|message| !message.is_empty())
 }
@@ -321,6 +321,7 @@ pub(crate) fn phase(claim: &Claim, conditions: &[Condition]) -> Phase {
     if claim.is_deleting() {
         return if holds("InstanceTerminating") { Phase::Deleting } else { Phase::Terminating };
     }
+    let is_begun = |launched: &Condition| launched.reason.as_deref() != Some(LAUNCH_NOT_BEGUN);
     match () {
         () if holds(FAILED) => Phase::Failed,
         // It is being emptied, and may yet stay.
@@ -328,7 +329,7 @@ pub(crate) fn phase(claim: &Claim, conditions: &[Condition]) -> Phase {
         () if holds("Initialized") => Phase::Ready,
         () if holds("Registered") => Phase::Joining,
         () if holds(RUNNING) => Phase::Provisioned,
-        () if find("Launched").is_some() => Phase::Provisioning,
+        () if find("Launched").is_some_and(is_begun) => Phase::Provisioning,
         () => Phase::Pending,
     }
 }
@@ -375,6 +376,47 @@ mod tests {
             assert_eq!(spec["vpsieNodeIdentifier"], json!(machine.id.as_str()));
             let said = Told { address: "10.0.0.1".into(), ..Told::default() };
             assert_eq!(unsaid(&said, &machine).get("vpsieInstanceID").cloned().unwrap_or_default(), number);
+        }
+    }
+
+    /// What is waited for is no error, and what was not begun is still pending.
+    #[test]
+    fn an_object_says_what_is_wrong_and_not_what_is_waited_for() {
+        let object = json!({
+            "metadata": { "name": "web-1", "namespace": "kube-system", "uid": "u" },
+            "spec": {
+                "vpsieInstanceID": 0, "instanceType": "small", "nodeGroupName": "web", "datacenterID": "dc-1",
+                "resourceIdentifier": "c-1", "project": "p-1", "kubernetesVersion": "v1.34.0",
+            },
+        });
+        let claim = claim(serde_json::from_value(object).unwrap());
+        let launched = ("Launched", ConditionStatus::True, "Launched", "");
+        let waits = |kind, reason| (kind, ConditionStatus::Unknown, reason, "not yet");
+        for (conditions, phase, error) in [
+            (vec![], "Pending", ""),
+            (vec![waits("Launched", LAUNCH_NOT_BEGUN)], "Pending", "not yet"),
+            (vec![waits("Launched", "LaunchFailed")], "Provisioning", "not yet"),
+            (vec![launched, waits("Registered", "NodeNotFound")], "Provisioning", ""),
+            (vec![launched, waits("Initialized", "NodeNotReady")], "Provisioning", ""),
+            (vec![launched, ("Registered", ConditionStatus::False, "Lost", "gone")], "Provisioning", "gone"),
+        ] {
+            let written: Vec<Condition> = conditions
+                .iter()
+                .map(|(kind, status, reason, message)| Condition {
+                    type_: (*kind).to_owned(),
+                    status: *status,
+                    reason: Some((*reason).to_owned()),
+                    message: Some((*message).to_owned()),
+                    last_transition_time: None,
+                    observed_generation: None,
+                })
+                .collect();
+            let status = status(&claim, &written, &News::default());
+            assert_eq!(
+                (&status["phase"], &status["lastError"]),
+                (&json!(phase), &json!(error)),
+                "{conditions:?}"
+            );
         }
     }
 }

@@ -10,7 +10,7 @@ use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, MachineState, Note, Order, Token};
 use berth_cloud::provider::{Lack, Launched, Refusal};
 use berth_core::catalog::{Catalog, InstanceType};
-use berth_core::claim::{Ending, Failures};
+use berth_core::claim::{Ending, Failures, Waiting};
 use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
@@ -20,19 +20,24 @@ use serde_json::{Map, Value, json};
 use super::{Failure, Outcome, Performed, no_cloud, node_path};
 use crate::claim::{Claim, machine_in};
 use crate::cluster::Refused;
-use crate::conditions::Conditions;
+use crate::conditions::{Conditions, LAUNCH_FAILED, LAUNCH_NOT_BEGUN};
 use crate::dialect::{Dialect, News, PoolObject};
 use crate::journal::Severity;
-use crate::objects::{NodeObject, OwnerReference, Taint};
+use crate::objects::{NodeObject, NodeSpec, OwnerReference, Taint};
 use crate::office::{CLUSTER_TAG, Office};
 use crate::planted::PlantedBug;
+use crate::sight::state_of;
 
 impl Office {
     pub(super) async fn launch(&self, claim: &Claim) -> Performed {
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
-        let catalog = cloud.catalog().await?;
-        let Some(order) = self.order(claim, &catalog).await? else { return Ok(Outcome::Done) };
-        let (noted, order) = self.noted(claim, &*cloud, order).await?;
+        let (catalog, noted, order) = match self.ready_order(claim, &*cloud).await {
+            Ok(ready) => ready,
+            Err(failure) => {
+                self.tell_unlaunched(claim, LAUNCH_NOT_BEGUN, &failure).await;
+                return Err(failure);
+            }
+        };
         let claim = noted.as_ref().unwrap_or(claim);
         match cloud.launch(&order).await {
             Ok(Launched::Machine { machine, passed_over }) => {
@@ -75,13 +80,42 @@ impl Office {
                 self.give_up(claim, ending, &words).await
             }
             Err(refusal) => {
-                let mut conditions = Conditions::of(&claim.conditions, self.now());
-                conditions.set("Launched", ConditionStatus::Unknown, "LaunchFailed", &refusal.to_string());
-                conditions.settle_readiness();
-                self.write_conditions(claim, &conditions, &News::default()).await?;
-                Err(refusal.into())
+                let failure = refusal.into();
+                self.tell_unlaunched(claim, LAUNCH_FAILED, &failure).await;
+                Err(failure)
             }
         }
+    }
+
+    /// What its cloud is asked for, with all that has to be there before, and what the cloud offers; and the claim, if
+    /// something was written on it for that.
+    async fn ready_order(
+        &self,
+        claim: &Claim,
+        cloud: &dyn Cloud,
+    ) -> Result<(Arc<Catalog>, Option<Claim>, Order), Failure> {
+        let catalog = cloud.catalog().await?;
+        let order = self.order(claim, &catalog).await?;
+        let unsaid = || Refused::unsaid("it does not say what it may be bought as".to_owned());
+        let (noted, order) = self.noted(claim, cloud, order.ok_or_else(unsaid)?).await?;
+        Ok((catalog, noted, order))
+    }
+
+    /// Says on the claim why it has no machine yet.
+    pub(super) async fn tell_unlaunched(&self, claim: &Claim, reason: &str, failure: &Failure) {
+        if failure.is_passing() {
+            return;
+        }
+        // What has begun once may have been done.
+        let has_begun = claim.conditions.iter().any(|condition| {
+            condition.type_ == "Launched" && condition.reason.as_deref() != Some(LAUNCH_NOT_BEGUN)
+        });
+        let reason = if has_begun { LAUNCH_FAILED } else { reason };
+        let mut conditions = Conditions::of(&claim.conditions, self.now());
+        conditions.set("Launched", ConditionStatus::Unknown, reason, &failure.to_string());
+        conditions.settle_readiness();
+        // What cannot be written now is with the next try.
+        let _ = self.write_conditions(claim, &conditions, &News::default()).await;
     }
 
     pub(super) async fn give_up(&self, claim: &Claim, ending: Ending, words: &str) -> Performed {
@@ -91,12 +125,13 @@ impl Office {
         }
     }
 
-    /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's, or if
-    /// it is not known yet for whom it would be.
+    /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's.
     pub(super) async fn order(&self, claim: &Claim, catalog: &Catalog) -> Result<Option<Order>, Failure> {
+        let unnamed = || Refused::unsaid("the cluster does not say who it is".to_owned());
+        let cluster_id = self.cluster_id().await.ok_or_else(unnamed)?;
         let note = claim.note.clone().map(Note);
         let taken = if note.is_some() { self.taken(claim).await? } else { Arc::default() };
-        let order = self.plain_order(claim, catalog).await;
+        let order = Self::plain_order(claim, catalog, cluster_id);
         Ok(order.map(|order| Order { note, taken, ..order }))
     }
 
@@ -138,7 +173,7 @@ impl Office {
         Ok(Arc::new(machines.collect()))
     }
 
-    pub(super) async fn plain_order(&self, claim: &Claim, catalog: &Catalog) -> Option<Order> {
+    fn plain_order(claim: &Claim, catalog: &Catalog, cluster_id: &str) -> Option<Order> {
         let known = |named: &str| {
             let by_name = catalog.types.iter().find(|known| *known.name == *named);
             // VPSie's own autoscaler writes the id of what it buys.
@@ -171,7 +206,7 @@ impl Office {
             offerings: Some(offerings).filter(|offerings| !offerings.is_empty())?,
             labels: Arc::new(claim.labels.clone()),
             taints: taints.chain([stranger]).collect(),
-            tags: Labels::from([(CLUSTER_TAG.into(), self.cluster_id().await?.into())]),
+            tags: Labels::from([(CLUSTER_TAG.into(), cluster_id.into())]),
             setup: claim.setup.clone().unwrap_or_default(),
             note: None,
             taken: Arc::default(),
@@ -247,6 +282,7 @@ impl Office {
     ) -> Performed {
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Launched");
+        claim.note_wait(&mut conditions, Waiting::Join, None);
         let is_running = machine.is_some_and(|machine| machine.state == MachineState::Running);
         claim.note_running(&mut conditions, is_running);
         conditions.settle_readiness();
@@ -317,6 +353,10 @@ impl Office {
         }
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Registered");
+        let node_now = NodeObject { spec: NodeSpec { taints, ..node.spec.clone() }, ..node.clone() };
+        if let Some(waiting) = state_of(&node_now, claim, false).awaits() {
+            claim.note_wait(&mut conditions, waiting, Some(&node_now));
+        }
         claim.note_running(&mut conditions, true);
         conditions.settle_readiness();
         let news = News { node_name: Some(node.metadata.name.clone()), ..News::default() };

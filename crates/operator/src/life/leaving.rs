@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use super::{CORDONED, Failure, Outcome, Performed, no_cloud, node_path};
 use crate::claim::{Claim, ENDED, FAILED};
-use crate::cluster::Refused;
 use crate::conditions::Conditions;
 use crate::desk::NODES;
 use crate::dialect::{Dialect, News};
@@ -298,9 +297,6 @@ impl Office {
             return Ok(Some(id));
         }
         let Some((_, cloud)) = self.cloud_of(claim) else { return Ok(None) };
-        if self.cluster_id().await.is_none() {
-            return Err(Refused::unsaid("the cluster does not say who it is".to_owned()).into());
-        }
         let Some(order) = self.order(claim, &*cloud.catalog().await?).await? else { return Ok(None) };
         let mut order = Order { is_given_up: true, ..order };
         if order.requested.is_some() {

@@ -45,7 +45,7 @@ fn view(samples: &mut Samples, report: &Report) {
     if let Some(secs) = secs_since(report.finished) {
         samples.set(table::ROUND_AGE, [], secs);
     }
-    let is_synced = report.finished.is_some() && report.blind_spots.is_empty() && !report.is_partial;
+    let is_synced = report.finished.is_some() && report.blind_spots.is_empty();
     samples.set(table::STATE_SYNCED, [], f64::from(u8::from(is_synced)));
     let unsynced = report.blind_since.map_or(Duration::ZERO, |since| since.elapsed());
     samples.set(table::STATE_UNSYNCED, [], unsynced.as_secs_f64());

@@ -31,6 +31,15 @@ fn metrics_are_known() {
     }
 }
 
+/// Each termination ends with a machine that is not found: nobody is woken for that.
+#[test]
+fn machines_that_are_gone_are_no_alarm() {
+    let asked = expressions();
+    let of_clouds = asked.iter().find(|(place, _)| place == "alert BerthCloudRefuses");
+    let (_, expression) = of_clouds.expect("there is such an alert");
+    assert!(expression.contains("{error!=\"NodeClaimNotFoundError\"}"), "{expression}");
+}
+
 /// The metric that a series belongs to.
 fn metric(series: &str) -> Result<&'static Metric, String> {
     let of = |name: &str| METRICS.iter().find(|metric| metric.name == name);

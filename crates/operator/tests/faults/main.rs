@@ -81,6 +81,25 @@ fn swarms(usually: u64, workloads: &[Workload]) {
     report.demand();
 }
 
+/// What is planned and never happens is not taken for something that was withstood.
+#[test]
+fn faults_that_never_strike_are_not_counted() {
+    let cases = [
+        (r#"{"calls":{"launch":{"unreachable":{"nth":[1]}}}}"#, true),
+        (r#"{"calls":{"launch":{"unreachable":{"nth":[1000]}}}}"#, false),
+        (r#"{"joins":{"late":{"nth":[1]}}}"#, true),
+        (r#"{"joins":{"late":{"nth":[1000]}}}"#, false),
+        (r#"{"reclaims":[{"atMs":1,"of":{},"sharePermille":1000}]}"#, false),
+    ];
+    let case = |(weather, _): &(&str, bool)| -> Case {
+        format!("W1 seed 1 F10 weather {weather}").parse().expect("a case")
+    };
+    let report = played(&cases.iter().map(case).collect::<Vec<_>>());
+    for ((case, outcome), (_, strikes)) in report.of().zip(cases) {
+        assert_eq!(outcome.struck > 0, strikes, "{case}: {}", outcome.struck);
+    }
+}
+
 #[test]
 fn planted_bugs_are_caught() {
     let mut missed = Vec::new();

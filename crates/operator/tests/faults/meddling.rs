@@ -300,6 +300,7 @@ impl Poison {
             }),
         };
         stage.apply(object).await;
+        stage.strike();
     }
 }
 

@@ -11,7 +11,7 @@ use berth_core::catalog::Catalog;
 use berth_core::claim::Failures;
 use berth_operator::{Clock, Cluster, Lead, Operator, Report, Settings};
 use berth_world::World;
-use berth_world::cloud::{Account, SimulatedCloud};
+use berth_world::cloud::{Account, Call, Event, SimulatedCloud};
 use berth_world::faults::FaultPlan;
 use berth_world::vpsie::{InProcess, Vpsie};
 use kube::Client;
@@ -295,11 +295,9 @@ impl Stage {
                 .vpsie
                 .as_ref()
                 .map_or(0, |vpsie| usize::try_from(vpsie.faults_struck()).unwrap_or(usize::MAX)),
-            // What the weather does is counted by what it befalls.
-            Injection::Weather(_)
-            | Injection::Poison(_)
-            | Injection::Nothing
-            | Injection::Leaders(Leaders::Both { .. }) => 1,
+            Injection::Weather(change) => self.cloud.inspect(|account| befallen(account, change)),
+            // There is nothing to wait for: it is so from the beginning.
+            Injection::Nothing | Injection::Leaders(Leaders::Both { .. }) => 1,
             _ => self.struck.load(Ordering::Relaxed),
         }
     }
@@ -368,6 +366,23 @@ impl Stage {
         let cloud: Arc<dyn Cloud> = Arc::new(cloud);
         Operator::new(cluster, BTreeMap::from([(kind, cloud)]), clock, settings, lead)
     }
+}
+
+/// How often something befell somebody that this weather has and its workload's has not.
+fn befallen(account: &Account, change: &Value) -> usize {
+    let happened = |is_it: fn(&Event) -> bool| {
+        account.history().iter().filter(|happening| is_it(&happening.event)).count()
+    };
+    let struck = usize::try_from(account.faults_struck()).unwrap_or(usize::MAX);
+    let parts = [
+        ("reclaims", happened(|event| matches!(event, Event::Noticed { .. }))),
+        ("times", happened(|event| matches!(event, Event::Launched { .. }))),
+        ("strangers", account.records().iter().filter(|record| record.purchase.is_none()).count()),
+        // Lists that went on, though all would have been on one page.
+        ("lists", happened(|event| matches!(event, Event::Asked { call: Call::List, about: Some(_), .. }))),
+    ];
+    parts.into_iter().filter(|(part, _)| !change[*part].is_null()).map(|(_, count)| count).sum::<usize>()
+        + struck
 }
 
 /// When the last that a weather foretells has happened, with some time for what follows from it.

@@ -8,6 +8,7 @@ use berth_api::{ClassKind, Object};
 use berth_cloud::{CatalogOptions, Cloud, QuotingCloud};
 use berth_operator::{Clouds, Mode, Rivals, Settings, Undertaking};
 use berth_world::cloud::Weather;
+use berth_world::faults::FaultPlan;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -85,10 +86,21 @@ fn a_shadow_judges_nodes_that_no_pool_has_bought() {
 /// Somebody starts another autoscaler while Berth works.
 #[test]
 fn nothing_is_done_while_a_rival_works() {
+    beside_a_rival(None);
+}
+
+/// Who was at work still is, as far as anybody knows.
+#[test]
+fn a_rival_is_not_forgotten_while_leases_cannot_be_listed() {
+    beside_a_rival(Some("berth before list leases.coordination.k8s.io #1x6: status 503"));
+}
+
+/// With a fault once the rival is known.
+fn beside_a_rival(fault: Option<&str>) {
     awaited(async {
         let scene = Scene::new(1, Weather::default()).await;
         let cloud: Arc<dyn Cloud> = Arc::new(scene.cloud.clone());
-        let wanted = Undertaking { mode: Mode::Act, has_vpsie: false, lease: "berth" };
+        let wanted = Undertaking { mode: Mode::Act, has_vpsie: false, lease: "berth", lease_namespace: None };
         let settings = Settings { rivals: Some(Rivals::of(wanted)), ..Settings::default() };
         let client = Client::new(scene.world.client("berth"), "default");
         let clouds = Clouds::from([(ClassKind::Kwok, cloud)]);
@@ -110,7 +122,10 @@ fn nothing_is_done_while_a_rival_works() {
         let script = async {
             with_pool(&scene, |_| {}).await;
             let rival = async {
-                sleep(Duration::from_mins(2)).await;
+                sleep(Duration::from_secs(90)).await;
+                let fault = fault.map(|line| line.parse().expect("a fault"));
+                scene.world.plan_faults(FaultPlan(fault.into_iter().collect()));
+                sleep(Duration::from_secs(45)).await;
                 scene.apply(deployment("web", 1, "1")).await;
                 sleep(Duration::from_mins(2)).await;
                 let spots: Vec<String> =

@@ -23,6 +23,7 @@ mod policies;
 mod scene;
 mod spreading;
 mod takeover;
+mod telling;
 mod thrift;
 mod vpsie;
 mod wear;

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use berth_api::ClassKind;
 use berth_cloud::Cloud;
@@ -14,6 +15,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::awaited;
+use crate::log::Log;
 use crate::scene::{Scene, class, deployment, pool, text};
 
 #[derive(Debug, Default)]
@@ -92,6 +94,63 @@ fn a_scrape_tells_of_repairs() {
         let disrupted = r#"karpenter_nodeclaims_disrupted_total{nodepool="default",reason="unhealthy",capacity_type="spot"}"#;
         assert_eq!(scraped.value(disrupted), 1.0);
     });
+}
+
+/// What is not seen is counted and told once, be it a cloud that does not tell or an object that cannot be read.
+#[test]
+fn a_scrape_tells_of_what_is_not_seen() {
+    let unreadable = json!({
+        "apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": { "name": "odd" }, "handler": "odd",
+        "overhead": { "podFixed": { "cpu": "-1" } },
+    });
+    let cases = [
+        (json!({}), None, &[][..]),
+        (
+            json!({ "calls": { "list": { "unreachable": { "permille": 1000 } } } }),
+            None,
+            &["nothing is taken away: machines: the cloud's list broke off"][..],
+        ),
+        (
+            json!({}),
+            Some(unreadable),
+            &[
+                "nothing is taken away: objects: not all can be read",
+                "sight message=cluster: RuntimeClass/odd",
+            ],
+        ),
+    ];
+    for (weather, object, lines) in cases {
+        let log = Log::default();
+        let _listening = log.listen();
+        awaited(async {
+            let weather: Weather = serde_json::from_value(weather).expect("weather");
+            let scene = Scene::new(1, weather).await;
+            let operator = scene.operator("berth", 1);
+            let (metrics, reports) = (operator.metrics(), operator.reports());
+            let script = async {
+                scene.apply(class()).await;
+                scene.apply(pool("default", |_| {})).await;
+                if let Some(object) = object {
+                    scene.apply(object).await;
+                }
+                tokio::time::sleep(Duration::from_mins(5)).await;
+                let scraped = Scraped::of(&metrics, &reports);
+                let is_synced = lines.is_empty();
+                assert_eq!(scraped.value("karpenter_cluster_state_synced"), f64::from(u8::from(is_synced)));
+                let secs = scraped.value("karpenter_cluster_state_unsynced_time_seconds");
+                assert_eq!(secs > 200.0, !is_synced, "{secs} s, {lines:?}");
+                assert!(reports.borrow().has_seen_all, "it is ready all the same");
+            };
+            scene.play_with(operator, script).await;
+        });
+        let log = log.text();
+        let warned =
+            |line: &str| log.lines().filter(|said| said.starts_with("WARN") && said.contains(line)).count();
+        for line in lines {
+            assert_eq!(warned(line), 1, "{line}: {log}");
+        }
+        assert_eq!(warned("berth::sight"), lines.len(), "{log}");
+    }
 }
 
 /// Pods that no machine can hold wait where they may be.

@@ -73,6 +73,11 @@ fn machines_are_bought_for_what_overlays_say_they_have() {
         scene.apply(web).await;
         scene.until(180, "a node joins", async || scene.nodes().await.len() == 1).await;
         assert_eq!(types(scene).await, ["s-4x-amd64-linux"]);
+        let lacks_device = async || {
+            let missing = Some(("Unknown", "ResourceNotRegistered"));
+            scene.claims().await.iter().all(|claim| condition(claim, "Initialized") == missing)
+        };
+        scene.until(60, "its claim says what it waits for", lacks_device).await;
         let name = text(&scene.nodes().await[0]["metadata"]["name"]).to_owned();
         let devices = json!({ "example.com/device": "2" });
         let change = json!({ "status": { "capacity": devices, "allocatable": devices } });
@@ -103,5 +108,21 @@ fn overlays_that_contradict_each_other_say_so() {
         assert_eq!(types(scene).await, ["m-8x-amd64-linux"]);
         scene.apply(cheap("two", "0.0001")).await;
         scene.until(30, "they agree", async || both(("True", "ValidationSucceeded")).await).await;
+    });
+}
+
+/// One that cannot be read is as if it were not there, says so, and keeps no node.
+#[test]
+fn an_overlay_that_cannot_be_read_holds_up_nothing() {
+    played("{}", async |scene| {
+        with_pool(scene, |_| {}).await;
+        let price = "9".repeat(40);
+        scene.apply(overlay("absurd", "m-16x-amd64-linux", json!({ "price": price }))).await;
+        scene.apply(deployment("web", 1, "500m")).await;
+        scene.until(180, "the pod runs", async || scene.running().await == 1).await;
+        let invalid = Some(("False".to_owned(), "RuntimeValidation".to_owned()));
+        scene.until(30, "it says so", async || said(scene, "absurd").await == invalid).await;
+        scene.apply(deployment("web", 0, "500m")).await;
+        scene.until(300, "the node goes", async || scene.machines() == 0).await;
     });
 }

@@ -62,12 +62,45 @@ fn nothing_is_seen_in_vain() {
             let world = scene.world.clone();
             let clock = Clock::new(move || world.clock_of("berth"));
             let cluster = Cluster::through(client(&scene), "the world");
-            let wanted = Undertaking { mode: Mode::Shadow, has_vpsie: false, lease: "berth" };
-            let told = beforehand(&cluster, &clock, wanted).await.expect_err("a verb is lacking").to_string();
+            let told = beforehand(&cluster, &clock, wanted(Mode::Shadow))
+                .await
+                .expect_err("a verb is lacking")
+                .to_string();
             assert!(told.contains(&format!("{verb} {resource}")), "{told}");
             let wanted = format!("cannot {verb} resource \"{resource}\"");
             assert_eq!(blind.len(), 1, "without {verb} {resource}: {blind:?}");
             assert!(blind[0].starts_with(resource) && blind[0].contains(&wanted), "{}", blind[0]);
+        }
+    });
+}
+
+fn wanted(mode: Mode) -> Undertaking<'static> {
+    Undertaking { mode, has_vpsie: false, lease: LEASE, lease_namespace: Some(NAMESPACE) }
+}
+
+/// The roles allow one lease, and whoever is to lead by another is told at once that it may not.
+#[test]
+fn a_lease_that_may_not_be_held_is_named_beforehand() {
+    awaited(async {
+        let scene = Scene::new(1, Weather::default()).await;
+        grant(&scene, &granted(None)).await;
+        let world = scene.world.clone();
+        let clock = Clock::new(move || world.clock_of("berth"));
+        let cluster = Cluster::through(client(&scene), "the world");
+        let other = "get leases of coordination.k8s.io in berth-system if they are named other, patch leases of \
+                     coordination.k8s.io in berth-system if they are named other";
+        let elsewhere = "create leases of coordination.k8s.io in elsewhere, ";
+        for (change, lacking) in [
+            (wanted(Mode::Act), None),
+            (Undertaking { lease: "other", ..wanted(Mode::Act) }, Some(other)),
+            (Undertaking { lease_namespace: Some("elsewhere"), ..wanted(Mode::Act) }, Some(elsewhere)),
+            (Undertaking { lease: "other", lease_namespace: None, ..wanted(Mode::Act) }, None),
+            (Undertaking { lease: "other", ..wanted(Mode::Shadow) }, None),
+        ] {
+            let told = beforehand(&cluster, &clock, change).await.err().map(|unfit| unfit.to_string());
+            let is_told = |words: &str| told.as_ref().is_some_and(|told| told.contains(words));
+            assert_eq!(lacking.is_none(), told.is_none(), "{change:?}: {told:?}");
+            assert!(lacking.is_none_or(is_told), "{change:?}: {told:?}");
         }
     });
 }
@@ -237,8 +270,7 @@ impl Play<'_> {
             "spec": { "holderIdentity": "karpenter-1", "renewTime": format!("{now:.6}") },
         });
         self.scene.apply(lease).await;
-        let wanted = Undertaking { mode: Mode::Act, has_vpsie: false, lease: "berth" };
-        match beforehand(&cluster, &clock, wanted).await {
+        match beforehand(&cluster, &clock, wanted(Mode::Act)).await {
             // Without a verb that is asked for it does not begin, whoever else is there.
             Err(Unfit::Rival { .. } | Unfit::Forbidden { .. }) => Ok(()),
             other => Err(format!("a rival is not noticed: {other:?}")),

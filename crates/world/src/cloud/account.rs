@@ -1,5 +1,6 @@
 //! The cloud as plain data: it is told the time, and asked.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,8 @@ pub struct Account {
     planned: u64,
     calls: BTreeMap<Call, u64>,
     history: Vec<Happening>,
+    /// How often the weather has struck: it may strike who only looks.
+    struck: Cell<u64>,
 }
 
 /// Instance type, zone and capacity type.
@@ -89,6 +92,7 @@ impl Account {
             planned: 0,
             calls: BTreeMap::new(),
             history: Vec::new(),
+            struck: Cell::new(0),
         };
         for stranger in account.weather.strangers.clone() {
             account.shelter(stranger);
@@ -165,25 +169,44 @@ impl Account {
         self.advance(now);
         let number = *self.calls.entry(call).and_modify(|count| *count += 1).or_insert(1);
         let faults = self.weather.calls.get(&call).cloned().unwrap_or_default();
-        let (fate, at_ms) = (self.fate, self.elapsed_ms(self.now));
-        let strikes =
-            |odds: &Odds, fault: &str| fate.strikes(odds, &format!("{} {fault}", call.name()), number, at_ms);
-        let answer = if strikes(&faults.denied, "denied") {
+        let at_ms = self.elapsed_ms(self.now);
+        let strikes = |account: &Self, odds: &Odds, fault: &str| {
+            account.strikes(odds, &format!("{} {fault}", call.name()), number, at_ms)
+        };
+        let answer = if strikes(self, &faults.denied, "denied") {
             Err(Refusal::Denied("the credentials are not accepted".to_owned()))
-        } else if strikes(&faults.throttled, "throttled") {
+        } else if strikes(self, &faults.throttled, "throttled") {
             Err(Refusal::Throttled { retry_after: faults.retry_after_ms.map(Duration::from_millis) })
-        } else if self.is_cut_off || strikes(&faults.unreachable, "unreachable") {
+        } else if self.is_cut_off || strikes(self, &faults.unreachable, "unreachable") {
             Err(Refusal::Unknown("the cloud cannot be reached".to_owned()))
         } else {
             let answer = perform(self, number);
-            let lost = strikes(&faults.reply_lost, "reply lost");
+            let lost = strikes(self, &faults.reply_lost, "reply lost");
             if lost { Err(Refusal::Unknown("the answer was lost".to_owned())) } else { answer }
         };
-        let slow_by_ms = if strikes(&faults.slow, "slow") { faults.slow_by_ms } else { 0 };
-        let usual_ms = fate.delay_ms(self.weather.times.answer, call.name(), number);
+        let slow_by_ms = if strikes(self, &faults.slow, "slow") { faults.slow_by_ms } else { 0 };
+        let usual_ms = self.fate.delay_ms(self.weather.times.answer, call.name(), number);
         let refusal = answer.as_ref().err().cloned();
         self.happen(Event::Asked { call, about: about.map(Text::from), refusal });
         Reply { answer, after: Duration::from_millis(usual_ms.saturating_add(slow_by_ms)) }
+    }
+
+    /// Whether it befalls the n-th subject. If so, it is counted.
+    pub(super) fn strikes(&self, odds: &Odds, question: &str, nth: u64, at_ms: u64) -> bool {
+        let strikes = self.fate.strikes(odds, question, nth, at_ms);
+        if strikes {
+            self.strike();
+        }
+        strikes
+    }
+
+    pub(super) fn strike(&self) {
+        self.struck.set(self.struck.get() + 1);
+    }
+
+    /// How often the weather's odds struck, and its market had not what was asked for.
+    pub fn faults_struck(&self) -> u64 {
+        self.struck.get()
     }
 
     pub(super) fn happen(&mut self, event: Event) {

@@ -30,7 +30,7 @@ impl Account {
     pub(super) fn befalls(&self, index: usize, odds: &Odds, question: &str) -> bool {
         self.records.get(index).is_some_and(|record| {
             let at_ms = self.elapsed_ms(record.machine.launched_at);
-            number(record).is_some_and(|number| self.fate.strikes(odds, question, number, at_ms))
+            number(record).is_some_and(|number| self.strikes(odds, question, number, at_ms))
         })
     }
 
@@ -190,8 +190,8 @@ impl Account {
             Notice { machine: record.machine.id.clone(), kind: reclaim.kind, given_at: now, deadline };
         self.notices_given += 1;
         let (nth, at_ms) = (self.notices_given, self.elapsed_ms(now));
-        let told = !self.fate.strikes(&self.weather.notices.lost, "notice lost", nth, at_ms);
-        let repeated = self.fate.strikes(&self.weather.notices.repeated, "notice repeated", nth, at_ms);
+        let told = !self.strikes(&self.weather.notices.lost, "notice lost", nth, at_ms);
+        let repeated = self.strikes(&self.weather.notices.repeated, "notice repeated", nth, at_ms);
         let times = if !told {
             0
         } else if repeated {

@@ -53,7 +53,7 @@ impl Account {
         };
         let faults = &self.weather.lists;
         let at_ms = self.elapsed_ms(self.now);
-        let strikes = |odds, fault| self.fate.strikes(odds, fault, number, at_ms);
+        let strikes = |odds, fault| self.strikes(odds, fault, number, at_ms);
         if strikes(&faults.empty, "list empty") {
             return Ok(Page::default());
         }

@@ -32,6 +32,7 @@ impl Account {
         if unchanged {
             return self.catalog.clone();
         }
+        self.strike();
         let types = self.catalog.types.iter().map(|t| {
             let mut told = InstanceType::clone(t);
             told.offerings.retain(|offering| {

@@ -25,7 +25,10 @@ impl Account {
                             other => other,
                         });
                     }
-                    Err(unavailable) => passed_over.push(unavailable),
+                    Err(unavailable) => {
+                        account.strike();
+                        passed_over.push(unavailable);
+                    }
                 }
             }
             Err(Refusal::Unavailable(passed_over))
@@ -36,8 +39,7 @@ impl Account {
         self.call(Call::Terminate, Some(id.as_str()), now, |account, number| {
             let at = account.now;
             let ignored = &account.weather.terminations.ignored;
-            let ignored =
-                account.fate.strikes(ignored, "termination ignored", number, account.elapsed_ms(at));
+            let ignored = account.strikes(ignored, "termination ignored", number, account.elapsed_ms(at));
             let found = account.by_id.get(id).copied();
             let record = found.and_then(|index| account.records.get_mut(index));
             let (Some(index), Some(record)) = (found, record.filter(|record| record.is_alive())) else {
@@ -72,22 +74,22 @@ impl Account {
         let (index, number) = (self.records.len(), self.purchases + 1);
         let at_ms = self.elapsed_ms(self.now);
         let faults = &self.weather.launches;
-        let pick = if self.fate.strikes(&faults.substituted, "substituted", number, at_ms) {
+        let pick = if self.strikes(&faults.substituted, "substituted", number, at_ms) {
             self.another(order, &pick).unwrap_or(pick)
         } else {
             pick
         };
         let launch_ms = self.fate.delay_ms(self.weather.times.launch, "launch takes", number);
         let appear_ms = self.fate.delay_ms(self.weather.times.appear, "appearing takes", number);
-        let underway = self.fate.strikes(&faults.underway, "underway", number, at_ms);
+        let underway = self.strikes(&faults.underway, "underway", number, at_ms);
         let shown = Shown {
             named_from: if underway { later(self.now, launch_ms) } else { self.now },
             from: later(self.now, appear_ms),
             until: Timestamp::MAX,
             last_state: MachineState::Pending,
-            tagged: !self.fate.strikes(&faults.untagged, "untagged", number, at_ms),
+            tagged: !self.strikes(&faults.untagged, "untagged", number, at_ms),
         };
-        let namesake = self.fate.strikes(&self.weather.joins.namesake, "namesake", number, at_ms);
+        let namesake = self.strikes(&self.weather.joins.namesake, "namesake", number, at_ms);
         let before = self.records.iter().rev().find_map(|record| record.purchase.as_ref());
         let hostname = match before {
             Some(before) if namesake => before.hostname.clone(),

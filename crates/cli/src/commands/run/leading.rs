@@ -44,7 +44,7 @@ impl Leading {
             let epoch = berth_operator::newest_epoch(cluster).await.map_err(Failure::Ledgers)? + 1;
             return Ok(Self::Alone(watch::Sender::new(Some(epoch))));
         }
-        let namespace = args.leader_election_namespace.clone().unwrap_or_else(own_namespace);
+        let namespace = lease_namespace(args);
         let lease = (namespace.as_str(), args.leader_election_name.as_str());
         let choice = args.which.choice();
         // A connection is where it was made.
@@ -84,6 +84,11 @@ impl Leading {
             }
         }
     }
+}
+
+/// Where the lease is by which replicas know who leads.
+pub(super) fn lease_namespace(args: &args::Run) -> String {
+    args.leader_election_namespace.clone().unwrap_or_else(own_namespace)
 }
 
 fn own_namespace() -> String {

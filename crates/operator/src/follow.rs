@@ -178,7 +178,7 @@ impl Follower {
 /// What a watch says at its end, if it says why.
 fn ended_by(status: &str) -> Refused {
     let said = serde_json::from_str::<Status>(status).unwrap_or_default();
-    Refused { code: said.code, message: format!("the watch was ended: {}", said.message) }
+    Refused { code: said.code, ..Refused::unsaid(format!("the watch was ended: {}", said.message)) }
 }
 
 #[derive(Default, Deserialize)]

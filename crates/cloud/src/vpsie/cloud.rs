@@ -119,7 +119,7 @@ impl VpsieCloud {
             Some(node) if node.id == *id => Err(error.refusal()),
             Some(Server { id: name, .. }) => {
                 let asked = self.client.delete_node(&self.settings.cluster, name).await;
-                asked.map_err(|error| error.refusal())
+                asked.map_err(ApiError::refusal)
             }
             None => {
                 self.launches().forget(id);

@@ -104,7 +104,7 @@ impl Observer for ApiMetrics {
             }
             Event::Breaker { from, to } => self.breaker(*from, *to),
             Event::Withheld { probe_in, .. } if probe_in.is_zero() => {
-                metrics.count(table::VPSIE_WITHHELD, [])
+                metrics.count(table::VPSIE_WITHHELD, []);
             }
             Event::Withheld { .. } => {}
             Event::SignedIn { lasts } => {

@@ -112,10 +112,11 @@ fn a_claim_says_what_it_waits_for() {
 /// Why a node stays is an event of Karpenter's name on its claim, said once. One that is well used is not worth a word.
 #[test]
 fn a_claim_says_why_its_node_stays() {
+    type Case = (&'static str, fn(&mut Value), Option<(&'static str, &'static str)>);
     let protected = |web: &mut Value| {
         web["spec"]["template"]["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
     };
-    let cases: [(&str, fn(&mut Value), Option<(&str, &str)>); 3] = [
+    let cases: [Case; 3] = [
         ("0s", protected, Some(("DisruptionBlocked", "PodProtected: "))),
         ("Never", |_| {}, Some(("Unconsolidatable", "ConsolidationNever: "))),
         ("0s", |_| {}, None),

@@ -54,6 +54,10 @@ fn one_at_a_time(workloads: &[Workload]) {
             cases.extend(choice.some_of(points::cases(case.workload, *kind, &outcome.counts)));
         }
     }
+    let is_played = |kind: &&u8| cases.iter().any(|case| case.kind == **kind);
+    let kinds = workloads.iter().flat_map(|workload| points::kinds(workload.dialect()));
+    let unplayed: Vec<&u8> = kinds.filter(|kind| !is_played(kind)).collect();
+    assert!(!choice.is_usual() || unplayed.is_empty(), "no cases of these kinds: {unplayed:?}");
     let report = played(&cases);
     println!("{report}");
     report.demand();

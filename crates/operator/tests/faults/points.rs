@@ -187,6 +187,10 @@ fn launches_lost(counts: &Counts) -> Vec<Injection> {
 fn terminations(counts: &Counts) -> Vec<Injection> {
     let faults = ["replyLost", "unreachable", "throttled", "slow"];
     let mut injections = Vec::new();
+    // Where no machine is ended, nothing can be wrong with that.
+    if counts.terminations == 0 {
+        return injections;
+    }
     for nth in 1..=counts.terminations {
         injections.extend(faults.map(|fault| nth_call("terminate", fault, nth)));
         injections.push(weather(json!({ "terminations": { "ignored": { "nth": [nth] } } })));

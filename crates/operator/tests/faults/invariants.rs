@@ -187,11 +187,15 @@ fn no_flapping(state: &State) -> Option<Broken> {
     Invariant::NoFlapping.unless(made <= max, || format!("{made} claims were made; {max} are enough"))
 }
 
-/// A claim that an operator makes is one that its pool's ledger has.
+/// A claim that an operator makes is one that its pool's ledger has, or had until somebody else changed it.
 pub(crate) fn committed(state: &State, name: &str, claim: Option<&Claim>) -> Option<Broken> {
-    let pool = state.pools.get(&claim?.pool)?;
+    let claim = claim?;
+    let pool = state.pools.get(&claim.pool)?;
+    let taken = state.past.uncommitted.get(&claim.pool);
+    let is_committed =
+        pool.ledger.claims.contains_key(name) || taken.is_some_and(|taken| taken.contains(name));
     let how = || format!("{name} was made, and nobody had committed to it");
-    Invariant::OneDecider.unless(pool.ledger.claims.contains_key(name), how)
+    Invariant::OneDecider.unless(is_committed, how)
 }
 
 fn lifecycle(name: &str, before: Option<&Claim>, after: Option<&Claim>) -> Option<Broken> {

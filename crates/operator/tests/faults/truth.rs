@@ -61,6 +61,8 @@ pub(crate) struct Past {
     pub(crate) orphans: BTreeMap<MachineId, Timestamp>,
     /// Claims that somebody other than an operator has taken the finalizer from.
     pub(crate) abandoned: BTreeSet<String>,
+    /// What pools had committed themselves to when somebody other than an operator changed that, by pool.
+    pub(crate) uncommitted: BTreeMap<String, BTreeSet<String>>,
     /// Claims that an operator deleted though it need not have, by uid.
     pub(crate) disrupted: BTreeSet<String>,
     /// When each operator wrote in the last second, and when it asked the cloud, as far back as that counts.
@@ -349,6 +351,14 @@ impl State {
                 let after = object.map(|object| self.dialect.pool(object));
                 let before = self.pools.get(&name).cloned();
                 put(&mut self.pools, name.clone(), after.clone());
+                let had = before.as_ref().map(|before| &before.ledger);
+                let is_meddled = after.as_ref().map(|after| &after.ledger) != had;
+                if is_meddled && !by.is_some_and(is_operator) {
+                    let claims =
+                        had.into_iter().flat_map(|ledger| ledger.claims.keys().map(ToString::to_string));
+                    self.past.uncommitted.entry(name.clone()).or_default().extend(claims);
+                    return invariants::of_pool(self, &name, None, after.as_ref());
+                }
                 invariants::of_pool(self, &name, before.as_ref(), after.as_ref())
             }
             resource if resource == self.dialect.claims() => {

@@ -409,8 +409,6 @@ impl State {
         let pool = self.pools.keys().next();
         for machine in &mut self.machines {
             let buyer = bought_for.get(&machine.id);
-            let named = |buyer: &String| claims.iter().find(|(_, uids)| uids.contains(buyer));
-            machine.name = buyer.and_then(named).map(|(name, _)| name.clone()).unwrap_or_default();
             machine.pool = pool.cloned().unwrap_or_default();
             let owner = owners.get(&machine.id);
             let asks_still =
@@ -421,6 +419,13 @@ impl State {
             if machine.token.as_deref() == Some("") {
                 machine.token = Some(waiting.pop_first().unwrap_or_default());
             }
+        }
+        // What one has asked for another may have got, and then asks again. What is nobody's is one too many for who asked.
+        for machine in &mut self.machines {
+            let owner = machine.token.as_ref().filter(|token| !token.is_empty());
+            let whose = owner.or_else(|| bought_for.get(&machine.id));
+            let named = |uid: &String| claims.iter().find(|(_, uids)| uids.contains(uid));
+            machine.name = whose.and_then(named).map(|(name, _)| name.clone()).unwrap_or_default();
         }
     }
 

@@ -21,13 +21,15 @@ pub(crate) struct Log {
 /// One line, by its fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
+    level: String,
     pub(crate) target: String,
     fields: BTreeMap<&'static str, String>,
 }
 
 impl Line {
     fn of(metadata: &Metadata<'_>) -> Self {
-        Self { target: metadata.target().to_owned(), fields: BTreeMap::new() }
+        let (level, target) = (metadata.level().to_string(), metadata.target().to_owned());
+        Self { level, target, fields: BTreeMap::new() }
     }
 
     /// Empty if it has none of this name.
@@ -38,7 +40,7 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.target)?;
+        write!(f, "{} {}", self.level, self.target)?;
         self.fields.iter().try_for_each(|(name, value)| write!(f, " {name}={value}"))
     }
 }

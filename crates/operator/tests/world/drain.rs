@@ -56,13 +56,7 @@ async fn begin_in_vain(berthed: &Berthed, change: impl FnOnce(&mut Value)) {
     while !annotation(&berthed.group("workers").await, LEDGER).contains("leaving") {
         sleep(Duration::from_millis(10)).await;
     }
-    scene
-        .apply(json!({
-            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-            "metadata": { "name": "web", "namespace": "default" },
-            "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
-        }))
-        .await;
+    scene.guard().await;
 }
 
 #[test]

@@ -142,13 +142,7 @@ fn pods_have_to_be_gone_when_their_claim_says_so() {
     for shortened in [false, true] {
         played("{}", async |scene| {
             let claim = one_node(scene, Some("1h"), |_| {}).await;
-            scene
-                .apply(json!({
-                    "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                    "metadata": { "name": "web", "namespace": "default" },
-                    "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
-                }))
-                .await;
+            scene.guard().await;
             assert_eq!(claim["metadata"]["annotations"][DEADLINE], Value::Null, "nobody has deleted it");
             scene.delete(&path(&claim)).await;
             let deadline = async || {

@@ -279,13 +279,7 @@ fn a_scrape_tells_of_a_drain() {
     played(async |scene, scrape| {
         scene.apply(class()).await;
         scene.apply(pool("default", |_| {})).await;
-        scene
-            .apply(json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                "metadata": { "name": "web", "namespace": "default" },
-                "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
-            }))
-            .await;
+        scene.guard().await;
         scene.apply(deployment("web", 1, "1")).await;
         scene.until(180, "the pod runs", async || scene.running().await == 1).await;
         tokio::time::sleep(std::time::Duration::from_mins(10)).await;

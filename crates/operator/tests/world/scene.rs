@@ -53,6 +53,16 @@ impl Scene {
         applied.unwrap_or_else(|failure| panic!("{object}: {failure}"));
     }
 
+    /// No pod of `web` may be evicted from now on.
+    pub(crate) async fn guard(&self) {
+        self.apply(json!({
+            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+            "metadata": { "name": "web", "namespace": "default" },
+            "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
+        }))
+        .await;
+    }
+
     /// An operator, as one client of the world.
     pub(crate) fn operator(&self, name: &str, epoch: u64) -> Operator {
         self.operator_through(Client::new(self.world.client(name), "default"), name, epoch)

@@ -14,16 +14,6 @@ fn lasting(pool: &mut Value) {
     pool["spec"]["disruption"]["consolidateAfter"] = json!("Never");
 }
 
-async fn guard(scene: &Scene) {
-    scene
-        .apply(json!({
-            "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-            "metadata": { "name": "web", "namespace": "default" },
-            "spec": { "maxUnavailable": 0, "selector": { "matchLabels": { "app": "web" } } },
-        }))
-        .await;
-}
-
 /// Names of the machines that are left of these.
 fn left_of(scene: &Scene, before: &[String]) -> usize {
     scene.machine_names().iter().filter(|name| before.contains(name)).count()
@@ -48,7 +38,7 @@ fn a_node_that_is_too_old_is_replaced() {
             })
             .await;
             if is_guarded {
-                guard(scene).await;
+                scene.guard().await;
             }
             scene.apply(deployment("web", 1, "1")).await;
             scene.until(180, "the pod runs", async || scene.running().await == 1).await;
@@ -80,7 +70,7 @@ fn a_node_that_is_broken_is_replaced() {
     for (how, minutes) in [("silent", 30), ("KernelReady", 30), ("AcceleratedHardwareReady", 10)] {
         played("{}", async |scene| {
             with_pool(scene, lasting).await;
-            guard(scene).await;
+            scene.guard().await;
             scene.apply(deployment("web", 1, "1")).await;
             scene.until(180, "the pod runs", async || scene.running().await == 1).await;
             let (before, node) = (scene.machine_names(), scene.nodes().await.remove(0));
@@ -116,7 +106,7 @@ fn a_node_that_is_broken_goes_whatever_is_lost_on_the_way() {
     ] {
         played("{}", async |scene| {
             with_pool(scene, lasting).await;
-            guard(scene).await;
+            scene.guard().await;
             scene.apply(deployment("web", 1, "1")).await;
             scene.until(180, "the pod runs", async || scene.running().await == 1).await;
             let (before, node) = (scene.machine_names(), scene.nodes().await.remove(0));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use berth_core::catalog::{CapacityType, InstanceType, Offering};
+use berth_core::drift::Stamp;
 use berth_core::names::{self, Labels, Text};
 use berth_core::plan::{Alternative, Launch};
 use berth_core::pool::Pool;
@@ -23,10 +24,10 @@ pub const NOTE: &str = "berth.dev/launch-note";
 pub const FINALIZER: &str = "karpenter.sh/termination";
 /// On a claim that is deleted and whose drain has an end: when that is.
 pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-timestamp";
-pub const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
-pub const POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
+const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
+const POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 /// How Berth's hashes are made: those of another version say nothing about drift.
-pub const HASH_VERSION: &str = "berth-v1";
+const HASH_VERSION: &str = "berth-v1";
 
 /// The claim for a launch of this pool.
 ///
@@ -163,8 +164,24 @@ pub(crate) fn read_offering(text: &str) -> Option<(Text, Text, CapacityType)> {
     Some((parts.next()?.into(), zone.into(), capacity_type))
 }
 
+/// What an object says of a pool's template: a pool's of its own, a claim's of the one that it was made from.
+pub fn stamped(metadata: &ObjectMeta) -> Stamp {
+    let said = |key: &str| Some(Text::from(metadata.annotations.as_ref()?.get(key)?.as_str()));
+    Stamp { hash: said(POOL_HASH), version: said(POOL_HASH_VERSION), class: None }
+}
+
+/// The change that has an object say it.
+pub fn stamping(stamp: &Stamp) -> Value {
+    json!({ POOL_HASH: stamp.hash, POOL_HASH_VERSION: stamp.version })
+}
+
+/// What a claim of this pool is stamped with now, its class aside.
+pub fn stamp_of(pool: &NodePool) -> Stamp {
+    Stamp { hash: Some(pool_hash(pool).into()), version: Some(HASH_VERSION.into()), class: None }
+}
+
 /// A digest of all in a pool's template that its nodes have to have, requirements aside.
-pub fn pool_hash(pool: &NodePool) -> String {
+fn pool_hash(pool: &NodePool) -> String {
     let mut template = json!(pool.spec.template);
     if let Some(spec) = template["spec"].as_object_mut() {
         spec.remove("requirements");

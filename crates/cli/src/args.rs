@@ -297,7 +297,7 @@ Examples:
       On any free port.
   berth demo --cloud vpsie
       The same shop on NodeGroups, against a VPSie in this process.
-  kubectl --kubeconfig ... scale deployment/web --replicas 40 -n shop
+  kubectl --kubeconfig ... scale deployment/web --replicas 40
       In another shell, with the path that it prints: real kubectl works.
   kubectl --kubeconfig ... get nodeclaims -w
 

@@ -143,7 +143,10 @@ fn what_is_said_wrong_is_refused() {
         ("run --log-format pretty", "[possible values: console, json]"),
         ("run --kube-client-qps 0", "write a number of at least 1"),
         ("run --config /no/such/file", "cannot read /no/such/file"),
-        ("run --kubeconfig /no/such/file --metrics-port 0 --health-probe-port 0", "cannot use /no/such/file"),
+        (
+            "run --kubeconfig /no/such/file --metrics-port 0 --health-probe-port 0 --page-port 0",
+            "cannot use /no/such/file",
+        ),
     ] {
         refused(&berth(line).output().expect("berth starts"), &[complaint], line);
     }
@@ -172,7 +175,7 @@ fn a_cluster_that_does_not_suit_is_refused() {
     let now =
         String::from_utf8(Command::new("date").args(["-u", "+%FT%TZ"]).output().expect("date runs").stdout);
     let now = now.expect("text").trim().to_owned();
-    let quiet = "--metrics-port 0 --health-probe-port 0";
+    let quiet = "--metrics-port 0 --health-probe-port 0 --page-port 0";
     let run = |kubeconfig: &str, more: &str| {
         berth(&format!("run --kubeconfig {kubeconfig} {quiet} {more}")).output().expect("berth starts")
     };
@@ -195,8 +198,8 @@ fn a_cluster_that_does_not_suit_is_refused() {
     let [port] = free_ports();
     let _held = TcpListener::bind(("::", port)).expect("it is free");
     for (line, flag) in [
-        (format!("--metrics-port {port} --health-probe-port 0"), "--metrics-port"),
-        (format!("--metrics-port 0 --health-probe-port {port}"), "--health-probe-port"),
+        (format!("--metrics-port {port} --health-probe-port 0 --page-port 0"), "--metrics-port"),
+        (format!("--metrics-port 0 --health-probe-port {port} --page-port 0"), "--health-probe-port"),
         (format!("--metrics-port 0 --health-probe-port 0 --page-port {port}"), "--page-port"),
         (
             format!("--metrics-addr 0 --health-addr 0 --enable-webhook --webhook-addr :{port}"),
@@ -253,7 +256,7 @@ fn definitions_that_are_missing_are_named() {
     // Where there is no kubectl, the library's own tests have to do.
     let Ok(removed) = removed else { return };
     assert!(removed.status.success(), "{}", String::from_utf8_lossy(&removed.stderr));
-    let line = format!("run --kubeconfig {kubeconfig} --metrics-port 0 --health-probe-port 0");
+    let line = format!("run --kubeconfig {kubeconfig} --metrics-port 0 --health-probe-port 0 --page-port 0");
     let given = berth(&format!("{line} -f pools.yaml")).output().expect("berth starts");
     refused(&given, &["-f is only for --shadow"], "pools that are not in the cluster");
     let output = berth(&line).output().expect("berth starts");
@@ -350,7 +353,7 @@ fn one_that_leads_hands_over_when_it_ends() {
     let ports = free_ports::<4>();
     let run = |metrics: u16, health: u16| {
         let line = format!(
-            "run --kubeconfig {kubeconfig} --metrics-port {metrics} --health-probe-port {health} --log-format json"
+            "run --kubeconfig {kubeconfig} --metrics-port {metrics} --health-probe-port {health} --page-port 0 --log-format json"
         );
         let child = berth(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         Running(child.expect("it starts"))
@@ -395,7 +398,9 @@ fn a_second_signal_ends_it_at_once() {
         (format!("world --kubeconfig {}", written.display()), &is_written as &dyn Fn() -> bool),
         (format!("demo --port 0 --kubeconfig {}", written.display()), &is_written),
         (
-            format!("run --shadow --kubeconfig {kubeconfig} --metrics-port 0 --health-probe-port {health}"),
+            format!(
+                "run --shadow --kubeconfig {kubeconfig} --metrics-port 0 --health-probe-port {health} --page-port 0"
+            ),
             &is_ready,
         ),
     ] {

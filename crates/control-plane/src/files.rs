@@ -104,6 +104,7 @@ impl Secrets {
                 server: &format!("https://127.0.0.1:{apiserver}"),
                 authority: &self.authority,
                 user: identity.user(),
+                namespace: "default",
                 pair,
             };
             write(files.kubeconfig(*identity), &kubeconfig.to_string())?;

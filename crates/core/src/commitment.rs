@@ -70,6 +70,16 @@ impl Commitments {
         (epoch, now_secs): (u64, i64),
     ) -> Result<(Self, Vec<Text>), Objection> {
         let mut next = self.settled(living, (epoch, now_secs))?;
+        // What is limited by now need not have been when they were committed to.
+        for (name, capacity) in living {
+            let committed = next.claims.entry(name.clone()).or_default();
+            for (resource, _) in limits.resources.iter() {
+                let amount = committed.get(resource).max(capacity.get(resource));
+                if amount > 0 {
+                    committed.set(resource, amount);
+                }
+            }
+        }
         let mut unborn: BTreeSet<Text> = next.unborn.keys().cloned().collect();
         let mut names = Vec::with_capacity(wanted.len());
         for capacity in wanted {
@@ -214,7 +224,7 @@ mod tests {
     #[test]
     fn claims_are_counted_before_they_exist() {
         let roomy = limits(Some(3), 100);
-        let cases: [Case<'_>; 10] = [
+        let cases: [Case<'_>; 11] = [
             ("the ledger was lost", record(&[], 0), &[("p-1", 4)], 1010, Ok(&["p-2", "p-3"])),
             ("the first", record(&[], 0), &[], 1010, Ok(&["p-1", "p-2"])),
             ("numbers go on", record(&[("p-4", 4)], 4), &[("p-4", 4)], 1010, Ok(&["p-5", "p-6"])),
@@ -230,6 +240,13 @@ mod tests {
             ("those of others too", record(&[], 2), &[("x", 4), ("y", 4)], 1010, Err(Reason::NodeLimit)),
             ("what never came is forgotten", record(&[("p-1", 4)], 1), &[], 1301, Ok(&["p-2", "p-3"])),
             ("what is there is not", record(&[("p-1", 97)], 1), &[("p-1", 97)], 9999, Err(Reason::PoolLimit)),
+            (
+                "what is limited only now counts as it is",
+                record(&[("p-1", 0)], 1),
+                &[("p-1", 97)],
+                1010,
+                Err(Reason::PoolLimit),
+            ),
             (
                 "what was there and is gone is forgotten at once",
                 Commitments { unborn: BTreeMap::new(), ..record(&[("p-1", 97)], 1) },

@@ -104,6 +104,21 @@ pub fn drift(
     (!offers(instance_type) && age_secs >= TYPE_MISSING_SECS_MIN).then_some(Drift::InstanceType)
 }
 
+/// What is to be written down instead of a stamp that was made another way, and so says nothing about drift any more.
+/// What had drifted by what its pool said then, or was said to have, keeps its digest: that is none of the pool's now.
+pub fn restamped(then: &Stamp, said: &Stamp, now: &Stamp, has_drifted: bool) -> Option<Stamp> {
+    if now.hash.is_none() || then.version == now.version {
+        return None;
+    }
+    let had_drifted = has_drifted || (then.version == said.version && then.hash != said.hash);
+    let kept = then.hash.as_ref().filter(|_| had_drifted);
+    Some(Stamp {
+        hash: kept.or(now.hash.as_ref()).cloned(),
+        version: now.version.clone(),
+        class: then.class.clone(),
+    })
+}
+
 /// The first key of which the labels have a value that is not asked for.
 fn refused<'r>(requirements: &'r Requirements, labels: &Labels) -> Option<&'r Text> {
     let is_refused = |(key, set): &(&Text, &ValueSet)| match labels.get(*key) {
@@ -141,13 +156,32 @@ mod tests {
         }
     }
 
+    fn stamp(hash: &str, version: &str) -> Stamp {
+        Stamp { hash: Some(hash.into()), version: Some(version.into()), class: Some("c".into()) }
+    }
+
+    #[test]
+    fn what_is_stamped_anew() {
+        let (now, old) = (stamp("now", "berth"), |hash| stamp(hash, "v3"));
+        let cases = [
+            ("as its pool was", old("a"), old("a"), false, Some("now")),
+            ("not as its pool was", old("a"), old("b"), false, Some("a")),
+            ("said to have drifted", old("a"), old("a"), true, Some("a")),
+            ("of a pool that is stamped by now", old("a"), stamp("now", "berth"), false, Some("now")),
+            ("never stamped", Stamp::default(), old("a"), true, Some("now")),
+            ("stamped in the same way", stamp("other", "berth"), old("a"), true, None),
+        ];
+        for (what, then, said, has_drifted, expected) in cases {
+            let stamp = restamped(&then, &said, &now, has_drifted);
+            let hash = stamp.as_ref().and_then(|stamp| stamp.hash.as_deref());
+            assert_eq!(hash, expected, "{what}");
+            assert!(stamp.is_none_or(|stamp| stamp.version == now.version && stamp.class == then.class));
+        }
+        assert_eq!(restamped(&old("a"), &Stamp::default(), &Stamp::default(), false), None, "a group");
+    }
+
     #[test]
     fn what_has_drifted() {
-        let stamp = |hash: &str, version: &str| Stamp {
-            hash: Some(hash.into()),
-            version: Some(version.into()),
-            class: Some("c".into()),
-        };
         let one = || stamp("1", "v1");
         let of_class = |class: Option<&str>| Stamp { class: class.map(Text::from), ..one() };
         let expression = |key: &str, values: &[&str]| {

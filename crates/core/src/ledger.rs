@@ -3,9 +3,11 @@
 use crate::division::{Divided, Portion};
 use crate::market::{Candidate, Market};
 use crate::node::NodeState;
+use crate::pool::Limits;
 use crate::reason::{Reason, Refusal};
 use crate::resources::format_amount;
 use crate::snapshot::Snapshot;
+use crate::units::Price;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
@@ -84,7 +86,12 @@ impl Ledger {
                         .iter()
                         .map(|(resource, limit)| Limited {
                             resource: resource.clone(),
-                            used: nodes().map(|node| node.capacity.get(resource)).sum(),
+                            used: nodes()
+                                .map(|node| {
+                                    let cost = snapshot.cost_of(node).unwrap_or(Price::ZERO);
+                                    Limits::amount(resource, &node.capacity, cost)
+                                })
+                                .sum(),
                             limit,
                         })
                         .collect(),

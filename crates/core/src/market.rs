@@ -14,7 +14,7 @@ use crate::division::Portion;
 use crate::fit::{self, LabelSource, NodeDemand};
 use crate::names::{self, Labels, Text};
 use crate::pod::HostPort;
-use crate::pool::Pool;
+use crate::pool::{Limits, Pool};
 use crate::requirement::{Expression, Operator, ValueSet};
 use crate::resources::{self, Resources};
 use crate::snapshot::{Policy, Snapshot};
@@ -201,8 +201,6 @@ impl Market {
         let mut cell_of: FxHashMap<(usize, Portion, LabelValues<'_>), usize> = FxHashMap::default();
         for (type_index, instance_type) in pool.types.iter().enumerate() {
             let allocatable = dimensions.amounts(&instance_type.allocatable());
-            let limited =
-                pool.limits.resources.iter().map(|(name, _)| instance_type.capacity.get(name)).collect();
             for (offering_index, offering) in instance_type.offerings.iter().enumerate() {
                 offer.offerings += 1;
                 if !pool_admits(pool, &type_keys, instance_type, offering) {
@@ -221,6 +219,9 @@ impl Market {
                     })
                 });
                 let portion = Portion::of_offering(pool, &instance_type.name, offering);
+                let cost = offering.price.plus(pool.node_cost);
+                let counted = |(name, _): (&Text, i64)| Limits::amount(name, &instance_type.capacity, cost);
+                let limited = pool.limits.resources.iter().map(counted).collect();
                 for (variant, custom) in variants.iter().enumerate() {
                     let values =
                         looks_at.values(|key| node_label(pool, custom, instance_type, offering, key));
@@ -242,7 +243,7 @@ impl Market {
                     self.cells[cell].candidates.push(Candidate {
                         instance_type: type_index,
                         offering: offering_index,
-                        price: offering.price.plus(pool.node_cost).micro_usd(),
+                        price: cost.micro_usd(),
                         free: allocatable.clone(),
                         limited: SmallVec::clone(&limited),
                         reservation,

@@ -9,7 +9,7 @@ use crate::names::{Labels, Text};
 use crate::pod::Taint;
 use crate::reason::Refusal;
 use crate::requirement::Requirements;
-use crate::resources::Resources;
+use crate::resources::{Resources, USD_PER_HOUR};
 use crate::units::Price;
 
 /// A NodePool, a NodeGroup, or a pool of a ScalingConstraint, with what it may buy.
@@ -47,7 +47,14 @@ pub struct Pool {
 /// What a pool may have at most, over the capacity of all its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Only resources named here are limited.
+    /// Only resources named here are limited, and money as one of them.
     pub resources: Resources,
     pub nodes: Option<u32>,
+}
+
+impl Limits {
+    /// How much of one of these resources a node is that has this and costs that.
+    pub fn amount(resource: &str, capacity: &Resources, cost: Price) -> i64 {
+        if resource == USD_PER_HOUR { cost.micro_usd() } else { capacity.get(resource) }
+    }
 }

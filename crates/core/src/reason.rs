@@ -262,7 +262,7 @@ impl Reason {
                 "remove karpenter.sh/do-not-disrupt from the pod, or wait until its duration is over"
             }
             Self::PodDisruptionBudget => {
-                "let the budget allow more disruptions, or wait until more of its pods are healthy"
+                "let the budget allow more disruptions, wait until more of its pods are healthy, or let no second budget cover them"
             }
             Self::PodWithoutController => {
                 "run the pod through a Deployment, StatefulSet or Job, or delete it"

@@ -1,4 +1,4 @@
-//! Amounts of named resources: CPU in thousandths, everything else in whole units.
+//! Amounts of named resources: CPU in thousandths, money in millionths, everything else in whole units.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,13 +7,15 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use crate::names::Text;
-use crate::units::{Quantity, format_binary};
+use crate::units::{Price, Quantity, format_binary};
 
 pub const CPU: &str = "cpu";
 pub const MEMORY: &str = "memory";
 pub const PODS: &str = "pods";
 pub const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
 pub const HUGEPAGES_PREFIX: &str = "hugepages-";
+/// What nodes cost together, as a limit of their pool.
+pub const USD_PER_HOUR: &str = "berth.dev/usd-per-hour";
 
 /// Amounts by resource name. A resource that is not named is zero; amounts are never negative.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,7 +33,11 @@ impl Resources {
 
     /// A quantity in this resource's integer unit, rounded up.
     pub fn amount_of(name: &str, quantity: Quantity) -> i64 {
-        if name == CPU { quantity.milli_ceil() } else { quantity.units_ceil() }
+        match name {
+            CPU => quantity.milli_ceil(),
+            USD_PER_HOUR => quantity.micro_ceil(),
+            _ => quantity.units_ceil(),
+        }
     }
 
     pub fn get(&self, name: &str) -> i64 {
@@ -115,6 +121,8 @@ pub fn format_amount(name: &str, amount: i64) -> String {
         if amount % 1000 == 0 { (amount / 1000).to_string() } else { format!("{amount}m") }
     } else if name == MEMORY || name == EPHEMERAL_STORAGE || name.starts_with(HUGEPAGES_PREFIX) {
         format_binary(amount)
+    } else if name == USD_PER_HOUR {
+        Price::from_micro_usd(amount).to_string()
     } else {
         amount.to_string()
     }
@@ -165,7 +173,13 @@ mod tests {
 
     #[test]
     fn amounts_read_like_kubernetes() {
-        let resources = Resources::of(&[(CPU, 3900), (MEMORY, 6 << 30), (PODS, 3)]);
-        assert_eq!(resources.to_string(), "cpu 3900m, memory 6Gi, pods 3");
+        let resources =
+            Resources::of(&[(CPU, 3900), (MEMORY, 6 << 30), (PODS, 3), (USD_PER_HOUR, 1_250_000)]);
+        assert_eq!(resources.to_string(), "berth.dev/usd-per-hour 1.250000, cpu 3900m, memory 6Gi, pods 3");
+        for (name, amount) in resources.iter() {
+            let read =
+                format_amount(name, amount).parse().map(|quantity| Resources::amount_of(name, quantity));
+            assert_eq!(read, Ok(amount), "{name} is read as it is written");
+        }
     }
 }

@@ -58,6 +58,8 @@ pub struct NodeSafety {
     movers: Vec<usize>,
     /// How many of them each PodDisruptionBudget counts.
     budget_draws: Vec<(usize, u32)>,
+    /// One that several of them cover.
+    doubly_covered: Option<usize>,
     /// Whether pool budgets count it.
     budgeted: bool,
 }
@@ -146,9 +148,14 @@ impl Safety {
                     .map(|pod| DisruptionCost::of_pod(&snapshot.pods[*pod]))
                     .fold(DisruptionCost::NODE, DisruptionCost::plus);
                 let mut draws: FxHashMap<usize, u32> = FxHashMap::default();
+                let mut doubly_covered = None;
                 for pod in &movers {
-                    for budget in budgets_of.pod(&snapshot.pods[*pod]) {
+                    let budgets = budgets_of.pod(&snapshot.pods[*pod]);
+                    for budget in budgets {
                         *draws.entry(*budget).or_insert(0) += 1;
+                    }
+                    if budgets.len() > 1 {
+                        doubly_covered.get_or_insert(*pod);
                     }
                 }
                 let mut budget_draws: Vec<(usize, u32)> = draws.into_iter().collect();
@@ -168,6 +175,7 @@ impl Safety {
                         .unwrap_or_default(),
                     movers,
                     budget_draws,
+                    doubly_covered,
                     budgeted: !unbudgeted.contains(index),
                 };
                 let judged = Judged {
@@ -432,6 +440,12 @@ impl Judged<'_> {
     }
 
     fn pod_budget(&self, allowances: &Allowances) -> Option<Refusal> {
+        if let Some(pod) = self.safety.doubly_covered {
+            return Some(Reason::PodDisruptionBudget.because(format!(
+                "pod {} is covered by more than one PodDisruptionBudget, and Kubernetes evicts no such pod",
+                self.snapshot.pods[pod].id()
+            )));
+        }
         let (budget, pods) =
             self.safety.budget_draws.iter().find(|(budget, pods)| allowances.pods[*budget] < *pods)?;
         let budget = &self.snapshot.pod_budgets[*budget];

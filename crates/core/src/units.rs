@@ -63,6 +63,11 @@ impl Quantity {
         saturate(div_away_from_zero(self.nanos, NANOS_PER_UNIT))
     }
 
+    /// Millionths, rounded away from zero.
+    pub fn micro_ceil(self) -> i64 {
+        saturate(div_away_from_zero(self.nanos, NANOS_PER_UNIT / 1_000_000))
+    }
+
     /// Thousandths, rounded away from zero.
     pub fn milli_ceil(self) -> i64 {
         saturate(div_away_from_zero(self.nanos, NANOS_PER_UNIT / 1000))

@@ -18,12 +18,14 @@ pub struct Kubeconfig<'a> {
     /// As PEM.
     pub authority: &'a str,
     pub user: &'a str,
+    /// Of what is asked for without naming one.
+    pub namespace: &'a str,
     pub pair: &'a Pair,
 }
 
 impl Kubeconfig<'_> {
     fn document(&self) -> Value {
-        let Self { cluster, server, authority, user, pair } = self;
+        let Self { cluster, server, authority, user, namespace, pair } = self;
         json!({
             "apiVersion": "v1",
             "kind": "Config",
@@ -35,7 +37,7 @@ impl Kubeconfig<'_> {
                 "client-certificate-data": STANDARD.encode(&pair.certificate),
                 "client-key-data": STANDARD.encode(&pair.key),
             }}],
-            "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user}}],
+            "contexts": [{"name": cluster, "context": {"cluster": cluster, "user": user, "namespace": namespace}}],
             "current-context": cluster,
         })
     }
@@ -55,13 +57,14 @@ mod tests {
     fn a_kubeconfig_carries_its_certificates() {
         let pair = Pair { certificate: "crt".to_owned(), key: "key".to_owned() };
         let server = "https://127.0.0.1:6443";
-        let config =
-            Kubeconfig { cluster: "quay", server, authority: "ca", user: "admin", pair: &pair }.document();
+        let (cluster, user, namespace) = ("quay", "admin", "shop");
+        let config = Kubeconfig { cluster, server, authority: "ca", user, namespace, pair: &pair }.document();
         assert_eq!(config["clusters"][0]["cluster"]["server"], server);
         assert_eq!(config["clusters"][0]["cluster"]["certificate-authority-data"], "Y2E=");
         assert_eq!(config["users"][0]["user"]["client-certificate-data"], "Y3J0");
         assert_eq!(config["users"][0]["user"]["client-key-data"], "a2V5");
         assert_eq!(config["current-context"], config["contexts"][0]["name"]);
         assert_eq!(config["contexts"][0]["context"]["user"], config["users"][0]["name"]);
+        assert_eq!(config["contexts"][0]["context"]["namespace"], namespace);
     }
 }

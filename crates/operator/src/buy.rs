@@ -8,7 +8,7 @@ use berth_core::names::Text;
 use berth_core::plan::{Alternative, Launch};
 use berth_core::pool::{Limits, Pool};
 use berth_core::reason::{Reason, Refusal};
-use berth_core::resources::Resources;
+use berth_core::resources::{Resources, USD_PER_HOUR};
 use futures::{StreamExt, stream};
 use serde_json::json;
 
@@ -156,7 +156,12 @@ impl Office {
         }
         let class = class.flatten().map(|class| &**class);
         let id = object.id();
-        let account = self.account(&id).await?;
+        let mut account = self.account(&id).await?;
+        for (claim, counted) in &mut account.living {
+            if let Some(cost) = round.cost_of(claim) {
+                counted.set(USD_PER_HOUR, cost.micro_usd());
+            }
+        }
         let unseen = account.living.keys().find(|claim| !is_known(claim));
         if let Some(unseen) = unseen.filter(|_| !PlantedBug::NoReservation.is_planted()) {
             return Err(NotCommitted::Behind { claim: unseen.clone() });
@@ -269,12 +274,9 @@ fn offerings_within(launch: &Launch, pool: &Pool) -> Vec<Alternative> {
         capacity_type: launch.capacity_type,
         price_per_hour: launch.price,
     };
-    let size = |name: &Text| pool.types.iter().find(|known| known.name == *name).map(|known| &known.capacity);
-    let most = size(&launch.instance_type);
-    let fits = |other: &&Alternative| match (size(&other.instance_type), most) {
-        (Some(other), Some(most)) => {
-            pool.limits.resources.iter().all(|(resource, _)| other.get(resource) <= most.get(resource))
-        }
+    let most = limited_of(&chosen, pool);
+    let fits = |other: &&Alternative| match (limited_of(other, pool), &most) {
+        (Some(other), Some(most)) => other.first_exceeding(most).is_none(),
         _ => false,
     };
     let others = launch.alternatives.iter().filter(fits).cloned();
@@ -284,12 +286,23 @@ fn offerings_within(launch: &Launch, pool: &Pool) -> Vec<Alternative> {
 /// The most that any of the offerings has of what the pool limits.
 fn most_of(offerings: &[Alternative], pool: &Pool) -> Resources {
     let mut most = Resources::new();
-    for offering in offerings {
-        if let Some(known) = pool.types.iter().find(|known| known.name == offering.instance_type) {
-            let limited = known.capacity.iter().filter(|(name, _)| pool.limits.resources.names(name));
-            let limited: Vec<(&str, i64)> = limited.map(|(name, amount)| (&**name, amount)).collect();
-            Resources::max(&mut most, &Resources::of(&limited));
-        }
+    for limited in offerings.iter().filter_map(|offering| limited_of(offering, pool)) {
+        Resources::max(&mut most, &limited);
     }
     most
+}
+
+/// What an offering has of what the pool limits, if it is offered.
+fn limited_of(offering: &Alternative, pool: &Pool) -> Option<Resources> {
+    let known = pool.types.iter().find(|known| known.name == offering.instance_type)?;
+    let cost = offering.price_per_hour.plus(pool.node_cost);
+    let amount = |name: &Text| (name.clone(), Limits::amount(name, &known.capacity, cost));
+    Some(
+        pool.limits
+            .resources
+            .iter()
+            .map(|(name, _)| amount(name))
+            .filter(|(_, amount)| *amount > 0)
+            .collect(),
+    )
 }

@@ -1,4 +1,4 @@
-//! Why nodes stay, said on their claims once each time that it changes: in Karpenter's words, or as VPSie's checks before a
+//! Why nodes stay, said on them and their claims once each time that it changes: in Karpenter's words, or as VPSie's checks before a
 //! node goes have found it, which is counted too. And what would be done if somebody agreed to it.
 
 use std::collections::BTreeMap;
@@ -113,7 +113,10 @@ impl Operator {
         let office = &self.office;
         stream::iter(words)
             .for_each_concurrent(WRITES_AT_ONCE, async |(claim, reason, message)| {
-                office.say(claim, Severity::Normal, reason, &message).await;
+                let node = round.nodes.get(&*claim.provider_id).and_then(|nodes| nodes.first());
+                office
+                    .say_of_node(claim, node.map(|node| &**node), (Severity::Normal, reason, &message))
+                    .await;
             })
             .await;
         for (pool, proposal) in &proposals {

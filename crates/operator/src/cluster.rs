@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::AsyncBufRead;
@@ -11,7 +11,7 @@ use http::Request;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::pace::Pace;
 
@@ -51,6 +51,10 @@ pub struct Cluster {
     client: Client,
     server: String,
     pace: Option<Arc<Pace>>,
+    /// Until when it wants to be left alone, if it has said so.
+    busy: Arc<Mutex<Option<Instant>>>,
+    /// How often it is asked again while it has no time.
+    repeats: u32,
 }
 
 impl fmt::Debug for Cluster {
@@ -65,11 +69,24 @@ const CONNECT_SECS_MAX: u64 = 10;
 const READ_SECS_MAX: u64 = 60;
 /// Nor one that is too busy to say who it is, however often it is asked.
 const INTRODUCTION_MAX: Duration = Duration::from_secs(20);
+/// Whoever is in no hurry asks so often again, at first after this and then less and less often.
+const REPEATS: u32 = 6;
+const REPEAT_AFTER: Duration = Duration::from_millis(250);
+/// What an API that has no time means where it does not say: its own limiter says so in a header, and always that.
+const BUSY: Duration = Duration::from_secs(1);
+/// However long it says, nobody is kept waiting for longer.
+const BUSY_MAX: Duration = Duration::from_secs(30);
 
 impl Cluster {
     /// One that is at hand, under a name for people.
     pub fn through(client: Client, server: &str) -> Self {
-        Self { client, server: server.to_owned(), pace: None }
+        Self { client, server: server.to_owned(), pace: None, busy: Arc::default(), repeats: 0 }
+    }
+
+    /// The same, asked again for a while where it has no time, for those who ask once and want an answer.
+    #[must_use]
+    pub fn patiently(&self) -> Self {
+        Self { repeats: REPEATS, ..self.clone() }
     }
 
     /// The same, asked so many times a second at most, and so many times at once.
@@ -89,12 +106,15 @@ impl Cluster {
         config.read_timeout = Some(Duration::from_secs(READ_SECS_MAX));
         // Else the time between two requests counts as well.
         config.reset_reader_on_write = true;
+        // Who is told at once that a budget keeps a pod goes on with the others; and nobody asks more often than it is
+        // allowed to.
+        config.default_retry = false;
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config)
             .map_err(|error| Unreachable::Client { server: server.clone(), message: reason(&error) })?;
-        let cluster = Self { client, server, pace: None };
+        let cluster = Self::through(client, &server);
         let whom = choice.context.as_ref().map(|context| format!("the context {context}"));
-        cluster.introduce(whom.unwrap_or_else(|| "whoever asks".to_owned())).await?;
+        cluster.patiently().introduce(whom.unwrap_or_else(|| "whoever asks".to_owned())).await?;
         Ok(cluster)
     }
 
@@ -133,8 +153,18 @@ impl Cluster {
         request: Result<Request<Vec<u8>>, E>,
     ) -> Result<String, Refused> {
         let request = request.map_err(|error| Refused::unsaid(error.to_string()))?;
-        self.turn().await;
-        self.client.request_text(request).await.map_err(Refused::from)
+        let mut repeats = 0;
+        loop {
+            self.turn().await;
+            let answer = self.client.request_text(request.clone()).await.map_err(|error| self.refused(error));
+            match answer {
+                Err(refused) if refused.is_busy() && repeats < self.repeats => {
+                    sleep(REPEAT_AFTER * (1 << repeats)).await;
+                    repeats += 1;
+                }
+                answer => return answer,
+            }
+        }
     }
 
     /// What the API goes on saying, a line at a time.
@@ -144,10 +174,25 @@ impl Cluster {
     ) -> Result<impl AsyncBufRead + use<E>, Refused> {
         let request = request.map_err(|error| Refused::unsaid(error.to_string()))?;
         self.turn().await;
-        self.client.request_stream(request).await.map_err(Refused::from)
+        self.client.request_stream(request).await.map_err(|error| self.refused(error))
+    }
+
+    /// What came instead of an answer. Whoever is asked for more than it can do is left alone for a while, by all.
+    fn refused(&self, error: kube::Error) -> Refused {
+        let refused = Refused::from(error);
+        if refused.code == Some(429) && !refused.is_of_budget {
+            let pause = refused.retry_after.unwrap_or(BUSY).min(BUSY_MAX);
+            let mut busy = self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+            *busy = (*busy).max(Some(Instant::now() + pause));
+        }
+        refused
     }
 
     async fn turn(&self) {
+        let busy = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(until) = busy {
+            sleep_until(until).await;
+        }
         if let Some(pace) = &self.pace {
             pace.turn().await;
         }
@@ -174,11 +219,18 @@ pub struct Refused {
     pub message: String,
     /// A PodDisruptionBudget says no. Whoever only has no time answers with the same code.
     pub is_of_budget: bool,
+    /// When to ask again, if it says so.
+    pub retry_after: Option<Duration>,
 }
 
 impl Refused {
     pub(crate) fn unsaid(message: String) -> Self {
-        Self { code: None, message, is_of_budget: false }
+        Self { code: None, message, is_of_budget: false, retry_after: None }
+    }
+
+    /// It has no time.
+    fn is_busy(&self) -> bool {
+        matches!(self.code, Some(429 | 503 | 504)) && !self.is_of_budget
     }
 
     /// It is not there.
@@ -203,6 +255,11 @@ impl From<kube::Error> for Refused {
                     .iter()
                     .flat_map(|details| &details.causes)
                     .any(|cause| cause.reason == BUDGET_CAUSE),
+                retry_after: status
+                    .details
+                    .iter()
+                    .map(|details| Duration::from_secs(details.retry_after_seconds.into()))
+                    .find(|pause| !pause.is_zero()),
             },
             other => Self::unsaid(shortened(&reason(&other))),
         }
@@ -236,4 +293,58 @@ fn reason(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     message
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use axum::Router;
+    use http::StatusCode;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// One that refuses so often, with this, and answers then.
+    fn busy(code: u16, details: Value, times: u32) -> Cluster {
+        let asked = Arc::new(AtomicU32::new(0));
+        let answer = async move || {
+            if asked.fetch_add(1, Ordering::Relaxed) >= times {
+                return (StatusCode::OK, "yes".to_owned());
+            }
+            let status = json!({ "kind": "Status", "status": "Failure", "code": code, "details": details });
+            (StatusCode::from_u16(code).unwrap(), status.to_string())
+        };
+        Cluster::through(Client::new(Router::new().fallback(answer), "default"), "an API")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_has_no_time_is_left_alone() {
+        let budget = json!({ "causes": [{ "reason": "DisruptionBudget" }], "retryAfterSeconds": 10 });
+        let cases = [
+            ("its limiter", 429, json!({}), 1000),
+            ("for as long as it says", 429, json!({ "retryAfterSeconds": 5 }), 5000),
+            ("but not for ever", 429, json!({ "retryAfterSeconds": 3600 }), 30_000),
+            ("a budget", 429, budget, 0),
+            ("somebody behind it", 503, json!({ "retryAfterSeconds": 5 }), 0),
+        ];
+        for (what, code, details, expected_ms) in cases {
+            let cluster = busy(code, details, 1);
+            let ask = async || cluster.ask(Request::get("/version").body(Vec::new())).await;
+            let refused = ask().await.unwrap_err();
+            assert_eq!(refused.code, Some(code), "{what}: nobody hides it");
+            let began = Instant::now();
+            assert_eq!(ask().await.as_deref(), Ok("yes"), "{what}");
+            assert_eq!(began.elapsed().as_millis(), expected_ms, "{what}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_patient_asks_again() {
+        for (code, times, is_answered) in [(503, 6, true), (504, 1, true), (503, 7, false), (500, 1, false)] {
+            let cluster = busy(code, json!({}), times).patiently();
+            let answer = cluster.ask(Request::get("/version").body(Vec::new())).await;
+            assert_eq!(answer.is_ok(), is_answered, "{code}, {times} times");
+        }
+    }
 }

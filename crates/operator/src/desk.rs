@@ -19,6 +19,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(20);
 /// However many objects there are, few are in memory as text: claims are large.
 const PAGE: u32 = 100;
 
+/// What an API server says of a pod that more than one budget covers, which it never evicts.
+const TWO_BUDGETS: &str = "more than one PodDisruptionBudget";
+
 /// Where objects are.
 pub(crate) const NODES: &str = "/api/v1/nodes";
 pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments";
@@ -139,7 +142,12 @@ impl Desk {
             "deleteOptions": { "preconditions": { "uid": uid } },
         });
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}/eviction");
-        forgiving_absence(self.send(Method::POST, &path, Some(&eviction), "application/json").await)
+        let answer = self.send(Method::POST, &path, Some(&eviction), "application/json").await;
+        forgiving_absence(answer.map_err(|refused| {
+            // Kubernetes has no code or cause of its own for it.
+            let is_of_two = refused.code == Some(500) && refused.message.contains(TWO_BUDGETS);
+            Refused { is_of_budget: refused.is_of_budget || is_of_two, ..refused }
+        }))
     }
 
     /// Asks, and remembers how new the answer is.

@@ -76,6 +76,8 @@ pub(crate) struct Journal {
 struct Pages {
     decisions: VecDeque<Decision>,
     last_id: u64,
+    /// How many events were written.
+    events: u64,
     said: BTreeMap<(About, String, String), Instant>,
 }
 
@@ -152,7 +154,12 @@ impl Journal {
         (severity, reason, message): (Severity, &str, &str),
     ) -> bool {
         let namespace = if about.namespace.is_empty() { "default" } else { &about.namespace };
-        let number = self.pages().last_id;
+        // A node and its claim have one name, and may be told something in the same moment.
+        let number = {
+            let mut pages = self.pages();
+            pages.events += 1;
+            pages.events
+        };
         let event = json!({
             "apiVersion": "v1", "kind": "Event",
             "metadata": {

@@ -373,7 +373,8 @@ impl Office {
                     return Ok(Moved::On);
                 }
                 let message = format!("the node is taken away: {reason}");
-                self.say(claim, Severity::Normal, "DisruptionTerminating", &message).await;
+                let said = (Severity::Normal, "DisruptionTerminating", &*message);
+                self.say_of_node(claim, Some(node), said).await;
                 self.delete_claim(claim, reason).await?;
                 return Ok(Moved::Gone);
             }
@@ -472,7 +473,7 @@ impl Office {
             Some(DrainFailure::Failed) => (Severity::Warning, "DrainFailed"),
             None => (Severity::Normal, "DisruptionUndone"),
         };
-        self.say(claim, severity, event, &message).await;
+        self.say_of_node(claim, Some(node), (severity, event, &message)).await;
         if let Some(failure) = failure {
             self.failed_drain(claim, node, failure);
         }

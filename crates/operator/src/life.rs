@@ -88,7 +88,7 @@ impl Office {
             (Step::EndFailed, node) => self.end_failed(claim, node).await,
             (Step::EndMachine, node) => self.end_machine(claim, node, *has_volumes).await,
             (Step::NoteDeadline, _) => self.note_deadline(claim).await,
-            (Step::AwaitVolumes, _) => self.await_volumes(claim).await,
+            (Step::AwaitVolumes, node) => self.await_volumes(claim, node).await,
             (Step::Register, Some(node)) => self.register(claim, node).await,
             (Step::Initialize, Some(node)) => self.initialize(claim, node).await,
             (Step::Close, Some(node)) => self.close(claim, node).await,

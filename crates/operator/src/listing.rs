@@ -46,7 +46,7 @@ impl Listing {
         // A client belongs to the runtime that it was made in.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(Unreachable::Runtime)?;
-        let cluster = runtime.block_on(Cluster::reach(choice))?;
+        let cluster = runtime.block_on(Cluster::reach(choice))?.patiently();
         let (sender, pages) = sync_channel(PAGES_AHEAD);
         let list = move || runtime.block_on(Lister { cluster, besides, pages: sender }.list_all());
         thread::Builder::new().name("listing".to_owned()).spawn(list).map_err(Unreachable::Runtime)?;

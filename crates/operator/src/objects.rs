@@ -8,6 +8,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
+use crate::journal::About;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -108,6 +109,12 @@ pub(crate) struct NodeStatus {
 }
 
 impl NodeObject {
+    pub(crate) fn about(&self) -> About {
+        let Metadata { name, uid, .. } = &self.metadata;
+        let (name, uid) = (name.clone(), uid.clone());
+        About { api_version: "v1", kind: "Node", namespace: String::new(), name, uid }
+    }
+
     pub(crate) fn is_ready(&self) -> bool {
         self.status.conditions.iter().any(|condition| condition.kind == "Ready" && condition.status == "True")
     }

@@ -22,7 +22,7 @@ use crate::joining::Joining;
 use crate::journal::{DecisionKind, Journal, Severity};
 use crate::machines::Machines;
 use crate::metrics::{self, Metrics, table};
-use crate::objects::Versioned;
+use crate::objects::{NodeObject, Versioned};
 use crate::operator::Settings;
 
 /// The tag that says whose a machine is, where several clusters share an account.
@@ -235,6 +235,20 @@ impl Office {
             saves_per_hour = saves_per_hour.map(|saves| saves.to_string()), "{message}"
         );
         self.journal.decided(self.now(), kind, (reason, message), objects, saves_per_hour);
+    }
+
+    /// Says something about a claim's node, of both: who looks at nodes need not know of claims.
+    pub(crate) async fn say_of_node(
+        &self,
+        claim: &Claim,
+        node: Option<&NodeObject>,
+        said: (Severity, &str, &str),
+    ) {
+        let (severity, reason, message) = said;
+        self.say(claim, severity, reason, message).await;
+        if let Some(node) = node {
+            self.journal.say(&self.desk, (&node.about(), self.now()), said).await;
+        }
     }
 
     /// Says something about a claim.

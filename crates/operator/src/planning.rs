@@ -82,6 +82,16 @@ pub(crate) struct Round {
     pub(crate) epoch: Option<u64>,
 }
 
+impl Round {
+    /// What the node of a claim costs, or will cost, as far as that is known.
+    pub(crate) fn cost_of(&self, claim: &Text) -> Option<Price> {
+        let name = self.claims.get(claim).and_then(|claim| claim.node()).unwrap_or(claim);
+        let nodes = &self.snapshot.nodes;
+        let found = nodes.binary_search_by(|node| (*node.name).cmp(name)).ok()?;
+        self.snapshot.cost_of(nodes.get(found)?)
+    }
+}
+
 /// The last plan for pods without a place, and what it was made from.
 #[derive(Debug)]
 pub(crate) struct Purchases {

@@ -9,10 +9,11 @@ use berth_core::names::{self, Text};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::{Host, Plan, PoolRefusal};
 use berth_core::pod::{Pod, PodPhase};
-use berth_core::pool::Pool;
+use berth_core::pool::{Limits, Pool};
 use berth_core::reason::Reason;
 use berth_core::resources::{CPU, MEMORY, PODS, format_amount};
 use berth_core::safety::Fleet;
+use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
 use serde::Serialize;
 
@@ -294,17 +295,23 @@ fn pool_view<'r>(report: &'r Report, pool: &'r Pool, lives: &Lives<'r>) -> PoolV
         ready: trouble.is_none() || is_resting,
         message: trouble,
         cost_per_hour: nodes.iter().filter_map(|node| snapshot.cost_of(node)).fold(Price::ZERO, Price::plus),
-        limits: limits(pool, object, &nodes),
+        limits: limits(snapshot, pool, object, &nodes),
         disruptions_allowed: disruptions_allowed(pool, &nodes),
         disrupting: nodes.iter().filter(is_going).count(),
     }
 }
 
 /// What counts is what the pool has committed itself to, which is never less than what it has.
-fn limits<'r>(pool: &'r Pool, object: Option<&PoolObject>, nodes: &[&Node]) -> Vec<LimitView<'r>> {
+fn limits<'r>(
+    snapshot: &Snapshot,
+    pool: &'r Pool,
+    object: Option<&PoolObject>,
+    nodes: &[&Node],
+) -> Vec<LimitView<'r>> {
     let record = object.and_then(|object| object.ledger().ok()).unwrap_or_default();
     let of_resources = pool.limits.resources.iter().map(|(resource, limit)| {
-        let has: i64 = nodes.iter().map(|node| node.capacity.get(resource)).sum();
+        let cost = |node: &Node| snapshot.cost_of(node).unwrap_or(Price::ZERO);
+        let has: i64 = nodes.iter().map(|node| Limits::amount(resource, &node.capacity, cost(node))).sum();
         let committed: i64 = record.claims.values().map(|capacity| capacity.get(resource)).sum();
         LimitView {
             resource,

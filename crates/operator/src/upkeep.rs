@@ -11,12 +11,12 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use berth_api::claims::{HASH_VERSION, pool_hash};
+use berth_api::claims::{self, stamped, stamping};
 use berth_api::resources::shared::ConditionStatus;
 use berth_api::vpsie::MachineSetup;
 use berth_api::{ClassKind, Problem, object_name, vpsie as vpsie_names};
 use berth_core::catalog::InstanceType;
-use berth_core::drift::{Stamp, drift, shortfall};
+use berth_core::drift::{Stamp, drift, restamped, shortfall};
 use berth_core::names::{self, Text};
 use berth_core::node::NodeState;
 use berth_core::plan::Plan;
@@ -24,6 +24,7 @@ use berth_core::pool::Pool;
 use berth_core::resources::Resources;
 use berth_core::snapshot::Snapshot;
 use futures::{StreamExt, stream};
+use serde_json::json;
 use tokio::time::Instant;
 
 use crate::buy::WRITES_AT_ONCE;
@@ -192,6 +193,14 @@ impl Office {
         let mut conditions = Conditions::of(&claim.conditions, now);
         let age_secs = claim.created.map_or(0, |created| secs_between(created, now));
         let now_stamp = stamp_of(object, round);
+        let said = stamped(object.metadata());
+        if let Some(stamp) = restamped(&claim.stamp, &said, &now_stamp, claim.holds("Drifted")) {
+            let change = json!({ "metadata": {
+                "resourceVersion": claim.resource_version, "annotations": stamping(&stamp),
+            } });
+            self.desk.patch(&claim.path(), &change).await?;
+            return Ok(());
+        }
         // A pool without any types knows nothing, which is something else.
         let offered = |known: &InstanceType, name: &str| {
             *known.name == *name
@@ -253,9 +262,8 @@ fn stamp_of(pool: &PoolObject, round: &Round) -> Stamp {
     let class = pool.vpsie_class().and_then(|name| round.classes.get(name));
     match pool {
         PoolObject::NodePool(pool) => Stamp {
-            hash: Some(pool_hash(pool).into()),
-            version: Some(HASH_VERSION.into()),
             class: class.map(|class| MachineSetup::of_class(class).digest().into()),
+            ..claims::stamp_of(pool)
         },
         PoolObject::NodeGroup(_) => Stamp::default(),
     }

@@ -46,7 +46,8 @@ pub struct NodePoolSpec {
     /// When and how fast nodes are taken away or replaced.
     #[serde(default)]
     pub disruption: Disruption,
-    /// What all nodes of the pool may have together at most; `nodes` limits their number.
+    /// What all nodes of the pool may have together at most; `nodes` limits their number, and `berth.dev/usd-per-hour` what
+    /// they cost.
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     pub limits: Amounts,
     /// Pools of higher weight are tried first; a pool without one comes last.
@@ -271,6 +272,7 @@ pub struct NodePoolStatus {
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "ImageID", type_ = "string", json_path = ".status.imageID", priority = 1),
     printcolumn(name = "ID", type_ = "string", json_path = ".status.providerID", priority = 1),
     printcolumn(
         name = "NodePool",
@@ -278,7 +280,13 @@ pub struct NodePoolStatus {
         json_path = r".metadata.labels.karpenter\.sh/nodepool",
         priority = 1
     ),
-    printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.nodeClassRef.name", priority = 1)
+    printcolumn(name = "NodeClass", type_ = "string", json_path = ".spec.nodeClassRef.name", priority = 1),
+    printcolumn(
+        name = "Drifted",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Drifted")].status"#,
+        priority = 1
+    )
 )]
 #[x_kube(validation = Rule::new("self == oldSelf").message("a claim's spec cannot be changed"))]
 #[serde(rename_all = "camelCase")]

@@ -80,8 +80,9 @@ pub(crate) struct Run {
     )]
     pub(crate) health_probe_port: Listen,
 
-    /// The port of the page, or HOST:PORT; 0 for none
-    #[arg(long, env = "BERTH_PAGE_PORT", value_name = "PORT", default_value = "0")]
+    /// The port of the page, or HOST:PORT; 0 for none. It asks nobody who they are: by default only this machine, or who
+    /// may forward a port of its pod, sees it
+    #[arg(long, env = "BERTH_PAGE_PORT", value_name = "PORT", default_value = "127.0.0.1:8082")]
     pub(crate) page_port: Listen,
 
     /// What is worth a line of the log

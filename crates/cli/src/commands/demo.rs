@@ -17,7 +17,6 @@ use super::guest::{Written, interruption, quoted};
 use super::{Answer, Failure};
 use crate::args;
 use crate::out;
-use shop::NAMESPACE;
 use stage::{Setting, Stage};
 
 /// The page, and what listens for signals, live in true time; the world has a thread and a time of its own.
@@ -67,7 +66,7 @@ fn greeting(page: SocketAddr, api: SocketAddr, kubeconfig: &Path, cloud: args::D
 
 In another shell, with its API on https://{api}:
 
-  {kubectl} scale deployment/web --replicas 40 -n {NAMESPACE}
+  {kubectl} scale deployment/web --replicas 40
   {kubectl} get pods,nodes,{claims} -A
 
 Ctrl-C ends it, and leaves nothing behind.

@@ -71,8 +71,8 @@ async fn work(args: &args::Run, side: &Handle, stopped: impl Future<Output = ()>
             lease: &args.leader_election_name,
             lease_namespace: lease_namespace.as_deref(),
         };
-        berth_operator::beforehand(&cluster, &clock, wanted).await?;
-        let leading = Leading::begin(args, &cluster, &clock, side).await?;
+        berth_operator::beforehand(&cluster.patiently(), &clock, wanted).await?;
+        let leading = Leading::begin(args, &cluster.patiently(), &clock, side).await?;
         Ok::<_, Failure>((cluster, leading, Rivals::of(wanted)))
     };
     let (cluster, leading, rivals) = tokio::select! {

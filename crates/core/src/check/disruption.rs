@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::division::check_divisions;
 use super::violation::{Bar, DisruptionFault, Violation};
 use crate::disruption::{
-    Approval, Budget, Consolidation, DisruptionCost, DisruptionReason, Protection, SafetyChecks,
+    Approval, Budget, Consolidation, DisruptionCost, DisruptionReason, PodBudget, Protection, SafetyChecks,
 };
 use crate::names::Text;
 use crate::node::{Node, NodeState};
@@ -330,15 +330,19 @@ fn check_pod_budgets(snapshot: &Snapshot, moving: &Moving) -> Vec<Violation> {
         })
         .map(|(pod, _)| pod)
         .collect();
+    let covers = |budget: &PodBudget, pod: &Pod| {
+        pod.namespace == budget.namespace
+            && budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.spec.labels))
+    };
+    let is_doubly_covered =
+        |pod: &&&Pod| snapshot.pod_budgets.iter().filter(|budget| covers(budget, pod)).nth(1).is_some();
+    let doubly_covered =
+        moved.iter().filter(is_doubly_covered).map(|pod| Violation::PodOfTwoBudgets { pod: pod.id() });
     snapshot
         .pod_budgets
         .iter()
         .filter_map(|budget| {
-            let covered = |pod: &&&Pod| {
-                pod.namespace == budget.namespace
-                    && budget.selector.as_ref().is_some_and(|selector| selector.matches(&pod.spec.labels))
-            };
-            let pods = moved.iter().filter(covered).count();
+            let pods = moved.iter().filter(|pod| covers(budget, pod)).count();
             let allowed = budget.disruptions_allowed;
             (pods > usize::try_from(allowed).unwrap_or(usize::MAX)).then(|| Violation::PodBudgetOverdrawn {
                 budget: format!("{}/{}", budget.namespace, budget.name),
@@ -346,6 +350,7 @@ fn check_pod_budgets(snapshot: &Snapshot, moving: &Moving) -> Vec<Violation> {
                 pods,
             })
         })
+        .chain(doubly_covered)
         .collect()
 }
 

@@ -12,8 +12,9 @@ use crate::names::{self, Labels, Text};
 use crate::node::NodeState;
 use crate::plan::{Launch, Plan};
 use crate::pool::Pool;
-use crate::resources::Resources;
+use crate::resources::{Resources, USD_PER_HOUR};
 use crate::snapshot::{Policy, Snapshot};
+use crate::units::Price;
 
 pub(super) struct Market<'a> {
     pub(super) snapshot: &'a Snapshot,
@@ -154,6 +155,13 @@ fn reservation<'a>(instance_type: &'a InstanceType, offering: &'a Offering) -> R
     (&instance_type.name, &offering.zone, offering.capacity_type, &offering.labels)
 }
 
+impl Holding {
+    fn spend(&mut self, cost: Option<Price>) {
+        let cost = cost.unwrap_or(Price::ZERO).micro_usd();
+        self.capacity.add(&Resources::of(&[(USD_PER_HOUR, cost)]));
+    }
+}
+
 impl<'a> Holdings<'a> {
     pub(super) fn after(market: &Market<'a>, plan: &'a Plan) -> Self {
         let mut holdings = Self::default();
@@ -162,6 +170,7 @@ impl<'a> Holdings<'a> {
             if let Some(pool) = &node.pool {
                 let holding = holdings.by_pool.entry(pool).or_default();
                 holding.capacity.add(&node.capacity);
+                holding.spend(market.snapshot.cost_of(node));
                 holding.nodes += 1;
                 let stays = node.state != NodeState::Deleting && step.is_none();
                 let capacity_type = node.labels.get(names::CAPACITY_TYPE);
@@ -179,6 +188,7 @@ impl<'a> Holdings<'a> {
             if let Some(instance_type) = market.instance_type(&launch.pool, &launch.instance_type) {
                 holding.capacity.add(&instance_type.capacity);
             }
+            holding.spend(market.pool(&launch.pool).map(|pool| launch.price.plus(pool.node_cost)));
             if let Some((instance_type, offering)) = market.offering_of(launch) {
                 let drawn = holdings.reservations.entry(reservation(instance_type, offering)).or_default();
                 drawn.launches += 1;
@@ -256,8 +266,12 @@ impl<'a> Holdings<'a> {
         let held = |resource: &str| {
             self.by_pool.get(&*pool.name).map_or(0, |holding| holding.capacity.get(resource))
         };
+        let more = |resource: &str| match resource {
+            USD_PER_HOUR => offering.price.plus(pool.node_cost).micro_usd(),
+            _ => instance_type.capacity.get(resource),
+        };
         let within_limits = pool.limits.resources.iter().all(|(resource, limit)| {
-            i128::from(held(resource)) + i128::from(instance_type.capacity.get(resource)) <= i128::from(limit)
+            i128::from(held(resource)) + i128::from(more(resource)) <= i128::from(limit)
         });
         let drawn = self.reservations.get(&reservation(instance_type, offering));
         let remaining = [offering.remaining, drawn.and_then(|drawn| drawn.remaining)];

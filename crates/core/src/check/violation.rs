@@ -58,6 +58,10 @@ pub enum Violation {
     Disruption { step: usize, fault: DisruptionFault },
     #[error("{pods} pods of PodDisruptionBudget {budget} would be moved, and it allows {allowed}")]
     PodBudgetOverdrawn { budget: String, allowed: u32, pods: usize },
+    #[error(
+        "pod {pod} would be moved, and several PodDisruptionBudgets cover it, which no eviction can pass"
+    )]
+    PodOfTwoBudgets { pod: String },
     #[error("pool {pool} would have {nodes} nodes away, and its budget for {reason:?} allows {allowed}")]
     PoolBudgetOverdrawn { pool: Text, reason: DisruptionReason, allowed: u32, nodes: usize },
     #[error("pool {pool} would have {nodes} nodes, below the {least} that it must have")]

@@ -7,7 +7,7 @@ use berth_core::node::NodeState;
 use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
 use berth_core::reason::Reason;
-use berth_core::resources::{CPU, MEMORY};
+use berth_core::resources::{CPU, MEMORY, USD_PER_HOUR};
 
 use crate::cluster::{
     Cluster, GIB, NodeWords, PodWords, PoolWords, TypeWords, bare, large, machine, node, pod, pods_of, pool,
@@ -35,6 +35,7 @@ fn resource_limits() {
     let gpu = "example.com/gpu";
     let limit =
         |resource, amount| buying(pool("pool").sells(&[small().has(gpu, 1)]).limits(resource, amount));
+    let price = small().offerings[0].price.micro_usd();
     let three = |cluster: Cluster| cluster.pods(3, &whole("web"));
     check(vec![
         ("reached inside a batch", three(limit(CPU, 4000)), some(2, 1, Reason::PoolLimit)),
@@ -44,6 +45,17 @@ fn resource_limits() {
         ("of memory, a byte too little", three(limit(MEMORY, 16 * GIB - 1)), some(1, 2, Reason::PoolLimit)),
         ("of memory", three(limit(MEMORY, 16 * GIB)), some(2, 1, Reason::PoolLimit)),
         ("of an extended resource that no pod asks for", three(limit(gpu, 2)), some(2, 1, Reason::PoolLimit)),
+        ("of money", three(limit(USD_PER_HOUR, 2 * price)), some(2, 1, Reason::PoolLimit)),
+        (
+            "of money, a millionth of a dollar too little",
+            three(limit(USD_PER_HOUR, 2 * price - 1)),
+            some(1, 2, Reason::PoolLimit),
+        ),
+        (
+            "of money, that is enough for what costs less",
+            buying(pool("pool").limits(USD_PER_HOUR, price)).pods(2, &pod("web").cpu(1000)),
+            vec![new("web", &[(INSTANCE_TYPE, "small")]), new("web", &[(INSTANCE_TYPE, "small")])],
+        ),
         (
             "of a resource that no type has",
             three(limit("example.com/fpga", 0)),

@@ -315,6 +315,11 @@ fn pod_budgets() {
             base().pod_budget("web", 1).pod_budget("web", 0),
             a(Stays(Reason::PodDisruptionBudget)),
         ),
+        (
+            "two budgets, of which each would allow it",
+            base().pod_budget("web", 1).pod_budget("web", 1),
+            a(Stays(Reason::PodDisruptionBudget)),
+        ),
         ("over other pods", base().pod_budget("db", 0), a(GONE)),
         ("in another namespace", base().pod_budget_over("other", everything(), 0), a(GONE)),
         ("that selects nothing", base().pod_budget_over("default", None, 0), a(GONE)),

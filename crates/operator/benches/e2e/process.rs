@@ -46,7 +46,16 @@ impl Operating {
         let mut command = Command::new(berth);
         command.arg("run").arg("--kubeconfig").arg(kubeconfig);
         // Others may have their own on this machine.
-        command.args(["--metrics-port", "0", "--health-probe-port", "0", "--log-level", "warn"]);
+        command.args([
+            "--metrics-port",
+            "0",
+            "--health-probe-port",
+            "0",
+            "--page-port",
+            "0",
+            "--log-level",
+            "warn",
+        ]);
         command.args(words);
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the operator starts");
         Self { child }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_api::ClassKind;
-use berth_api::claims::{POOL_HASH, POOL_HASH_VERSION, TERMINATION_TIMESTAMP, note_of, offerings_of};
+use berth_api::claims::{TERMINATION_TIMESTAMP, note_of, offerings_of, stamped};
 use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_api::resources::scalar::Amounts;
 use berth_api::resources::shared::{Condition, ConditionStatus};
@@ -52,11 +52,7 @@ pub(super) fn claim(object: NodeClaim) -> Claim {
         offerings: offerings_of(&metadata),
         note: note_of(&metadata),
         requested_at: None,
-        stamp: Stamp {
-            hash: annotation(POOL_HASH),
-            version: annotation(POOL_HASH_VERSION),
-            class: setup.as_ref().map(|setup| setup.digest().into()),
-        },
+        stamp: Stamp { class: setup.as_ref().map(|setup| setup.digest().into()), ..stamped(&metadata) },
         setup: setup.map(|setup| Arc::new(setup_of(setup))),
         promised: spec.resources.requests.keys().map(|name| name.as_str().into()).collect(),
         grace_secs: spec.termination_grace_period.map(|grace| grace.as_std().as_secs()),

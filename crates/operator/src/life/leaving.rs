@@ -47,13 +47,13 @@ impl Office {
         if claim.node_name.is_empty() {
             return Ok(false);
         }
-        match self.desk.get::<NodeObject>(&format!("{NODES}/{}", claim.node_name)).await {
-            Ok(node) => Ok(*node.spec.provider_id == *claim.provider_id
+        let is_its = |node: &NodeObject| {
+            *node.spec.provider_id == *claim.provider_id
                 || node.is_owned_by(&claim.uid)
-                || is_inherited(claim, &node)),
-            Err(refused) if refused.is_absence() => Ok(false),
-            Err(refused) => Err(refused.into()),
-        }
+                || is_inherited(claim, node)
+        };
+        let nodes = format!("{NODES}?fieldSelector=metadata.name%3D{}", claim.node_name);
+        Ok(self.desk.list::<NodeObject>(&nodes).await?.iter().any(is_its))
     }
 
     /// Deletes a claim; its finalizer keeps it until its machine is gone.
@@ -234,9 +234,10 @@ impl Office {
                     self.write_conditions(claim, &conditions, &News::default()).await?;
                 }
                 // A budget, or an API that has no time: both pass. A pod of another uid is another pod.
-                Err(refused) if matches!(refused.code, Some(429 | 409)) => {
+                Err(refused) if refused.is_of_budget || matches!(refused.code, Some(429 | 409)) => {
                     let message = format!("{}/{} stays: {refused}", metadata.namespace, metadata.name);
-                    self.say(claim, Severity::Warning, "FailedDraining", &message).await;
+                    let said = (Severity::Warning, "FailedDraining", &*message);
+                    self.say_of_node(claim, Some(node), said).await;
                 }
                 // One pod that cannot be asked is no reason not to ask the others.
                 Err(refused) => failure = Some(refused),

@@ -11,7 +11,7 @@ use crate::conditions::{Conditions, VOLUMES_DETACHED};
 use crate::desk::ATTACHMENTS;
 use crate::dialect::News;
 use crate::journal::Severity;
-use crate::objects::{BoundClaim, PodObject, VolumeAttachment};
+use crate::objects::{BoundClaim, NodeObject, PodObject, VolumeAttachment};
 use crate::office::Office;
 use crate::sight::secs_between;
 use crate::tenants;
@@ -83,12 +83,13 @@ impl Office {
     }
 
     /// Says that volumes are waited for. That they are gone is found with the next look.
-    pub(super) async fn await_volumes(&self, claim: &Claim) -> Performed {
+    pub(super) async fn await_volumes(&self, claim: &Claim, node: Option<&NodeObject>) -> Performed {
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.set(VOLUMES_DETACHED, ConditionStatus::Unknown, "AwaitingVolumeDetachment", "");
         if conditions.has_changed() {
             let message = "its machine ends once its volumes are detached";
-            self.say(claim, Severity::Normal, "AwaitingVolumeDetachment", message).await;
+            let said = (Severity::Normal, "AwaitingVolumeDetachment", message);
+            self.say_of_node(claim, node, said).await;
         }
         self.write_conditions(claim, &conditions, &News::default()).await?;
         Ok(Outcome::Unfinished)

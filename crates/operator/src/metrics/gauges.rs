@@ -8,7 +8,7 @@ use berth_core::names;
 use berth_core::node::Node;
 use berth_core::pod::{Pod, PodPhase};
 use berth_core::requirement::{Expression, NodeTerm};
-use berth_core::resources::{CPU, MEMORY, Resources};
+use berth_core::resources::{CPU, MEMORY, Resources, USD_PER_HOUR};
 use berth_core::safety::Fleet;
 use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
@@ -208,6 +208,10 @@ fn pools(samples: &mut Samples, report: &Report) {
         let its_nodes = || snapshot.nodes.iter().filter(is_its);
         let mut usage = Resources::new();
         its_nodes().for_each(|node| usage.add(&node.capacity));
+        if pool.limits.resources.names(USD_PER_HOUR) {
+            let cost = its_nodes().filter_map(|node| snapshot.cost_of(node)).fold(Price::ZERO, Price::plus);
+            usage.set(USD_PER_HOUR, cost.micro_usd());
+        }
         for (resource, used) in usage.iter() {
             samples.set(table::POOLS_USAGE, [&pool.name, resource], amount(resource, used));
         }
@@ -268,7 +272,11 @@ fn part_of(pod: &Pod, node: &Node, cost: Price) -> Price {
 
 /// As people count it: CPUs, not thousandths.
 fn amount(resource: &str, amount: i64) -> f64 {
-    if resource == CPU { float(amount) / 1000.0 } else { float(amount) }
+    match resource {
+        CPU => float(amount) / 1000.0,
+        USD_PER_HOUR => dollars(Price::from_micro_usd(amount)),
+        _ => float(amount),
+    }
 }
 
 pub(super) fn dollars(price: Price) -> f64 {

@@ -1,7 +1,7 @@
 //! NodePools.
 
 use berth_api::ClassKind;
-use berth_api::claims::{HASH_VERSION, POOL_HASH, POOL_HASH_VERSION, pool_hash};
+use berth_api::claims::{stamp_of, stamped, stamping};
 use berth_api::resources::karpenter::NodePool;
 use berth_api::resources::shared::ConditionStatus;
 use berth_core::names::Text;
@@ -26,15 +26,10 @@ impl Office {
         object: &NodePool,
     ) -> Result<(), Failure> {
         let path = id.path();
-        let annotations = object.metadata.annotations.clone().unwrap_or_default();
-        let hash = pool_hash(object);
-        let is_stamped = annotations.get(POOL_HASH) == Some(&hash)
-            && annotations.get(POOL_HASH_VERSION).is_some_and(|version| version == HASH_VERSION);
-        if !is_stamped {
-            let change = json!({ "metadata": {
-                "uid": object.metadata.uid,
-                "annotations": { POOL_HASH: hash, POOL_HASH_VERSION: HASH_VERSION },
-            } });
+        let stamp = stamp_of(object);
+        if stamped(&object.metadata) != stamp {
+            let change =
+                json!({ "metadata": { "uid": object.metadata.uid, "annotations": stamping(&stamp) } });
             self.desk.patch(&path, &change).await?;
         }
         let status = object.status.clone().unwrap_or_default();

@@ -14,7 +14,7 @@ mod yard;
 use std::time::{Duration, Instant};
 
 use berth_control_plane::ControlPlane;
-use berth_operator::Clock;
+use berth_operator::{Clock, Cluster};
 use berth_world::World;
 use kube::Client;
 use serde_json::{Value, json};
@@ -30,7 +30,8 @@ fn the_cloud_behaves_in_the_world() {
         let now = world.clone();
         let clock = Clock::new(move || now.clock_of("test"));
         let stage = async {
-            let stage = Stage::on(Client::new(world.client("test"), "default"), clock).await;
+            let client = Client::new(world.client("test"), "default");
+            let stage = Stage::on(client.clone(), Cluster::through(client, "the world"), clock).await;
             cloud::behaves(&stage).await;
         };
         tokio::select! { biased; () = world.live() => {}, () = stage => {} }
@@ -53,6 +54,7 @@ fn the_operator_on_a_real_control_plane() {
             a_lone_pod_runs(&stage).await;
             nodes_come_and_go(&stage).await;
             budgets_are_kept(&stage).await;
+            a_budget_keeps_only_its_own(&stage).await;
             nothing_is_left(&stage).await;
         };
         tokio::select! { biased; () = stage.operator().run() => {}, () = play => {} }
@@ -134,6 +136,51 @@ async fn budgets_are_kept(stage: &Stage) {
         .await;
     stage.delete(BUDGETS, "kept").await;
     stage.scale("kept", 0).await;
+    stage.until(180, "none is left", async || stage.is_empty().await).await;
+}
+
+/// Pods that a budget keeps hold up no other of their node, and the node says which they are.
+async fn a_budget_keeps_only_its_own(stage: &Stage) {
+    let budget = json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+        "metadata": { "name": "all", "namespace": "default" },
+        "spec": { "minAvailable": "100%", "selector": { "matchLabels": { "app": "all" } } },
+    });
+    stage.apply(BUDGETS, budget).await;
+    stage.apply(DEPLOYMENTS, deployment("all", 4, "500m")).await;
+    stage.apply(DEPLOYMENTS, deployment("free", 1, "500m")).await;
+    stage.until(120, "5 pods run", async || stage.running().await == 5).await;
+    stage
+        .until(60, "their nodes are up", async || stage.initialized().await == stage.count(CLAIMS).await)
+        .await;
+    let node_of = async |app: &str| {
+        let pods = stage.list(&format!("{PODS}?labelSelector=app%3D{app}")).await;
+        pods.iter().filter_map(|pod| pod["spec"]["nodeName"].as_str().map(str::to_owned)).collect::<Vec<_>>()
+    };
+    let before = node_of("free").await;
+    for claim in stage.names(CLAIMS).await {
+        stage.delete(CLAIMS, &claim).await;
+    }
+    let has_moved = async || {
+        let now = node_of("free").await;
+        now.len() == 1 && now != before && stage.running().await == 5
+    };
+    stage.until(60, "the pod that nothing keeps has left", has_moved).await;
+    let is_told = async || {
+        let events = stage.list("/api/v1/events").await;
+        events.iter().any(|event| {
+            let message = event["message"].as_str().unwrap_or_default();
+            event["reason"] == "FailedDraining"
+                && event["involvedObject"]["kind"] == "Node"
+                && message.starts_with("default/all-")
+                && message.contains("disruption budget")
+        })
+    };
+    stage.until(20, "the node says what keeps it", is_told).await;
+    stage.delete(BUDGETS, "all").await;
+    for app in ["all", "free"] {
+        stage.scale(app, 0).await;
+    }
     stage.until(180, "none is left", async || stage.is_empty().await).await;
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use berth_api::ClassKind;
 use berth_cloud::CatalogOptions;
 use berth_control_plane::ControlPlane;
-use berth_operator::{Clock, Cluster, Operator, Settings, kwok_cloud};
+use berth_operator::{Choice, Clock, Cluster, Operator, Settings, kwok_cloud};
 use http::{Method, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -24,13 +24,15 @@ const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 
 pub(crate) struct Stage {
     pub(crate) client: Client,
+    /// As operators reach it.
+    cluster: Cluster,
     pub(crate) clock: Clock,
 }
 
 impl Stage {
     /// With Berth's definitions, and a class and a pool of the simulated cloud.
-    pub(crate) async fn on(client: Client, clock: Clock) -> Self {
-        let stage = Self { client, clock };
+    pub(crate) async fn on(client: Client, cluster: Cluster, clock: Clock) -> Self {
+        let stage = Self { client, cluster, clock };
         let text = berth_api::crds::yaml().expect("they can be written");
         let (objects, problems) =
             berth_api::objects(&[berth_api::Source::Text { name: "crds".to_owned(), text }]);
@@ -54,11 +56,13 @@ impl Stage {
         let kubeconfig = Kubeconfig::read_from(plane.kubeconfig()).expect("a kubeconfig");
         let options = KubeConfigOptions::default();
         let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.expect("a config");
-        Self::on(Client::try_from(config).expect("a client"), Clock::system()).await
+        let choice = Choice { kubeconfig: Some(plane.kubeconfig().to_owned()), ..Choice::default() };
+        let cluster = Cluster::reach(&choice).await.expect("a cluster");
+        Self::on(Client::try_from(config).expect("a client"), cluster, Clock::system()).await
     }
 
     pub(crate) fn cluster(&self) -> Cluster {
-        Cluster::through(self.client.clone(), "the stage")
+        self.cluster.clone()
     }
 
     pub(crate) fn cloud(&self) -> std::sync::Arc<dyn berth_cloud::Cloud> {

@@ -6,7 +6,8 @@ use berth_api::resources::karpenter::{NodeClaim, NodePool};
 use berth_api::resources::vpsie::{NodeGroup, VPSieNode};
 use berth_api::{claims, ledger, vpsie};
 use berth_cloud::vpsie::Family;
-use berth_core::names;
+use berth_core::names::{self, Text};
+use berth_core::resources::Resources;
 use serde_json::Value;
 
 use crate::account;
@@ -157,7 +158,7 @@ impl Dialect {
                 let pool = serde_json::from_value::<NodePool>(object.clone()).ok();
                 Pool {
                     nodes_max: whole(&spec["limits"]["nodes"]),
-                    cpu_max: whole(&spec["limits"]["cpu"]),
+                    limits: limits(&spec["limits"]),
                     away_max: away.min().unwrap_or(u64::MAX),
                     replicas: whole(&spec["replicas"]),
                     nodes_min: 0,
@@ -168,7 +169,7 @@ impl Dialect {
                 let group = serde_json::from_value::<NodeGroup>(object.clone()).ok();
                 Pool {
                     nodes_max: whole(&spec["maxNodes"]),
-                    cpu_max: None,
+                    limits: Resources::new(),
                     away_max: GROUP_AWAY_MAX,
                     replicas: None,
                     nodes_min: whole(&spec["minNodes"]).unwrap_or(0),
@@ -177,4 +178,13 @@ impl Dialect {
             }
         }
     }
+}
+
+fn limits(written: &Value) -> Resources {
+    let amount = |(name, written): (&String, &Value)| {
+        let quantity = written.as_str()?.parse().ok()?;
+        Some((Text::from(name.as_str()), Resources::amount_of(name, quantity)))
+    };
+    let limits = written.as_object().into_iter().flatten().filter(|(name, _)| *name != "nodes");
+    limits.filter_map(amount).collect()
 }

@@ -1,10 +1,11 @@
 //! What must hold at every moment, whatever goes wrong. The numbers are those of the list of invariants in
-//! `docs/testing.md`; I7 (a cap on money) has no field that sets one yet.
+//! `docs/testing.md`.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use berth_core::disruption::DisruptionReason;
+use berth_core::resources::USD_PER_HOUR;
 use berth_world::audit::Asked;
 use berth_world::cloud::Call;
 
@@ -29,6 +30,7 @@ pub(crate) enum Invariant {
     LowerBounds,
     PodBudgets,
     DisruptionBudget,
+    Money,
     DoNotDisrupt,
     DrainFirst,
     OursOnly,
@@ -53,6 +55,7 @@ impl Invariant {
             Self::LowerBounds => 4,
             Self::PodBudgets => 5,
             Self::DisruptionBudget => 6,
+            Self::Money => 7,
             Self::DoNotDisrupt => 8,
             Self::DrainFirst => 9,
             Self::OursOnly => 10,
@@ -134,15 +137,19 @@ fn upper_bounds(state: &State, name: &str, pool: &Pool) -> Option<Broken> {
         let how = || format!("{name} has {count} {what} of at most {max}");
         Invariant::UpperBounds.unless(count as u64 <= max, how)
     };
-    let cpu: i64 = machines.iter().map(|machine| machine.cpu_milli).sum();
-    let cpu_max = pool.cpu_max.map_or(i64::MAX, |cores| i64::try_from(cores).unwrap_or(i64::MAX) * 1000);
+    let over = pool.limits.iter().find_map(|(resource, limit)| {
+        let invariant = if **resource == *USD_PER_HOUR { Invariant::Money } else { Invariant::UpperBounds };
+        let ordered = machines.iter().filter(|machine| machine.is_as_ordered);
+        let alive: i64 = ordered.map(|machine| machine.amounts.get(resource)).sum();
+        let committed: i64 = pool.ledger.claims.values().map(|amounts| amounts.get(resource)).sum();
+        let how =
+            || format!("{name} has {alive} and has committed {committed} of at most {limit} {resource}");
+        invariant.unless(alive.max(committed) <= limit, how)
+    });
     within(claims, "claims")
         .or_else(|| within(machines.len(), "machines"))
         .or_else(|| within(committed, "claims in its ledger"))
-        .or_else(|| {
-            let how = || format!("{name} has {cpu} milli-CPU of at most {cpu_max}");
-            Invariant::UpperBounds.unless(cpu <= cpu_max, how)
-        })
+        .or(over)
 }
 
 /// Of nodes, after each change of one.
@@ -478,11 +485,15 @@ fn before_termination(state: &State, id: &str) -> Option<Broken> {
 
 /// Whether everything has come to rest: nothing is on its way, and what there is belongs together.
 pub(crate) fn is_settled(state: &State) -> bool {
+    let is_full = |pool: &Pool| {
+        let committed = pool.ledger.claims.len() as u64;
+        pool.nodes_max.is_some_and(|max| committed >= max)
+    };
     let is_up = |claim: &Claim| {
         claim.deletion.is_none()
             && claim.holds.contains("Initialized")
-            // What has drifted is about to be replaced.
-            && !claim.holds.contains("Drifted")
+            // What has drifted is about to be replaced, unless its pool may have no node more until it is gone.
+            && (!claim.holds.contains("Drifted") || state.pools.get(&claim.pool).is_some_and(is_full))
             && state.machine_of(claim).is_some_and(|machine| machine.is_alive)
     };
     let is_owned = |node: &Node| {

@@ -8,7 +8,7 @@ use berth_api::Timestamp;
 use berth_cloud::machine::MachineId;
 use berth_core::commitment::Commitments;
 use berth_core::names;
-use berth_core::resources::CPU;
+use berth_core::resources::{Resources, USD_PER_HOUR};
 use berth_world::World;
 use berth_world::audit::{Asked, Changed};
 use berth_world::cloud::{Call, Purchase, Record, SimulatedCloud};
@@ -98,7 +98,10 @@ pub(crate) struct Machine {
     pub(crate) is_doomed: bool,
     /// Somebody has had it ended before.
     pub(crate) was_ended: bool,
-    pub(crate) cpu_milli: i64,
+    /// What it is and costs.
+    pub(crate) amounts: Resources,
+    /// What the cloud chose to sell instead is not what was asked for.
+    pub(crate) is_as_ordered: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -158,7 +161,8 @@ impl Claim {
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     pub(crate) nodes_max: Option<u64>,
-    pub(crate) cpu_max: Option<u64>,
+    /// Of resources, and of money.
+    pub(crate) limits: Resources,
     pub(crate) away_max: u64,
     pub(crate) replicas: Option<u64>,
     pub(crate) nodes_min: u64,
@@ -517,12 +521,14 @@ impl State {
 impl Machine {
     fn read(record: &Record) -> Self {
         let purchase = record.purchase.as_ref();
-        // What the cloud chose to sell instead is not what was asked for.
-        let is_ordered = |purchase: &&Purchase| {
+        let is_ordered = |purchase: &Purchase| {
             let name = &purchase.instance_type.name;
             purchase.order.offerings.iter().any(|offering| offering.instance_type == *name)
         };
-        let capacity = purchase.filter(is_ordered).map(|purchase| &purchase.instance_type.capacity);
+        let amounts = |purchase: &Purchase| {
+            let cost = [(USD_PER_HOUR, record.machine.price.micro_usd())];
+            purchase.instance_type.capacity.plus(&Resources::of(&cost))
+        };
         Self {
             id: record.machine.id.clone(),
             token: purchase.map(|purchase| purchase.order.token.to_string()),
@@ -532,7 +538,8 @@ impl Machine {
             is_alive: record.is_alive(),
             is_doomed: record.doomed_at.is_some(),
             was_ended: !record.terminations_asked.is_empty(),
-            cpu_milli: capacity.map_or(0, |capacity| capacity.get(CPU)),
+            amounts: purchase.map(amounts).unwrap_or_default(),
+            is_as_ordered: purchase.is_some_and(is_ordered),
         }
     }
 }

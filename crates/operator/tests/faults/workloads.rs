@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use berth_cloud::vpsie::Family;
 use berth_core::catalog::CapacityType;
+use berth_core::resources::CPU;
 use berth_world::cloud::Weather;
 use berth_world::cloud::weather::{Reclaim, Which};
 use serde_json::{Value, json};
@@ -167,7 +168,7 @@ async fn burst(stage: &Stage) -> Result<(), Broken> {
     stage.apply(deployment("web", 60, "1")).await;
     // The cloud may sell other nodes than were asked for. One of four CPUs has room for three such pods, and so on.
     let is_full = |state: &State| {
-        let cpus: Vec<i64> = state.alive().map(|machine| machine.cpu_milli / 1000).collect();
+        let cpus: Vec<i64> = state.alive().map(|machine| machine.amounts.get(CPU) / 1000).collect();
         let room: i64 = cpus.iter().map(|cpus| cpus - 1).sum();
         let has_all = cpus.len() == 5 || cpus.iter().sum::<i64>() + 4 > 40;
         has_all && i64::try_from(state.running()) == Ok(room) && invariants::is_settled(state)
@@ -230,8 +231,14 @@ async fn deleted_while_launching(stage: &Stage) -> Result<(), Broken> {
     stage.until("9 pods run", at_rest(9)).await
 }
 
+/// A limit of nodes or of money, which is as much.
 async fn limited(stage: &Stage) -> Result<(), Broken> {
-    let limited = |pool: &mut Value| pool["spec"]["limits"] = json!({ "nodes": 10 });
+    let limits = if stage.seed().is_multiple_of(2) {
+        json!({ "nodes": 10 })
+    } else {
+        json!({ "berth.dev/usd-per-hour": "0.77" })
+    };
+    let limited = |pool: &mut Value| pool["spec"]["limits"] = limits;
     stage.apply(pool("default", &["4"], 10, limited)).await;
     stage.apply(deployment("web", 200, "1")).await;
     stage.until("the pool is full", |state| Workload::Limit.is_over(state)).await

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::awaited;
 use crate::buffers::{BUFFERS, buffer_for, workloads};
 use crate::overlays::overlay;
-use crate::scene::{Scene, class, condition, deployment, pool};
+use crate::scene::{Scene, class, condition, deployment, pool, text};
 use crate::spreading::spread_by_zone;
 
 pub(crate) const NAMESPACE: &str = "berth-system";
@@ -252,6 +252,7 @@ impl Play<'_> {
         sleep_until(began + Duration::from_secs(RECLAIM_SECS)).await;
         self.interruption().await?;
         self.forced_end().await?;
+        self.lost_node().await?;
         self.shrink().await
     }
 
@@ -379,6 +380,25 @@ impl Play<'_> {
         });
         ended.await?;
         if was_told { Ok(()) } else { Err("a pod lost its machine without being told to end".to_owned()) }
+    }
+
+    /// Somebody deletes a node whose kubelet is silent, and lets nobody see to its end.
+    async fn lost_node(&self) -> Result<(), String> {
+        let scene = self.scene;
+        let claims = scene.claims().await;
+        let is_default = |claim: &&Value| claim["metadata"]["labels"]["karpenter.sh/nodepool"] == "default";
+        let Some(claim) = claims.iter().find(is_default) else {
+            return Err("there is no claim of the pool default".to_owned());
+        };
+        let (claim, node) = (text(&claim["metadata"]["name"]), text(&claim["status"]["nodeName"]));
+        scene.world.kubelets().silence(node);
+        let path = format!("/api/v1/nodes/{node}");
+        scene.patch(&path, &json!({ "metadata": { "finalizers": null } })).await;
+        scene.delete(&path).await;
+        let ended = self.within(300, "a claim ends whose node is gone", async || {
+            !self.claims_of("default").await.iter().any(|name| name == claim)
+        });
+        ended.await
     }
 
     async fn shrink(&self) -> Result<(), String> {

@@ -109,13 +109,15 @@ fn a_claim_says_what_it_waits_for() {
     });
 }
 
-/// Why a node stays is an event of Karpenter's name on its claim, said once. One that is well used is not worth a word.
+/// Why a node stays is an event of Karpenter's name on it and its claim, said once on each. One that is well used is not
+/// worth a word. A pod that two budgets cover cannot be evicted, whatever each of them allows.
 #[test]
-fn a_claim_says_why_its_node_stays() {
-    for (after, is_protected, expected) in [
-        ("0s", true, Some(("DisruptionBlocked", "PodProtected: "))),
-        ("Never", false, Some(("Unconsolidatable", "ConsolidationNever: "))),
-        ("0s", false, None),
+fn a_node_and_its_claim_say_why_it_stays() {
+    for (after, is_protected, budgets, expected) in [
+        ("0s", true, 0, Some(("DisruptionBlocked", "PodProtected: "))),
+        ("0s", false, 2, Some(("DisruptionBlocked", "PodDisruptionBudget: "))),
+        ("Never", false, 0, Some(("Unconsolidatable", "ConsolidationNever: "))),
+        ("0s", false, 0, None),
     ] {
         played("{}", async |scene| {
             with_pool(scene, |pool| pool["spec"]["disruption"]["consolidateAfter"] = json!(after)).await;
@@ -125,13 +127,23 @@ fn a_claim_says_why_its_node_stays() {
                     json!({ "karpenter.sh/do-not-disrupt": "true" });
             }
             scene.apply(web).await;
+            for number in 0..budgets {
+                scene
+                    .apply(json!({
+                        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                        "metadata": { "name": format!("web-{number}"), "namespace": "default" },
+                        "spec": { "maxUnavailable": 1, "selector": { "matchLabels": { "app": "web" } } },
+                    }))
+                    .await;
+            }
             scene.until(180, "the pods run", async || scene.running().await == 2).await;
             sleep(Duration::from_mins(15)).await;
-            let claims = scene.claims().await;
+            let objects = [scene.claims().await, scene.nodes().await].concat();
+            assert!(objects.len() >= 2, "{}", scene.told().await);
             let events = scene.list("/api/v1/events").await;
-            for claim in &claims {
+            for object in &objects {
                 let is_its = |event: &&Value| {
-                    event["involvedObject"]["uid"] == claim["metadata"]["uid"]
+                    event["involvedObject"]["uid"] == object["metadata"]["uid"]
                         && ["DisruptionBlocked", "Unconsolidatable"].contains(&text(&event["reason"]))
                 };
                 let said: Vec<(&str, &str)> = events
@@ -141,7 +153,7 @@ fn a_claim_says_why_its_node_stays() {
                     .collect();
                 match expected {
                     Some((reason, words)) => {
-                        assert_eq!(said.len(), 1, "{said:?}");
+                        assert_eq!(said.len(), 1, "{reason} {words} {}: {said:?}", object["kind"]);
                         assert!(said[0].0 == reason && said[0].1.starts_with(words), "{said:?}");
                     }
                     None => assert_eq!(said, [], "{after}"),

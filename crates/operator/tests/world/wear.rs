@@ -168,6 +168,37 @@ fn broken_nodes_are_replaced_while_they_are_few() {
     }
 }
 
+/// A node that Karpenter has bought stays, though its claim was stamped in Karpenter's way; and goes once its pool asks
+/// for others.
+#[test]
+fn a_node_that_karpenter_stamped_drifts_with_its_pool() {
+    const HASH: &str = "/metadata/annotations/karpenter.sh~1nodepool-hash";
+    played("{}", async |scene| {
+        with_pool(scene, lasting).await;
+        scene.apply(deployment("web", 1, "1")).await;
+        scene.until(180, "the pod runs", async || scene.running().await == 1).await;
+        let before = scene.machine_names();
+        let name = text(&scene.claims().await[0]["metadata"]["name"]).to_owned();
+        let karpenters = json!({ "metadata": { "annotations": {
+            "karpenter.sh/nodepool-hash": "123", "karpenter.sh/nodepool-hash-version": "v3",
+        } } });
+        scene.patch(&format!("/apis/karpenter.sh/v1/nodeclaims/{name}"), &karpenters).await;
+        let is_of_pool = async || {
+            let (claims, pool) = (scene.claims().await, scene.pool("default").await);
+            claims[0].pointer(HASH) == pool.pointer(HASH)
+        };
+        scene.until(60, "it is stamped anew", is_of_pool).await;
+        sleep(Duration::from_mins(2)).await;
+        assert_eq!(scene.machine_names(), before, "it has not drifted");
+        let changed = pool("default", |pool| {
+            lasting(pool);
+            pool["spec"]["template"]["metadata"] = json!({ "labels": { "generation": "2" } });
+        });
+        scene.apply(changed).await;
+        scene.until(600, "another takes its place", async || left_of(scene, &before) == 0).await;
+    });
+}
+
 #[test]
 fn a_static_pool_has_as_many_nodes_as_it_says() {
     played("{}", async |scene| {

@@ -28,6 +28,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// Where nothing more can be accepted, such as without file descriptors, time may help.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Who may do everything.
+const ADMIN: (&str, Option<&str>) = ("admin", Some("system:masters"));
+
 /// Why a world is not served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -81,7 +84,12 @@ impl Served {
 
     /// For somebody else, who may do what roles allow.
     pub fn kubeconfig_of(&self, user: &str, group: Option<&str>) -> Result<String, ServeError> {
-        self.people.kubeconfig(self.address, user, group)
+        self.people.kubeconfig(self.address, (user, group), "default")
+    }
+
+    /// For the one who may do everything, and means this namespace unless another is named.
+    pub fn kubeconfig_in(&self, namespace: &str) -> Result<String, ServeError> {
+        self.people.kubeconfig(self.address, ADMIN, namespace)
     }
 
     /// Ends all connections and frees the port.
@@ -93,7 +101,7 @@ impl Served {
 pub(crate) async fn serve(router: Router, address: SocketAddr) -> Result<Served, ServeError> {
     let (listener, address) = listen(address).await?;
     let people = Arc::new(People::new()?);
-    let kubeconfig = people.kubeconfig(address, "admin", Some("system:masters"))?;
+    let kubeconfig = people.kubeconfig(address, ADMIN, "default")?;
     let tls = people.server(address.ip())?;
     let open = open(router, listener, tls, Some(people.clone()));
     Ok(Served { address, kubeconfig, people, open })

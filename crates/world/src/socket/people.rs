@@ -39,8 +39,8 @@ impl People {
     pub(super) fn kubeconfig(
         &self,
         address: SocketAddr,
-        user: &str,
-        group: Option<&str>,
+        (user, group): (&str, Option<&str>),
+        namespace: &str,
     ) -> Result<String, ServeError> {
         let pair = self.authority.client(user, group)?;
         let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes())?;
@@ -49,8 +49,8 @@ impl People {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(certificate.to_vec(), person);
         let authority = self.authority.certificate();
         let server = format!("https://{address}");
-        let kubeconfig =
-            Kubeconfig { cluster: CLUSTER, server: &server, authority: &authority, user, pair: &pair };
+        let (cluster, server, authority) = (CLUSTER, server.as_str(), authority.as_str());
+        let kubeconfig = Kubeconfig { cluster, server, authority, user, namespace, pair: &pair };
         Ok(kubeconfig.to_string())
     }
 

@@ -19,7 +19,7 @@ use kube::Client;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::hands::Hands;
-use super::shop::Shop;
+use super::shop::{NAMESPACE, Shop};
 use super::time::Metronome;
 use crate::args::DemoCloud;
 use crate::commands::Failure;
@@ -129,7 +129,11 @@ async fn live(setting: Setting, ready: Ready, stopped: oneshot::Receiver<()>) {
             Ok(served) => served,
             Err(failure) => return drop(ready.send(Err(failure))),
         };
-        let (address, kubeconfig) = (served.address(), served.kubeconfig().to_owned());
+        let address = served.address();
+        let kubeconfig = match served.kubeconfig_in(NAMESPACE) {
+            Ok(kubeconfig) => kubeconfig,
+            Err(error) => return drop(ready.send(Err(Failure::Serve(error)))),
+        };
         // Whoever waited for it may have left.
         let _ = ready.send(Ok(Begun { address, kubeconfig, reports, controls }));
         tokio::select! {

@@ -127,6 +127,11 @@ fn nodes_that_may_not_go() {
 fn budgets() {
     judge(&[
         broken("of the pods", |s| s.snapshot.pod_budgets.push(budget(0)), &["PodBudgetOverdrawn"]),
+        broken(
+            "two of a pod, though each would allow it",
+            |s| s.snapshot.pod_budgets.extend([budget(1), budget(1)]),
+            &["PodOfTwoBudgets"],
+        ),
         Case {
             name: "of the pods, over all steps",
             legal: |s| {

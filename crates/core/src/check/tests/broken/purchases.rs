@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::catalog::OfferingPattern;
+use crate::resources::USD_PER_HOUR;
 use crate::snapshot::{MinValuesPolicy, SharedLimit};
 
 #[test]
@@ -280,6 +281,11 @@ fn limits() {
         s.launch("small", "a");
         s.launch("small", "b");
     }
+    fn cost_of_pool(s: &Scene) -> i64 {
+        let launches = s.plan.launches.iter().map(|launch| launch.price);
+        let prices = launches.chain(s.snapshot.nodes[0].price);
+        prices.fold(Price::ZERO, Price::plus).micro_usd()
+    }
     judge(&[
         Case {
             name: "a limit overrun by one milli-CPU",
@@ -288,6 +294,19 @@ fn limits() {
                 s.pool().limits.resources.set("cpu", 8000);
             },
             breakage: |s| s.pool().limits.resources.set("cpu", 7999),
+            found: &["LimitExceeded"],
+        },
+        Case {
+            name: "a limit of money overrun by a millionth of a dollar",
+            legal: |s| {
+                two(s);
+                let cost = cost_of_pool(s);
+                s.pool().limits.resources.set(USD_PER_HOUR, cost);
+            },
+            breakage: |s| {
+                let cost = cost_of_pool(s);
+                s.pool().limits.resources.set(USD_PER_HOUR, cost - 1);
+            },
             found: &["LimitExceeded"],
         },
         Case {

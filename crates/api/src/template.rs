@@ -46,6 +46,14 @@ pub struct GroupDefaults {
 }
 
 impl GroupDefaults {
+    /// Why nothing is bought for a group of this cluster: machines join the one that Berth works for, and a group of another
+    /// would never know its nodes.
+    pub(crate) fn refuses(&self, cluster: &str) -> Option<Refusal> {
+        let own = self.cluster.as_deref().filter(|own| *own != cluster)?;
+        let message = format!("it names the cluster `{cluster}` at VPSie, and Berth buys for `{own}`");
+        Some(Reason::OtherCluster.because(message))
+    }
+
     /// Fills in where the cluster is, as far as that is not said.
     pub fn complete_with(&mut self, other: &Self) {
         let pairs = [
@@ -229,6 +237,10 @@ fn spec(defaults: NodeGroupDefaults, said: &GroupDefaults) -> Result<NodeGroupSp
     }
     let [datacenter_id, resource_identifier, project, version] =
         given.map(|(value, _)| value.unwrap_or_default());
+    if let Some(Refusal { reason, message }) = said.refuses(&resource_identifier) {
+        let field = "spec.nodeGroupDefaults.resourceIdentifier of the AutoscalerConfig `default`";
+        return Err(reason.because(format!("{field}: {message}")));
+    }
     let own_size = defaults.kube_size_id.and_then(|size| u32::try_from(size).ok());
     let offering_ids =
         if defaults.offering_ids.is_empty() { &said.offerings } else { &defaults.offering_ids };
@@ -354,6 +366,30 @@ mod tests {
                 Err(refusal) => {
                     assert_eq!(refusal.reason, Reason::TemplateIncomplete);
                     assert!(!missing.is_empty() && refusal.message.contains(missing), "{refusal}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_made_for_the_own_cluster_only() {
+        for (named, known, is_refused) in [
+            ("c-1", Some("c-1"), false),
+            ("c-2", Some("c-1"), true),
+            ("c-2", None, false),
+            ("", Some("c-1"), false),
+        ] {
+            let said = GroupDefaults { cluster: known.map(str::to_owned), ..said() };
+            let defaults = NodeGroupDefaults {
+                resource_identifier: Some(named.to_owned()),
+                ..NodeGroupDefaults::default()
+            };
+            let refusal = spec(defaults, &said).err();
+            assert_eq!(refusal.is_some(), is_refused, "{named} {known:?}");
+            if let Some(Refusal { reason, message }) = refusal {
+                assert_eq!(reason, Reason::OtherCluster);
+                for part in ["nodeGroupDefaults.resourceIdentifier", "`c-2`", "`c-1`"] {
+                    assert!(message.contains(part), "{message}");
                 }
             }
         }

@@ -62,6 +62,8 @@ reasons! {
     UnknownDatacenter,
     /// The pool or its class names an offering that the catalog does not have.
     UnknownOffering,
+    /// The group, or what new groups are made from, names another cluster at VPSie than the one that Berth buys for.
+    OtherCluster,
     /// The pool may not grow just now: it has grown or shrunk a moment ago, others grow, or pods have not waited for long.
     PoolResting,
     /// The pool is not to grow: its owner has paused it, or turned its growth off.
@@ -202,6 +204,9 @@ impl Reason {
             Self::NodeClassNotReady => "fix what the class's conditions name",
             Self::UnknownDatacenter => "name a datacenter of the catalog, or let Berth know of it",
             Self::UnknownOffering => "name an offering or a type of the catalog",
+            Self::OtherCluster => {
+                "write the cluster's own id into resourceIdentifier, or the other one into the Secret or the flag"
+            }
             Self::PoolResting => {
                 "wait, or shorten the group's cooldown, its window or the pods' grace period"
             }

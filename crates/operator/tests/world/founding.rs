@@ -156,6 +156,13 @@ fn where_no_group_is_to_be_made_none_is_and_pods_are_told_why() {
             "a new group: TemplateIncomplete: spec.nodeGroupDefaults of the AutoscalerConfig `default` lacks project",
         ),
         (
+            "they would be for another cluster",
+            |config| config["spec"]["nodeGroupDefaults"]["resourceIdentifier"] = json!("c-2"),
+            "1",
+            "a new group: OtherCluster: spec.nodeGroupDefaults.resourceIdentifier of the AutoscalerConfig `default`: \
+             it names the cluster `c-2` at VPSie, and Berth buys for `c-1`",
+        ),
+        (
             "there is no such namespace",
             |config| config["spec"]["nodeGroupDefaults"]["namespace"] = json!("nowhere"),
             "1",

@@ -528,21 +528,38 @@ fn a_size_is_bought_where_the_offerings_are_unknown() {
     });
 }
 
-/// Its datacenter is not one: it says so, and the others go on.
+/// Its datacenter is not one, or its cluster is another, whose machines would join this one and never be known for its own:
+/// it says so and buys nothing, and the others go on.
 #[test]
-fn a_group_without_a_datacenter_says_so() {
-    for family in [Family::Servers, Family::Managed] {
-        played(family, async |berthed| {
-            let scene = &berthed.scene;
-            scene.apply(group("lost", |group| group["spec"]["datacenterID"] = json!("dc-x"))).await;
-            scene.apply(group("workers", |_| {})).await;
-            scene.apply(workload(1)).await;
-            scene.until(300, "the pod runs", async || scene.running().await == 1).await;
-            let lost = berthed.group("lost").await;
-            assert_eq!(condition(&lost, "Error"), Some(("True", "UnknownDatacenter")), "{lost}");
-            assert!(lost["status"]["conditions"].to_string().contains("dc-x"), "{lost}");
-            assert_eq!(condition(&berthed.group("workers").await, "Error"), Some(("False", "Fine")));
-        });
+fn a_group_that_is_nowhere_here_says_so() {
+    let cases = [
+        ("datacenterID", "dc-x", "UnknownDatacenter", ["spec.datacenterID", "`dc-x`", "nothing"]),
+        ("resourceIdentifier", "c-2", "OtherCluster", ["spec.resourceIdentifier", "`c-2`", "`c-1`"]),
+    ];
+    for (field, value, reason, words) in cases {
+        for family in [Family::Servers, Family::Managed] {
+            played(family, async |berthed| {
+                let scene = &berthed.scene;
+                let astray = |group: &mut Value| {
+                    group["spec"][field] = json!(value);
+                    group["spec"]["minNodes"] = json!(1);
+                };
+                scene.apply(group("lost", astray)).await;
+                scene.apply(group("workers", |_| {})).await;
+                scene.apply(workload(1)).await;
+                scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+                sleep(Duration::from_mins(20)).await;
+                let lost = berthed.group("lost").await;
+                assert_eq!(condition(&lost, "Error"), Some(("True", reason)), "{lost}");
+                let told = lost["status"]["conditions"].to_string();
+                assert!(words.iter().all(|word| told.contains(word)), "{told}");
+                assert_eq!(condition(&berthed.group("workers").await, "Error"), Some(("False", "Fine")));
+                let nodes = berthed.nodes().await;
+                let groups: Vec<&Value> = nodes.iter().map(|node| &node["spec"]["nodeGroupName"]).collect();
+                assert_eq!(groups, ["workers"], "{reason}");
+                assert_eq!(scene.machines(), 1, "{reason}");
+            });
+        }
     }
 }
 

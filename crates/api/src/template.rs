@@ -22,12 +22,10 @@ use crate::pools::vpsie::{NodeGroupObject, merged, read_node_group, types_of};
 use crate::resources::scalar::Whole;
 use crate::resources::shared::Taint;
 use crate::resources::vpsie::{NodeGroup, NodeGroupDefaults, NodeGroupSpec};
-use crate::vpsie::{CREATION_REASON, MANAGED, OFFERING};
+use crate::vpsie::{CREATION_REASON, FOR_DEMAND, MANAGED, OFFERING};
 
 /// On a group that was made for pods: for which.
 pub const CREATED_FOR: &str = "berth.dev/created-for";
-/// What such a group says of its creation.
-const PENDING_PODS: &str = "pending-pods";
 /// A group names no more offerings.
 const OFFERINGS_MAX: usize = 100;
 /// Labels that are not a pod's to ask for: VPSie's own, and those that groups must not set.
@@ -142,7 +140,7 @@ impl GroupTemplate {
         fitting.sort();
         fitting.truncate(OFFERINGS_MAX);
         let mut group = self.object(&wanted.demand, fitting.into_iter().map(|(_, id)| id.clone()).collect());
-        let why = [(CREATION_REASON, PENDING_PODS), (CREATED_FOR, pods)];
+        let why = [(CREATION_REASON, FOR_DEMAND), (CREATED_FOR, pods)];
         let why = why.map(|(key, value)| (key.to_owned(), value.to_owned()));
         group.metadata.annotations = Some(BTreeMap::from(why));
         group

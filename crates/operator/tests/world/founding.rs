@@ -83,7 +83,7 @@ fn a_pod_that_no_group_fits_gets_one_and_runs() {
         assert!(text(&metadata["name"]).starts_with("auto-dc-1-"), "{metadata}");
         assert_eq!(metadata["namespace"], "default");
         assert_eq!(metadata["labels"]["autoscaler.vpsie.com/managed"], "true");
-        assert_eq!(metadata["annotations"]["autoscaler.vpsie.com/creation-reason"], "pending-pods");
+        assert_eq!(metadata["annotations"]["autoscaler.vpsie.com/creation-reason"], "metrics");
         let told = text(&metadata["annotations"]["berth.dev/created-for"]);
         assert!(told.starts_with("default/web-"), "{told}");
         let taint = json!({ "key": "dedicated", "value": "gpu", "effect": "NoSchedule" });

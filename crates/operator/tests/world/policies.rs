@@ -283,6 +283,10 @@ fn a_group_that_uses_much_has_a_node_to_spare() {
             scene.until(600, "the pod runs", async || scene.running().await == 1).await;
             sleep(Duration::from_mins(10)).await;
             assert_eq!(scene.machines(), expected, "{uses} with {policy}");
+            for node in berthed.nodes().await {
+                let reason = &node["metadata"]["annotations"]["autoscaler.vpsie.com/creation-reason"];
+                assert_eq!(reason, "metrics", "{uses} with {policy}");
+            }
             sleep(Duration::from_mins(40)).await;
             assert_eq!(scene.machines(), expected, "and it stays so: {uses} with {policy}");
             if expected == 2 {
@@ -589,6 +593,10 @@ fn a_group_has_the_nodes_that_it_must_have() {
             let is = |kind: &str| condition(&group, kind).map(|(status, _)| status.to_owned());
             assert_eq!(is("AtMinCapacity").as_deref(), Some(at_min), "{what}");
             assert_eq!(is("AtMaxCapacity").as_deref(), Some(at_max), "{what}");
+            for node in berthed.nodes().await {
+                let reason = &node["metadata"]["annotations"]["autoscaler.vpsie.com/creation-reason"];
+                assert_eq!(reason, "initial", "{what}");
+            }
         });
     }
 }

@@ -41,6 +41,7 @@ pub(crate) fn read_volume(volume: &wire::Volume<'_>, to: &mut Converter<'_>) -> 
     Volume {
         driver: driver(&volume.spec, to),
         node_affinity: within_labels(terms.unwrap_or_default(), &labels),
+        is_local: volume.spec.local.is_some() || volume.spec.host_path.is_some(),
     }
 }
 
@@ -205,7 +206,11 @@ mod tests {
         ] {
             let text = format!("spec: {spec}");
             let tree = Tree::parse(&text).unwrap();
-            assert_eq!(shown(&tree, |w, to| read_volume(w, to).driver), driver, "{spec}");
+            let actual = shown(&tree, |w, to| {
+                let volume = read_volume(w, to);
+                (volume.driver, volume.is_local)
+            });
+            assert_eq!(actual, expected, "{spec}");
         }
     }
 

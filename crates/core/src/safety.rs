@@ -21,6 +21,7 @@ use crate::pod::{Pod, PodSpec};
 use crate::pool::Pool;
 use crate::reason::{Reason, Refusal};
 use crate::snapshot::Snapshot;
+use crate::volume::Keeping;
 
 /// A running pod that may be moved: all rules about its node and about itself let it go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -389,10 +390,24 @@ impl Judged<'_> {
     }
 
     fn local_storage(&self) -> Option<Refusal> {
-        let mut keeping = self.movers().filter(|pod| pod.disruption.has_local_storage);
-        let pod = keeping.next()?;
-        let others = and_others(keeping.count());
-        Some(Reason::LocalStorage.because(format!("pod {}{others} keeps data on the node", pod.id())))
+        let storage = &self.snapshot.storage;
+        let kept = |pod: &Pod| {
+            let keeps = || format!("pod {} keeps data on the node", pod.id());
+            pod.disruption.has_local_storage.then(keeps).or_else(|| {
+                pod.volumes.iter().find_map(|volume| match storage.keeping(pod, volume) {
+                    Keeping::Elsewhere => None,
+                    Keeping::OnNode => Some(keeps()),
+                    Keeping::Unknown => Some(format!(
+                        "nobody can say where pod {} keeps the data of its claim {}",
+                        pod.id(),
+                        volume.claim()
+                    )),
+                })
+            })
+        };
+        let mut all = self.movers().filter_map(kept);
+        let first = all.next()?;
+        Some(Reason::LocalStorage.because(format!("{first}{}", and_others(all.count()))))
     }
 
     fn system_pod(&self) -> Option<Refusal> {

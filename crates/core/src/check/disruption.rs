@@ -296,9 +296,12 @@ fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks) -> Option<B
     {
         return Some(Bar::Utilized);
     }
-    if let Some(pod) =
-        pods_on(snapshot, node).find(|pod| needs_place(pod) && pod.disruption.has_local_storage)
-    {
+    let has_data_here = |pod: &&Pod| {
+        needs_place(pod)
+            && (pod.disruption.has_local_storage
+                || pod.volumes.iter().any(|volume| is_tied(snapshot, pod, volume)))
+    };
+    if let Some(pod) = pods_on(snapshot, node).find(has_data_here) {
         return Some(Bar::LocalStorage { pod: pod.id() });
     }
     let runs_cluster = |pod: &&Pod| {

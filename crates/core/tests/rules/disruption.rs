@@ -283,6 +283,35 @@ fn the_checks_of_groups() {
         ),
         ("data on the node", checked(owned("a"), keeping(web("a"))), a(Stays(Reason::LocalStorage))),
         (
+            "data in a claim on the node, which its volume does not even say",
+            checked(owned("a"), web("a").uses(&["data"]))
+                .claim("data", bound_to("disk"))
+                .local_volume("disk"),
+            a(Stays(Reason::LocalStorage)),
+        ),
+        (
+            "data in a claim elsewhere",
+            checked(owned("a"), web("a").uses(&["data"])).claim("data", bound_to("disk")).volume("disk", "a"),
+            a(GONE),
+        ),
+        (
+            "data in a claim that nobody can see",
+            checked(owned("a"), web("a").uses(&["data"])),
+            a(Stays(Reason::LocalStorage)),
+        ),
+        (
+            "data in a volume that nobody can see",
+            checked(owned("a"), web("a").uses(&["data"])).claim("data", bound_to("disk")),
+            a(Stays(Reason::LocalStorage)),
+        ),
+        (
+            "elsewhere than in groups such data may go",
+            with(free_pool(), owned("a"), web("a").uses(&["data"]))
+                .claim("data", bound_to("disk"))
+                .local_volume("disk"),
+            a(GONE),
+        ),
+        (
             "data of a DaemonSet's pod",
             checked(owned("a"), Pod { daemon_set: Some("agent".into()), ..keeping(web("a")) }),
             a(Deleted(Empty)),
@@ -558,6 +587,59 @@ fn spot_to_spot() {
             a(Replaced(Underutilized, 1)),
         ),
     ]);
+}
+
+/// Each of VPSie's checks has its verdict, in VPSie's order, whatever else keeps the node.
+#[test]
+fn each_check_is_explained() {
+    let checked = |node: Node, pod: Pod| with(group(), node, pod);
+    let busy = |wear: &mut NodeDisruption| {
+        wear.usage = Some(Usage { cpu_percent: 90, memory_percent: 0, basis: Basis::Measured });
+    };
+    let system = |pod: Pod| Pod { namespace: "kube-system".into(), name: "etcd-a".into(), ..pod };
+    let apart = |pod: Pod| pod.away_from(pods_of("web", HOSTNAME));
+    let beside = |cluster: Cluster| cluster.pod(Pod { name: "web-b".into(), ..apart(web("b")) });
+    let on_node = |pod: Pod| pod.disrupted(|pod| pod.has_local_storage = true);
+    let cases: Vec<(&str, Cluster, &[&str])> = vec![
+        ("nothing", checked(owned("a"), web("a")), &[]),
+        ("data", checked(owned("a"), on_node(web("a"))), &["local_storage"]),
+        ("no room", checked(owned("a"), web("a").cpu(9000)), &["rescheduling"]),
+        ("the control plane", checked(owned("a"), system(web("a"))), &["system_pods"]),
+        ("kept apart", beside(with(group().nodes_max(2), owned("a"), apart(web("a")))), &["affinity"]),
+        (
+            "others would be full",
+            checked(owned("a").worn(|wear| wear.others_asked_percent = Some(86)), web("a")),
+            &["capacity"],
+        ),
+        ("protected", checked(protected("a"), web("a")), &["protection"]),
+        ("busy, which is no check", checked(owned("a").worn(busy), web("a")), &[]),
+        ("busy and without room", checked(owned("a").worn(busy), web("a").cpu(9000)), &["rescheduling"]),
+        (
+            "busy, protected and kept apart",
+            beside(with(group().nodes_max(2), protected("a").worn(busy), apart(web("a")))),
+            &["affinity", "protection"],
+        ),
+        (
+            "all but one",
+            checked(
+                protected("a").worn(|wear| wear.others_asked_percent = Some(86)),
+                on_node(system(web("a"))).cpu(9000),
+            ),
+            &["local_storage", "rescheduling", "system_pods", "capacity", "protection"],
+        ),
+    ];
+    for (what, cluster, expected) in cases {
+        let (snapshot, policy) = cluster.finish();
+        let checks = explain::node(&snapshot, &policy, 0).checks;
+        let names: Vec<&str> = checks.iter().map(|(check, _)| check.name()).collect();
+        let order = ["local_storage", "rescheduling", "system_pods", "affinity", "capacity", "protection"];
+        assert_eq!(names, order, "{what}");
+        assert!(checks.iter().all(|(_, checked)| *checked != Checked::Unasked), "{what}: {checks:?}");
+        let failed = checks.iter().filter(|(_, checked)| matches!(checked, Checked::Failed(_)));
+        assert_eq!(failed.map(|(check, _)| check.name()).collect::<Vec<_>>(), expected, "{what}: {checks:?}");
+    }
+    let (snapshot, policy) = with(free_pool(), owned("a"), web("a")).finish();
+    assert_eq!(explain::node(&snapshot, &policy, 0).checks, [], "only groups have them looked at");
 }
 
 #[test]

@@ -442,6 +442,63 @@ fn nodes_that_are_checked_stay_and_say_why() {
     }
 }
 
+/// A small node whose pod a big one has room for. What the pod keeps is in a claim: elsewhere, or on the node, which its volume
+/// need not say.
+#[test]
+fn data_in_a_claim_on_the_node_keeps_it() {
+    for (source, is_kept) in [("nfs", false), ("hostPath", true)] {
+        played(Family::Managed, async |berthed| {
+            let scene = &berthed.scene;
+            let mut volume = json!({
+                "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "disk-1" },
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" }, "storageClassName": "",
+                    "claimRef": { "namespace": "default", "name": "data" },
+                },
+            });
+            volume["spec"][source] = json!({ "path": "/x" });
+            if source == "nfs" {
+                volume["spec"][source]["server"] = json!("files");
+            }
+            scene.apply(volume).await;
+            scene
+                .apply(json!({
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "metadata": {
+                        "name": "data", "namespace": "default",
+                        "annotations": { "pv.kubernetes.io/bind-completed": "yes" },
+                    },
+                    "spec": {
+                        "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "disk-1",
+                        "resources": { "requests": { "storage": "1Gi" } },
+                    },
+                }))
+                .await;
+            let selling = |size: &'static str| {
+                group("workers", |group| {
+                    group["spec"]["offeringIDs"] = json!([size]);
+                    group["spec"]["scaleDownPolicy"]["cpuThreshold"] = json!(90);
+                })
+            };
+            let mut keeper = workload(1);
+            keeper["spec"]["template"]["spec"]["volumes"] =
+                json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
+            scene.apply(selling("small")).await;
+            scene.apply(keeper).await;
+            scene.until(600, "the first runs", async || scene.running().await == 1).await;
+            scene.apply(selling("big")).await;
+            scene.apply(suited(deployment("other", 1, "5"))).await;
+            scene.until(900, "both run", async || scene.running().await == 2).await;
+            assert_eq!(scene.machines(), 2);
+            sleep(Duration::from_mins(30)).await;
+            let told = scene.events("workers").await.join("\n");
+            assert_eq!(scene.machines(), if is_kept { 2 } else { 1 }, "{source}: {told}");
+            assert_eq!(told.contains("local_storage: "), is_kept, "{source}: {told}");
+            assert_eq!(scene.running().await, 2);
+        });
+    }
+}
+
 /// VPSie's six checks, each of which keeps the nodes of a workload by itself, says so, and is counted.
 #[test]
 fn each_check_keeps_nodes_is_said_and_counted() {

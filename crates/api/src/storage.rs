@@ -197,12 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn drivers_of_old_plugins_are_todays() {
-        for (spec, driver) in [
-            ("{csi: {driver: ebs.csi.aws.com}}", "Some(\"ebs.csi.aws.com\")"),
-            ("{awsElasticBlockStore: {volumeID: v}}", "Some(\"ebs.csi.aws.com\")"),
-            ("{gcePersistentDisk: {}}", "Some(\"pd.csi.storage.gke.io\")"),
-            ("{hostPath: {path: /}}", "None"),
+    fn volumes_say_who_attaches_them_and_whether_they_are_on_a_node() {
+        for (spec, expected) in [
+            ("{csi: {driver: ebs.csi.aws.com}}", "(Some(\"ebs.csi.aws.com\"), false)"),
+            ("{awsElasticBlockStore: {volumeID: v}}", "(Some(\"ebs.csi.aws.com\"), false)"),
+            ("{gcePersistentDisk: {}}", "(Some(\"pd.csi.storage.gke.io\"), false)"),
+            ("{nfs: {server: s, path: /}}", "(None, false)"),
+            ("{hostPath: {path: /}}", "(None, true)"),
+            ("{local: {path: /}}", "(None, true)"),
         ] {
             let text = format!("spec: {spec}");
             let tree = Tree::parse(&text).unwrap();

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::claims::{OFFERINGS, digest, lasting_labels, written_offerings};
 use crate::duration::GoDuration;
+use crate::pools::vpsie::node_bounds;
 use crate::resources::berth::VPSieNodeClass;
 use crate::resources::vpsie::{NodeGroup, VPSieNodeSpec};
 
@@ -213,7 +214,8 @@ pub fn new_node(
     let first = offerings.first();
     let size = first.map_or(&launch.instance_type, |offering| &offering.instance_type);
     let zone = first.map_or(&launch.zone, |offering| &offering.zone);
-    let mut annotations = json!({ OFFERINGS: written_offerings(offerings), CREATION_REASON: "metrics" });
+    let reason = occasion.word(group, pool);
+    let mut annotations = json!({ OFFERINGS: written_offerings(offerings), CREATION_REASON: reason });
     if !pool.taints.is_empty() {
         annotations[TAINTS] = json!(written_taints(&pool.taints));
     }

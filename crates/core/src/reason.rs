@@ -140,9 +140,11 @@ reasons! {
     ConsolidateAfter,
     /// The pool gives up only empty nodes, and this one has pods.
     NodeNotEmpty,
+    /// The group's scale-down is off: its nodes go only where cheaper ones replace them.
+    ScaleDownOff,
     /// More of the node is used than its group's thresholds say.
     NodeUtilized,
-    /// A pod keeps something on the node that would be lost with it.
+    /// A pod keeps something on the node that would be lost with it, or nobody can say that it does not.
     LocalStorage,
     /// A part of the control plane runs on the node.
     SystemPod,
@@ -260,6 +262,7 @@ impl Reason {
             }
             Self::ConsolidationNever => "set the pool's consolidateAfter to a duration",
             Self::ConsolidateAfter => "wait, or lower the pool's consolidateAfter",
+            Self::ScaleDownOff => "turn the group's scaleDownPolicy on",
             Self::NodeUtilized => "wait, or raise the thresholds of the group's scaleDownPolicy",
             Self::LocalStorage => "keep the pod's data in a volume that can follow it, or in memory",
             Self::SystemPod => "run the control plane elsewhere",

@@ -166,7 +166,7 @@ impl Office {
             return Err(NotCommitted::Behind { claim: unseen.clone() });
         }
         let offerings: Vec<Vec<Alternative>> =
-            launches.iter().map(|(_, launch)| offerings_within(launch, pool)).collect();
+            launches.iter().map(|(_, launch, _)| offerings_within(launch, pool)).collect();
         let capacities: Vec<Resources> = offerings.iter().map(|offerings| most_of(offerings, pool)).collect();
         let now_secs = self.now().as_second();
         let limits = if PlantedBug::NoReservation.is_planted() { &Limits::default() } else { &pool.limits };
@@ -191,7 +191,9 @@ impl Office {
                 // Whoever else made it committed to it too.
                 Err(refused) if !refused.is_conflict() => return Err(refused.into()),
                 _ => bought.extend(
-                    pairs.next().map(|((launch, _), claim)| Bought { launch: *launch, claim: claim.clone() }),
+                    pairs
+                        .next()
+                        .map(|((launch, ..), claim)| Bought { launch: *launch, claim: claim.clone() }),
                 ),
             }
         }

@@ -14,7 +14,7 @@ use berth_core::claim::Step;
 use berth_core::commitment::Departure;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
-use berth_core::plan::Plan;
+use berth_core::plan::{Host, Plan};
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
 use berth_core::safety::Safety;

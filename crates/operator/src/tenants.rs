@@ -122,6 +122,7 @@ pub(crate) fn is_protected(pod: &PodObject, now: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use berth_world::World;
     use serde_json::{Value, json};
 
     use super::*;

@@ -218,11 +218,11 @@ fn read_rules(group: &NodeGroup) -> DisruptionRules {
         .filter_map(|(since, secs)| rest(since.map(|time| time.0), secs));
     DisruptionRules {
         consolidation: Consolidation::default(),
-        consolidate_after_secs: (policy.enabled && !is_paused(&group.metadata))
-            .then_some(stabilization.into()),
+        consolidate_after_secs: (!is_paused(&group.metadata)).then_some(stabilization.into()),
         budgets: Vec::new(),
         rests_until: rests.max(),
         checks: Some(SafetyChecks {
+            shrinks: policy.enabled,
             cpu_percent: policy.cpu_threshold.get(),
             memory_percent: policy.memory_threshold.get(),
         }),

@@ -12,8 +12,8 @@ use berth_core::disruption::{
     Basis, Budget, Consolidation, DisruptionReason, Illness, NodeDisruption, PoolDisruption, Protection,
     SafetyChecks, Share, Usage,
 };
-use berth_core::explain;
-use berth_core::names::CAPACITY_TYPE;
+use berth_core::explain::{self, Checked};
+use berth_core::names::{CAPACITY_TYPE, HOSTNAME};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::Plan;
 use berth_core::pod::Pod;
@@ -25,7 +25,8 @@ use berth_core::surplus;
 use berth_core::units::Price;
 
 use crate::cluster::{
-    Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, machine, node, pod, pool, small,
+    Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, bound_to, machine, node, pod, pods_of, pool,
+    small,
 };
 
 /// What becomes of a node.
@@ -260,11 +261,18 @@ fn pods() {
     ]);
 }
 
+/// A group of VPSie's, which replaces no nodes unless it says so.
+pub(crate) fn group() -> Pool {
+    free_pool().disrupts(|pool| {
+        pool.checks = Some(SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 40 });
+        pool.replacement.barred = Some(Reason::ReplacementBarred.because("it does not say so"));
+    })
+}
+
 /// VPSie's groups look at more than others do before a node goes to save money.
 #[test]
 fn the_checks_of_groups() {
-    let checks = SafetyChecks { cpu_percent: 50, memory_percent: 40 };
-    let checked = |a: Node, web: Pod| with(free_pool().disrupts(|pool| pool.checks = Some(checks)), a, web);
+    let checked = |a: Node, web: Pod| with(group(), a, web);
     let using = |cpu_percent, memory_percent, basis| {
         owned("a").worn(|wear| wear.usage = Some(Usage { cpu_percent, memory_percent, basis }))
     };
@@ -322,6 +330,15 @@ fn the_checks_of_groups() {
             a(Stays(Reason::SystemPod)),
         ),
         ("another of the system", checked(owned("a"), system("coredns-1", web("a"))), a(GONE)),
+        (
+            "a group that does not shrink",
+            with(
+                group().disrupts(|pool| pool.checks.iter_mut().for_each(|checks| checks.shrinks = false)),
+                owned("a"),
+                web("a"),
+            ),
+            a(Stays(Reason::ScaleDownOff)),
+        ),
         ("the others would be full", checked(leaving(86), web("a")), a(Stays(Reason::CapacityLeft))),
         ("and would not quite be", checked(leaving(85), web("a")), a(GONE)),
         (
@@ -450,7 +467,7 @@ fn worn_out() {
         let one = Budget::new(Vec::new(), Share::Count(1));
         free_pool().disrupts(|pool| pool.budgets = vec![one])
     };
-    let checks = SafetyChecks { cpu_percent: 50, memory_percent: 50 };
+    let checks = SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 };
     let paused = Pool { blocked: Some(Reason::PoolPaused.because("somebody says so")), ..free_pool() };
     let no_budget = |node: Node| {
         let nothing = Budget::new(Vec::new(), Share::Count(0));

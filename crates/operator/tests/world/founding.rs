@@ -133,7 +133,7 @@ fn a_pod_that_no_group_fits_gets_one_and_runs() {
 #[test]
 fn where_no_group_is_to_be_made_none_is_and_pods_are_told_why() {
     type Change = fn(&mut Value);
-    let cases: [(&str, Change, &str, &str); 5] = [
+    let cases: [(&str, Change, &str, &str); 6] = [
         ("too large for every offering", |_| (), "20", "a new group: InsufficientCpu"),
         (
             "too large for those that are allowed",

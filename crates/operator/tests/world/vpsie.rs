@@ -166,6 +166,16 @@ fn a_group_grows_and_shrinks() {
                 condition(&berthed.group("workers").await, "Ready").map(|(status, _)| status),
                 Some("True")
             );
+            for node in berthed.nodes().await {
+                let reason = &node["metadata"]["annotations"]["autoscaler.vpsie.com/creation-reason"];
+                assert_eq!(reason, "metrics", "{node}");
+            }
+            for node in scene.nodes().await.into_iter().chain(berthed.nodes().await) {
+                let labels = &node["metadata"]["labels"];
+                for (label, value) in [("nodegroup", "workers"), ("nodegroup-namespace", "kube-system")] {
+                    assert_eq!(labels[format!("autoscaler.vpsie.com/{label}")], value, "{node}");
+                }
+            }
             for node in scene.nodes().await {
                 assert_eq!(node["metadata"]["labels"]["team"], "quay");
                 let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();

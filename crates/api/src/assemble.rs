@@ -320,7 +320,8 @@ impl Assembly<'_> {
                 newest: claimed.newest.get(&pool.name).copied(),
                 lacks_minimum,
             };
-            let blocked = pool.blocked.clone().or_else(|| self.unread_settings());
+            let is_elsewhere = is_ours.then(|| self.of_other_cluster(&kept)).flatten();
+            let blocked = pool.blocked.clone().or(is_elsewhere).or_else(|| self.unread_settings());
             let blocked = blocked.or_else(|| growth.judged(&pool.name, &around));
             let node_cost = self.node_cost(*node_cost);
             let is_patient = settings.grace_secs > 0;
@@ -345,6 +346,14 @@ impl Assembly<'_> {
             self.add_pool(&mut pools, &kept, pool, types);
         }
         pools.pools
+    }
+
+    /// What is bought joins the cluster that Berth works for, whatever its group says.
+    fn of_other_cluster(&mut self, kept: &Kept<NodeGroupObject>) -> Option<Refusal> {
+        const FIELD: &str = "spec.resourceIdentifier";
+        let Refusal { reason, message } = self.manifests.group_defaults.refuses(&kept.object.cluster)?;
+        self.blame(kept, FIELD, message.clone());
+        Some(reason.because(format!("{FIELD}: {message}")))
     }
 
     /// Groups do not grow where nobody knows how far they may.

@@ -41,6 +41,7 @@ pub(crate) fn read_volume(volume: &wire::Volume<'_>, to: &mut Converter<'_>) -> 
     Volume {
         driver: driver(&volume.spec, to),
         node_affinity: within_labels(terms.unwrap_or_default(), &labels),
+        is_local: volume.spec.local.is_some() || volume.spec.host_path.is_some(),
     }
 }
 
@@ -196,16 +197,22 @@ mod tests {
     }
 
     #[test]
-    fn drivers_of_old_plugins_are_todays() {
-        for (spec, driver) in [
-            ("{csi: {driver: ebs.csi.aws.com}}", "Some(\"ebs.csi.aws.com\")"),
-            ("{awsElasticBlockStore: {volumeID: v}}", "Some(\"ebs.csi.aws.com\")"),
-            ("{gcePersistentDisk: {}}", "Some(\"pd.csi.storage.gke.io\")"),
-            ("{hostPath: {path: /}}", "None"),
+    fn volumes_say_who_attaches_them_and_whether_they_are_on_a_node() {
+        for (spec, expected) in [
+            ("{csi: {driver: ebs.csi.aws.com}}", "(Some(\"ebs.csi.aws.com\"), false)"),
+            ("{awsElasticBlockStore: {volumeID: v}}", "(Some(\"ebs.csi.aws.com\"), false)"),
+            ("{gcePersistentDisk: {}}", "(Some(\"pd.csi.storage.gke.io\"), false)"),
+            ("{nfs: {server: s, path: /}}", "(None, false)"),
+            ("{hostPath: {path: /}}", "(None, true)"),
+            ("{local: {path: /}}", "(None, true)"),
         ] {
             let text = format!("spec: {spec}");
             let tree = Tree::parse(&text).unwrap();
-            assert_eq!(shown(&tree, |w, to| read_volume(w, to).driver), driver, "{spec}");
+            let actual = shown(&tree, |w, to| {
+                let volume = read_volume(w, to);
+                (volume.driver, volume.is_local)
+            });
+            assert_eq!(actual, expected, "{spec}");
         }
     }
 

@@ -22,12 +22,10 @@ use crate::pools::vpsie::{NodeGroupObject, merged, read_node_group, types_of};
 use crate::resources::scalar::Whole;
 use crate::resources::shared::Taint;
 use crate::resources::vpsie::{NodeGroup, NodeGroupDefaults, NodeGroupSpec};
-use crate::vpsie::{CREATION_REASON, MANAGED, OFFERING};
+use crate::vpsie::{CREATION_REASON, FOR_DEMAND, MANAGED, OFFERING};
 
 /// On a group that was made for pods: for which.
 pub const CREATED_FOR: &str = "berth.dev/created-for";
-/// What such a group says of its creation.
-const PENDING_PODS: &str = "pending-pods";
 /// A group names no more offerings.
 const OFFERINGS_MAX: usize = 100;
 /// Labels that are not a pod's to ask for: VPSie's own, and those that groups must not set.
@@ -46,6 +44,14 @@ pub struct GroupDefaults {
 }
 
 impl GroupDefaults {
+    /// Why nothing is bought for a group of this cluster: machines join the one that Berth works for, and a group of another
+    /// would never know its nodes.
+    pub(crate) fn refuses(&self, cluster: &str) -> Option<Refusal> {
+        let own = self.cluster.as_deref().filter(|own| *own != cluster)?;
+        let message = format!("it names the cluster `{cluster}` at VPSie, and Berth buys for `{own}`");
+        Some(Reason::OtherCluster.because(message))
+    }
+
     /// Fills in where the cluster is, as far as that is not said.
     pub fn complete_with(&mut self, other: &Self) {
         let pairs = [
@@ -134,7 +140,7 @@ impl GroupTemplate {
         fitting.sort();
         fitting.truncate(OFFERINGS_MAX);
         let mut group = self.object(&wanted.demand, fitting.into_iter().map(|(_, id)| id.clone()).collect());
-        let why = [(CREATION_REASON, PENDING_PODS), (CREATED_FOR, pods)];
+        let why = [(CREATION_REASON, FOR_DEMAND), (CREATED_FOR, pods)];
         let why = why.map(|(key, value)| (key.to_owned(), value.to_owned()));
         group.metadata.annotations = Some(BTreeMap::from(why));
         group
@@ -229,6 +235,10 @@ fn spec(defaults: NodeGroupDefaults, said: &GroupDefaults) -> Result<NodeGroupSp
     }
     let [datacenter_id, resource_identifier, project, version] =
         given.map(|(value, _)| value.unwrap_or_default());
+    if let Some(Refusal { reason, message }) = said.refuses(&resource_identifier) {
+        let field = "spec.nodeGroupDefaults.resourceIdentifier of the AutoscalerConfig `default`";
+        return Err(reason.because(format!("{field}: {message}")));
+    }
     let own_size = defaults.kube_size_id.and_then(|size| u32::try_from(size).ok());
     let offering_ids =
         if defaults.offering_ids.is_empty() { &said.offerings } else { &defaults.offering_ids };
@@ -354,6 +364,30 @@ mod tests {
                 Err(refusal) => {
                     assert_eq!(refusal.reason, Reason::TemplateIncomplete);
                     assert!(!missing.is_empty() && refusal.message.contains(missing), "{refusal}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn groups_are_made_for_the_own_cluster_only() {
+        for (named, known, is_refused) in [
+            ("c-1", Some("c-1"), false),
+            ("c-2", Some("c-1"), true),
+            ("c-2", None, false),
+            ("", Some("c-1"), false),
+        ] {
+            let said = GroupDefaults { cluster: known.map(str::to_owned), ..said() };
+            let defaults = NodeGroupDefaults {
+                resource_identifier: Some(named.to_owned()),
+                ..NodeGroupDefaults::default()
+            };
+            let refusal = spec(defaults, &said).err();
+            assert_eq!(refusal.is_some(), is_refused, "{named} {known:?}");
+            if let Some(Refusal { reason, message }) = refusal {
+                assert_eq!(reason, Reason::OtherCluster);
+                for part in ["nodeGroupDefaults.resourceIdentifier", "`c-2`", "`c-1`"] {
+                    assert!(message.contains(part), "{message}");
                 }
             }
         }

@@ -305,7 +305,7 @@ mod tests {
             disruption: PoolDisruption { checks, ..PoolDisruption::default() },
             ..crate::pools::empty_pool(name.into())
         };
-        let checks = SafetyChecks { cpu_percent: 50, memory_percent: 50 };
+        let checks = SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 };
         let pools = [pool("checked", Some(checks)), pool("other", None)];
         let asked = Usage { cpu_percent: 0, memory_percent: 0, basis: Basis::Asked };
         for (measured, expected) in [

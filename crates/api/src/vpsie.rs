@@ -13,12 +13,15 @@ use serde_json::{Value, json};
 
 use crate::claims::{OFFERINGS, digest, lasting_labels, written_offerings};
 use crate::duration::GoDuration;
+use crate::pools::vpsie::node_bounds;
 use crate::resources::berth::VPSieNodeClass;
 use crate::resources::vpsie::{NodeGroup, VPSieNodeSpec};
 
 /// Only groups and nodes with it are touched.
 pub const MANAGED: &str = "autoscaler.vpsie.com/managed";
 pub const NODEGROUP: &str = "autoscaler.vpsie.com/nodegroup";
+/// The namespace of that group.
+pub const NODEGROUP_NAMESPACE: &str = "autoscaler.vpsie.com/nodegroup-namespace";
 pub const VPSIENODE: &str = "autoscaler.vpsie.com/vpsienode";
 pub const DATACENTER: &str = "autoscaler.vpsie.com/datacenter";
 pub const OFFERING: &str = "autoscaler.vpsie.com/offering";
@@ -169,20 +172,50 @@ pub fn version_problem(text: &str) -> Option<String> {
         .then(|| format!("`{text}` is no version; write it with its `v` and three numbers, such as v1.34.0"))
 }
 
+/// What a node is bought for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// Pods go there.
+    Pods,
+    /// None does yet: its pool has too few nodes.
+    Minimum,
+    /// It takes the place of others.
+    Replacement,
+}
+
+impl Occasion {
+    /// In VPSie's words. Beyond its own minimum a group only grows for what was measured.
+    fn word(self, group: &NodeGroup, pool: &Pool) -> &'static str {
+        let is_own_minimum = pool.nodes_min <= node_bounds(group).0;
+        match self {
+            Self::Replacement => "rebalance",
+            Self::Minimum if is_own_minimum => "initial",
+            Self::Minimum | Self::Pods => FOR_DEMAND,
+        }
+    }
+}
+
+/// What says of itself that it was made for what is asked for or used.
+pub(crate) const FOR_DEMAND: &str = "metrics";
+
 /// The VPSieNode for a launch of this group.
 pub fn new_node(
     name: &str,
     (group, pool): (&NodeGroup, &Pool),
-    launch: &Launch,
+    (launch, occasion): (&Launch, Occasion),
     offerings: &[Alternative],
 ) -> Value {
     let spec = &group.spec;
     let mut labels = lasting_labels(launch, pool);
     labels.insert(VPSIENODE.into(), name.into());
+    if let Some(namespace) = &group.metadata.namespace {
+        labels.insert(NODEGROUP_NAMESPACE.into(), namespace.as_str().into());
+    }
     let first = offerings.first();
     let size = first.map_or(&launch.instance_type, |offering| &offering.instance_type);
     let zone = first.map_or(&launch.zone, |offering| &offering.zone);
-    let mut annotations = json!({ OFFERINGS: written_offerings(offerings), CREATION_REASON: "metrics" });
+    let reason = occasion.word(group, pool);
+    let mut annotations = json!({ OFFERINGS: written_offerings(offerings), CREATION_REASON: reason });
     if !pool.taints.is_empty() {
         annotations[TAINTS] = json!(written_taints(&pool.taints));
     }

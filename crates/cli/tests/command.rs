@@ -189,6 +189,63 @@ fn nodes_go_or_stay() {
     }
 }
 
+/// VPSie's checks of a node of a NodeGroup. Run with `BERTH_UPDATE=1` to write them anew.
+#[test]
+fn the_checks_of_a_group_are_explained() {
+    let group = "apiVersion: autoscaler.vpsie.com/v1alpha1
+kind: NodeGroup
+metadata: {name: workers, namespace: kube-system, labels: {autoscaler.vpsie.com/managed: 'true'}}
+spec: {minNodes: 0, maxNodes: 2, datacenterID: ams-1, offeringIDs: [medium], resourceIdentifier: harbour, project: quay,
+  kubernetesVersion: v1.34.0, scaleDownPolicy: {stabilizationWindowSeconds: 0}}
+---
+";
+    let node = |name: &str| {
+        format!(
+            "apiVersion: autoscaler.vpsie.com/v1alpha1
+kind: VPSieNode
+metadata: {{name: {name}, namespace: kube-system, labels: {{autoscaler.vpsie.com/nodegroup: workers}}}}
+spec: {{vpsieInstanceID: 1, instanceType: medium, nodeGroupName: workers, datacenterID: ams-1, resourceIdentifier: harbour,
+  project: quay, kubernetesVersion: v1.34.0, nodeName: {name}}}
+status: {{phase: Ready, nodeName: {name}}}
+---
+apiVersion: v1
+kind: Node
+metadata:
+  name: {name}
+  creationTimestamp: '2026-01-05T08:00:00Z'
+  labels: {{autoscaler.vpsie.com/nodegroup: workers, autoscaler.vpsie.com/managed: 'true',
+    karpenter.sh/capacity-type: on-demand, node.kubernetes.io/instance-type: medium,
+    topology.kubernetes.io/zone: ams-1, kubernetes.io/arch: amd64, kubernetes.io/os: linux}}
+status: {{capacity: {{cpu: 4, memory: 16Gi, pods: 64}}, allocatable: {{cpu: 4, memory: 15Gi, pods: 64}}}}
+---
+"
+        )
+    };
+    let keeping = running("a", "v-1", "3").replace("spec: {", "spec: {volumes: [{name: c, emptyDir: {}}], ");
+    let cluster = [group, &node("v-1"), &node("v-2"), &keeping, &running("b", "v-2", "2")].concat();
+    let line = "explain node v-1 -f - --catalog ../../examples/vpsie/offers.json --now 2026-01-07T08:00:00Z";
+    let output = berth_reading(line, &cluster).expect("berth starts");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((output.status.code(), &*err), (Some(0), ""));
+    let golden = "tests/golden/explain-group-node.txt";
+    if std::env::var_os("BERTH_UPDATE").is_some() {
+        std::fs::write(golden, &*out).expect("it can be written");
+    }
+    assert_eq!(out, std::fs::read_to_string(golden).unwrap_or_default());
+    // It is busy, its pod keeps data there and fits nowhere else: each check says its own.
+    for (check, verdict) in [
+        ("local_storage", "failed"),
+        ("rescheduling", "failed"),
+        ("system_pods", "passed"),
+        ("affinity", "passed"),
+        ("capacity", "failed"),
+        ("protection", "passed"),
+    ] {
+        let is_it = |line: &str| line.split_whitespace().take(2).eq([check, verdict]);
+        assert!(out.lines().any(is_it), "{check} has not {verdict}: {out}");
+    }
+}
+
 #[test]
 fn the_example_of_a_scattered_cluster() {
     let example = "../../examples/consolidate";

@@ -58,7 +58,7 @@ fn node(pool: &Pool, launch: &Launch) -> Option<Node> {
         pool: Some(pool.name.clone()),
         price: Some(launch.price),
         volume_limits: instance_type.volume_limits.clone(),
-        disruption: NodeDisruption { quiet_secs: Some(u64::MAX), ..NodeDisruption::default() },
+        disruption: NodeDisruption::of_new(pool),
     })
 }
 

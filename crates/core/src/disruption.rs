@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::names::Text;
 use crate::pod::Pod;
+use crate::pool::Pool;
 use crate::reason::{Reason, Refusal};
 use crate::selector::Selector;
 use crate::units::Price;
@@ -181,10 +182,14 @@ pub enum Approval {
     },
 }
 
-/// VPSie's checks before a node goes to save money: what it uses, what its pods keep on it, and what is left.
+/// VPSie's checks before a node goes to save money: what it uses, what its pods keep on it, and what is left. How much is
+/// used, and whether the group shrinks at all, decides about nodes for which nothing is bought: when others are replaced by
+/// cheaper ones the group says elsewhere ([`Replacement`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SafetyChecks {
-    /// A node that uses as much of it, in percent, stays.
+    /// Whether nodes may go for which nothing is bought.
+    pub shrinks: bool,
+    /// A node that uses as much of it, in percent, goes only if it is replaced.
     pub cpu_percent: u32,
     pub memory_percent: u32,
 }
@@ -399,6 +404,15 @@ pub struct NodeDisruption {
     /// What the other nodes of its pool would be asked for without it, in percent of what they have. `None` if its pool
     /// does not want to know, or it is the only one: then others take its pods, who look after themselves.
     pub others_asked_percent: Option<u32>,
+}
+
+impl NodeDisruption {
+    /// Of a node that a plan buys, once everything has been quiet for long enough. Where its pool goes by what is used,
+    /// nobody knows that yet.
+    pub(crate) fn of_new(pool: &Pool) -> Self {
+        let usage = pool.disruption.checks.map(|_| Usage::UNKNOWN);
+        Self { quiet_secs: Some(u64::MAX), usage, ..Self::default() }
+    }
 }
 
 /// What a pod's removal takes.

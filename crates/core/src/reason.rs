@@ -62,6 +62,8 @@ reasons! {
     UnknownDatacenter,
     /// The pool or its class names an offering that the catalog does not have.
     UnknownOffering,
+    /// The group, or what new groups are made from, names another cluster at VPSie than the one that Berth buys for.
+    OtherCluster,
     /// The pool may not grow just now: it has grown or shrunk a moment ago, others grow, or pods have not waited for long.
     PoolResting,
     /// The pool is not to grow: its owner has paused it, or turned its growth off.
@@ -138,9 +140,11 @@ reasons! {
     ConsolidateAfter,
     /// The pool gives up only empty nodes, and this one has pods.
     NodeNotEmpty,
+    /// The group's scale-down is off: its nodes go only where cheaper ones replace them.
+    ScaleDownOff,
     /// More of the node is used than its group's thresholds say.
     NodeUtilized,
-    /// A pod keeps something on the node that would be lost with it.
+    /// A pod keeps something on the node that would be lost with it, or nobody can say that it does not.
     LocalStorage,
     /// A part of the control plane runs on the node.
     SystemPod,
@@ -202,6 +206,9 @@ impl Reason {
             Self::NodeClassNotReady => "fix what the class's conditions name",
             Self::UnknownDatacenter => "name a datacenter of the catalog, or let Berth know of it",
             Self::UnknownOffering => "name an offering or a type of the catalog",
+            Self::OtherCluster => {
+                "write the cluster's own id into resourceIdentifier, or the other one into the Secret or the flag"
+            }
             Self::PoolResting => {
                 "wait, or shorten the group's cooldown, its window or the pods' grace period"
             }
@@ -255,6 +262,7 @@ impl Reason {
             }
             Self::ConsolidationNever => "set the pool's consolidateAfter to a duration",
             Self::ConsolidateAfter => "wait, or lower the pool's consolidateAfter",
+            Self::ScaleDownOff => "turn the group's scaleDownPolicy on",
             Self::NodeUtilized => "wait, or raise the thresholds of the group's scaleDownPolicy",
             Self::LocalStorage => "keep the pod's data in a volume that can follow it, or in memory",
             Self::SystemPod => "run the control plane elsewhere",

@@ -21,6 +21,7 @@ use crate::pod::{Pod, PodSpec};
 use crate::pool::Pool;
 use crate::reason::{Reason, Refusal};
 use crate::snapshot::Snapshot;
+use crate::volume::Keeping;
 
 /// A running pod that may be moved: all rules about its node and about itself let it go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +41,8 @@ impl Evictable {
 pub struct Verdict {
     /// The rule, by the reason it refuses with.
     pub rule: Reason,
+    /// Where it only counts for a node that goes like this.
+    pub only: Option<Leaving>,
     /// `None` where the node passes.
     pub refusal: Option<Refusal>,
 }
@@ -62,18 +65,50 @@ pub struct NodeSafety {
     doubly_covered: Option<usize>,
     /// Whether pool budgets count it.
     budgeted: bool,
+    /// Whether something may be bought for its pods.
+    replaceable: bool,
 }
 
 impl NodeSafety {
+    /// Whether the rules let it go somehow.
     pub fn is_allowed(&self) -> bool {
-        self.verdicts.iter().all(|verdict| verdict.refusal.is_none())
+        Leaving::ALL.into_iter().any(|leaving| self.lets_go(leaving))
+    }
+
+    pub fn lets_go(&self, leaving: Leaving) -> bool {
+        (leaving == Leaving::ForGood || self.replaceable) && self.refusal_to_go(leaving).is_none()
+    }
+
+    /// The first rule that keeps it from going like this.
+    pub(crate) fn refusal_to_go(&self, leaving: Leaving) -> Option<&Refusal> {
+        let counts = |verdict: &&Verdict| verdict.only.is_none_or(|only| only == leaving);
+        self.verdicts.iter().filter(counts).find_map(|verdict| verdict.refusal.as_ref())
+    }
+
+    /// Why it stays, where this was found beside the rules: what keeps it in any case, or what keeps it from going for good
+    /// where it is not for its pool's wishes that it is not replaced.
+    pub(crate) fn staying<'r>(&'r self, found: Option<&'r Refusal>) -> Option<&'r Refusal> {
+        let is_wish = |refusal: &Refusal| {
+            matches!(refusal.reason, Reason::AwaitingApproval | Reason::PerformanceImpact)
+        };
+        let in_any_case = self.refusal_to_go(Leaving::Replaced).filter(|_| self.replaceable);
+        match in_any_case.or_else(|| self.refusal_to_go(Leaving::ForGood)) {
+            Some(refusal) if !self.is_allowed() || !found.is_some_and(is_wish) => Some(refusal),
+            _ => found,
+        }
+    }
+
+    /// Has it kept by the rules as they were found before.
+    pub(crate) fn stay_as(&mut self, before: &Self) {
+        self.verdicts.clone_from(&before.verdicts);
+        self.replaceable = before.replaceable;
     }
 
     pub fn refusals(&self) -> impl Iterator<Item = &Refusal> {
         self.verdicts.iter().filter_map(|verdict| verdict.refusal.as_ref())
     }
 
-    /// The pods that would have to move, if every rule lets the node go.
+    /// The pods that would have to move, if the rules let the node go.
     pub fn evictable(&self) -> Option<impl Iterator<Item = Evictable>> {
         self.is_allowed().then(|| self.movers.iter().map(|pod| Evictable { pod: *pod }))
     }
@@ -127,6 +162,14 @@ impl Safety {
         Self::judge_beside(snapshot, &FixedBitSet::new())
     }
 
+    /// As if every rule let the node go: whoever asks what would become of its pods wants to hear that too. Nothing of what
+    /// follows from it is ever done.
+    pub(crate) fn suppose_allowed(&mut self, node: usize) {
+        let node = &mut self.nodes[node];
+        node.replaceable = true;
+        node.verdicts.iter_mut().for_each(|verdict| verdict.refusal = None);
+    }
+
     /// The same, where the nodes in `unbudgeted` are only planned: no budget counts them.
     pub(crate) fn judge_beside(snapshot: &Snapshot, unbudgeted: &FixedBitSet) -> Self {
         let pools: FxHashMap<&str, usize> =
@@ -177,6 +220,7 @@ impl Safety {
                     budget_draws,
                     doubly_covered,
                     budgeted: !unbudgeted.contains(index),
+                    replaceable: is_replaceable(reason, pool.map(|pool| &snapshot.pools[pool])),
                 };
                 let judged = Judged {
                     snapshot,
@@ -190,6 +234,19 @@ impl Safety {
             })
             .collect();
         Self { nodes, allowances }
+    }
+}
+
+/// Whether something may be bought for the pods of a node that goes for this reason.
+fn is_replaceable(reason: DisruptionReason, pool: Option<&Pool>) -> bool {
+    let wants_none = |pool: &Pool| pool.disruption.replacement.barred.is_some();
+    match reason {
+        DisruptionReason::Empty => false,
+        DisruptionReason::Underutilized => !pool.is_some_and(wants_none),
+        DisruptionReason::Overprovisioned
+        | DisruptionReason::Drifted
+        | DisruptionReason::Expired
+        | DisruptionReason::Unhealthy => true,
     }
 }
 
@@ -273,7 +330,7 @@ impl Judged<'_> {
         let mut verdicts = Vec::new();
         let mut judge = |applies: bool, rule: Reason, refusal: &dyn Fn() -> Option<Refusal>| {
             if applies {
-                verdicts.push(Verdict { rule, refusal: refusal() });
+                verdicts.push(Verdict { rule, only: concerned(rule), refusal: refusal() });
             }
         };
         judge(true, Reason::NodeNotOfPool, &|| self.not_of_pool());
@@ -289,6 +346,7 @@ impl Judged<'_> {
         judge(reason == DisruptionReason::Underutilized, Reason::NodeNotEmpty, &|| self.not_empty());
         judge(reason == DisruptionReason::Empty, Reason::PoolMinimum, &|| self.at_minimum(allowances));
         let is_checked = saves_money && self.checks().is_some();
+        judge(is_checked, Reason::ScaleDownOff, &|| self.never_shrinks());
         judge(is_checked, Reason::NodeUtilized, &|| self.utilized());
         judge(is_checked, Reason::LocalStorage, &|| self.local_storage());
         judge(is_checked, Reason::SystemPod, &|| self.system_pod());
@@ -342,11 +400,12 @@ impl Judged<'_> {
     }
 
     fn never_consolidated(&self) -> Option<Refusal> {
-        self.pool?
-            .disruption
-            .consolidate_after_secs
-            .is_none()
-            .then(|| Reason::ConsolidationNever.because("the pool's consolidateAfter is Never"))
+        let rules = &self.pool?.disruption;
+        let message = match rules.checks {
+            None => "the pool's consolidateAfter is Never",
+            Some(_) => "the group is paused",
+        };
+        rules.consolidate_after_secs.is_none().then(|| Reason::ConsolidationNever.because(message))
     }
 
     fn not_quiet_yet(&self) -> Option<Refusal> {
@@ -379,6 +438,11 @@ impl Judged<'_> {
         self.pool?.disruption.checks
     }
 
+    fn never_shrinks(&self) -> Option<Refusal> {
+        let is_off = !self.checks()?.shrinks;
+        is_off.then(|| Reason::ScaleDownOff.because("the group's scaleDownPolicy is not enabled"))
+    }
+
     fn utilized(&self) -> Option<Refusal> {
         let (checks, usage) = (self.checks()?, self.node.disruption.usage?);
         let looked_at = [
@@ -397,10 +461,24 @@ impl Judged<'_> {
     }
 
     fn local_storage(&self) -> Option<Refusal> {
-        let mut keeping = self.movers().filter(|pod| pod.disruption.has_local_storage);
-        let pod = keeping.next()?;
-        let others = and_others(keeping.count());
-        Some(Reason::LocalStorage.because(format!("pod {}{others} keeps data on the node", pod.id())))
+        let storage = &self.snapshot.storage;
+        let kept = |pod: &Pod| {
+            let keeps = || format!("pod {} keeps data on the node", pod.id());
+            pod.disruption.has_local_storage.then(keeps).or_else(|| {
+                pod.volumes.iter().find_map(|volume| match storage.keeping(pod, volume) {
+                    Keeping::Elsewhere => None,
+                    Keeping::OnNode => Some(keeps()),
+                    Keeping::Unknown => Some(format!(
+                        "nobody can say where pod {} keeps the data of its claim {}",
+                        pod.id(),
+                        volume.claim()
+                    )),
+                })
+            })
+        };
+        let mut all = self.movers().filter_map(kept);
+        let first = all.next()?;
+        Some(Reason::LocalStorage.because(format!("{first}{}", and_others(all.count()))))
     }
 
     fn system_pod(&self) -> Option<Refusal> {
@@ -502,6 +580,13 @@ impl Judged<'_> {
             ))
         })
     }
+}
+
+/// How a node goes that such a rule is about, where that matters: what a group's scale-down says is about nodes for which
+/// nothing is bought.
+fn concerned(rule: Reason) -> Option<Leaving> {
+    matches!(rule, Reason::ScaleDownOff | Reason::NodeUtilized | Reason::CapacityLeft)
+        .then_some(Leaving::ForGood)
 }
 
 /// How long yet, if at all.

@@ -26,6 +26,18 @@ pub struct Volume {
     pub driver: Option<Text>,
     /// One of the terms must match the node; none at all means anywhere.
     pub node_affinity: Vec<NodeTerm>,
+    /// Its data is on the node that it is used on (`local`, `hostPath`).
+    pub is_local: bool,
+}
+
+/// Where the data of a running pod's volume is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeping {
+    Elsewhere,
+    /// It is lost with the node.
+    OnNode,
+    /// Its claim, or the volume that this is bound to, cannot be seen.
+    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +84,17 @@ impl Storage {
             claim.and_then(|claim| self.bound(pod, volume, claim)).or_else(|| self.demand(pod, volume).ok())
         };
         pod.volumes.iter().filter_map(holding).collect()
+    }
+
+    /// Where the data of this volume of a running pod is. What is made for the pod alone goes with it, wherever it is.
+    pub fn keeping(&self, pod: &Pod, volume: &VolumeRef) -> Keeping {
+        let claim = self.claims.get(&(pod.namespace.clone(), volume.claim().clone()));
+        let bound = claim.and_then(|claim| self.volumes.get(claim.volume.as_ref()?));
+        match (bound, volume) {
+            (Some(Volume { is_local: true, .. }), _) => Keeping::OnNode,
+            (Some(_), _) | (None, VolumeRef::Ephemeral { .. }) => Keeping::Elsewhere,
+            (None, VolumeRef::Claim(_)) => Keeping::Unknown,
+        }
     }
 
     /// What a claim that has its volume asks, if the volume is known.

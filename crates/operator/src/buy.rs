@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_api::ledger;
+use berth_api::vpsie::Occasion;
 use berth_core::commitment::{Commitments, Living, Objection};
 use berth_core::names::Text;
 use berth_core::plan::{Alternative, Launch};
@@ -57,6 +58,9 @@ pub(crate) struct Account {
     pub(crate) record: Commitments,
     pub(crate) living: Living,
 }
+
+/// A launch that is to be bought now: its index among the plan's, and what it is for.
+type Wanted<'l> = (usize, &'l Launch, Occasion);
 
 /// What a launch became.
 #[derive(Clone, Debug)]
@@ -118,13 +122,13 @@ impl Office {
         &self,
         round: &Round,
         made: &BTreeSet<Text>,
-        (launches, wanted): (&[Launch], &[usize]),
+        (launches, wanted): (&[Launch], &[(usize, Occasion)]),
         epoch: u64,
     ) -> Purchase {
-        let mut by_pool: BTreeMap<&Text, Vec<(usize, &Launch)>> = BTreeMap::new();
-        for index in wanted {
+        let mut by_pool: BTreeMap<&Text, Vec<Wanted<'_>>> = BTreeMap::new();
+        for (index, occasion) in wanted {
             if let Some(launch) = launches.get(*index) {
-                by_pool.entry(&launch.pool).or_default().push((*index, launch));
+                by_pool.entry(&launch.pool).or_default().push((*index, launch, *occasion));
             }
         }
         let mut purchase = Purchase::default();
@@ -142,7 +146,7 @@ impl Office {
     async fn buy_for(
         &self,
         round: &Round,
-        (name, launches): (&Text, &[(usize, &Launch)]),
+        (name, launches): (&Text, &[Wanted<'_>]),
         is_known: impl Fn(&Text) -> bool,
         epoch: u64,
         bought: &mut Vec<Bought>,
@@ -167,7 +171,7 @@ impl Office {
             return Err(NotCommitted::Behind { claim: unseen.clone() });
         }
         let offerings: Vec<Vec<Alternative>> =
-            launches.iter().map(|(_, launch)| offerings_within(launch, pool)).collect();
+            launches.iter().map(|(_, launch, _)| offerings_within(launch, pool)).collect();
         let capacities: Vec<Resources> = offerings.iter().map(|offerings| most_of(offerings, pool)).collect();
         let now_secs = self.now().as_second();
         let limits = if PlantedBug::NoReservation.is_planted() { &Limits::default() } else { &pool.limits };
@@ -177,8 +181,9 @@ impl Office {
             self.commit(&account, &next).await?;
         }
         self.stay_within(round, &id, &names, epoch).await?;
-        let objects = launches.iter().zip(&offerings).zip(&names).map(|(((_, launch), offerings), claim)| {
-            account.object.new_claim(claim, (pool, class), launch, offerings)
+        let objects = launches.iter().zip(&offerings).zip(&names).map(|((wanted, offerings), claim)| {
+            let (_, launch, occasion) = *wanted;
+            account.object.new_claim(claim, (pool, class), (launch, occasion), offerings)
         });
         let place = id.dialect.claims(&id.namespace);
         let mut answers = stream::iter(objects)
@@ -191,7 +196,9 @@ impl Office {
                 // Whoever else made it committed to it too.
                 Err(refused) if !refused.is_conflict() => return Err(refused.into()),
                 _ => bought.extend(
-                    pairs.next().map(|((launch, _), claim)| Bought { launch: *launch, claim: claim.clone() }),
+                    pairs
+                        .next()
+                        .map(|((launch, ..), claim)| Bought { launch: *launch, claim: claim.clone() }),
                 ),
             }
         }

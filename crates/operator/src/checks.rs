@@ -30,7 +30,7 @@ fn blocked_by(reason: Reason) -> Option<&'static str> {
         Reason::PodDisruptionBudget => Some("pdb"),
         Reason::PodsKeptApart => Some("affinity"),
         Reason::PodsFitNowhere | Reason::SystemPod => Some("safety_check"),
-        Reason::NodeUtilized | Reason::ConsolidationNever => Some("policy_constraint"),
+        Reason::NodeUtilized | Reason::ScaleDownOff | Reason::ConsolidationNever => Some("policy_constraint"),
         _ => None,
     }
 }

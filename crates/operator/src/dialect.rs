@@ -9,7 +9,7 @@ use berth_api::resources::karpenter::NodePool;
 use berth_api::resources::scalar::Amounts;
 use berth_api::resources::shared::Condition;
 use berth_api::resources::vpsie::NodeGroup;
-use berth_api::vpsie::MachineSetup;
+use berth_api::vpsie::{MachineSetup, Occasion};
 use berth_api::{ClassKind, Timestamp, claims, ledger, vpsie as vpsie_names};
 use berth_cloud::machine::{Machine, Setup};
 use berth_core::commitment::Commitments;
@@ -264,12 +264,14 @@ impl PoolObject {
         &self,
         name: &str,
         (pool, class): (&Pool, Option<&VPSieNodeClass>),
-        launch: &Launch,
+        (launch, occasion): (&Launch, Occasion),
         offerings: &[Alternative],
     ) -> Value {
         match self {
             Self::NodePool(object) => claims::new_claim(name, (object, pool, class), launch, offerings),
-            Self::NodeGroup(object) => vpsie_names::new_node(name, (object, pool), launch, offerings),
+            Self::NodeGroup(object) => {
+                vpsie_names::new_node(name, (object, pool), (launch, occasion), offerings)
+            }
         }
     }
 

@@ -361,7 +361,12 @@ impl Office {
                     let by_checks = is_checked.then(|| tenants::keeps_node(pod)).flatten();
                     by_checks.or_else(|| tenants::keeps_any_node(pod, departure.reason))
                 };
-                let kept = pods.iter().find_map(|pod| Some((pod, keeps(pod)?)));
+                let mut kept = pods.iter().find_map(|pod| Some((pod, keeps(pod)?)));
+                for pod in pods.iter().filter(|_| is_checked) {
+                    if kept.is_none() {
+                        kept = tenants::claims_keep_node(&self.desk, pod).await?.map(|how| (pod, how));
+                    }
+                }
                 let is_heeded = !is_overridden && !PlantedBug::DeleteByCount.is_planted();
                 if let Some((pod, how)) = kept.filter(|_| is_heeded) {
                     let why = format!("{}/{} {how}", pod.metadata.namespace, pod.metadata.name);

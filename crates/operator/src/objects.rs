@@ -262,3 +262,24 @@ pub(crate) struct BoundClaimSpec {
     /// Empty until it is bound.
     pub(crate) volume_name: String,
 }
+
+/// A PersistentVolume.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PersistentVolume {
+    pub(crate) spec: PersistentVolumeSpec,
+}
+
+/// As far as it tells whether what is in it is lost with the node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PersistentVolumeSpec {
+    local: Option<IgnoredAny>,
+    host_path: Option<IgnoredAny>,
+}
+
+impl PersistentVolume {
+    pub(crate) fn is_local(&self) -> bool {
+        self.spec.local.is_some() || self.spec.host_path.is_some()
+    }
+}

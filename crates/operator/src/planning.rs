@@ -7,13 +7,14 @@ use std::time::Duration;
 use berth_api::resources::berth::VPSieNodeClass;
 use berth_api::resources::karpenter::NodeOverlay;
 use berth_api::resources::vpsie::{AutoscalerConfig, GlobalSettings};
+use berth_api::vpsie::Occasion;
 use berth_api::{GroupTemplate, Problem};
 use berth_core::catalog::OfferingPattern;
 use berth_core::claim::Step;
 use berth_core::commitment::Departure;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
-use berth_core::plan::Plan;
+use berth_core::plan::{Host, Plan};
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
 use berth_core::safety::Safety;
@@ -289,6 +290,10 @@ impl Operator {
     /// Buys for pods that wait. The claims that are made.
     async fn buy_all(&self, round: &Round, plan: &Plan, epoch: u64) -> BTreeSet<Text> {
         let wanted = round.launches_for_now(&plan.launches, leave::unconditional(plan));
+        let used: BTreeSet<Host> = plan.binds.iter().map(|bind| bind.host).collect();
+        let is_used = |launch: usize| used.contains(&Host::Launch(launch));
+        let occasion = |launch: usize| if is_used(launch) { Occasion::Pods } else { Occasion::Minimum };
+        let wanted: Vec<_> = wanted.into_iter().map(|launch| (launch, occasion(launch))).collect();
         let Purchase { bought, refused } =
             self.office.buy(round, &BTreeSet::new(), (&plan.launches, &wanted), epoch).await;
         self.refused(&refused);
@@ -324,8 +329,9 @@ impl Operator {
         let mut claim_of: BTreeMap<usize, Text> = BTreeMap::new();
         let mut open: Vec<usize> = steps.iter().flat_map(|step| step.replacements.iter().copied()).collect();
         while !open.is_empty() {
+            let wanted: Vec<_> = open.iter().map(|launch| (*launch, Occasion::Replacement)).collect();
             let Purchase { bought, refused } =
-                self.office.buy(round, &made, (&plan.launches, &open), epoch).await;
+                self.office.buy(round, &made, (&plan.launches, &wanted), epoch).await;
             self.refused(&refused);
             if bought.is_empty() {
                 break;

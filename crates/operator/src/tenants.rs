@@ -10,11 +10,12 @@ use berth_core::names;
 
 use crate::cluster::Refused;
 use crate::desk::Desk;
-use crate::objects::{PodObject, Volume};
+use crate::objects::{BoundClaim, PersistentVolume, PodObject, Volume};
 use crate::office::PodName;
 use crate::sight::secs_between;
 
 const GRACE_SECS: u64 = 30;
+const KEEPS_DATA: &str = "keeps data on the node";
 
 pub(crate) async fn on_node(desk: &Desk, node: &str) -> Result<Vec<PodObject>, Refused> {
     desk.list(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{node}")).await
@@ -76,9 +77,35 @@ pub(crate) fn keeps_node(pod: &PodObject) -> Option<&'static str> {
     match () {
         () if metadata.deletion_timestamp.is_some() => None,
         () if is_of_control_plane => Some("is a part of the control plane"),
-        () if has_local_storage && must_move(pod) => Some("keeps data on the node"),
+        () if has_local_storage && must_move(pod) => Some(KEEPS_DATA),
         () => None,
     }
+}
+
+/// The same by what its claims are bound to, which may be on the node too. What nobody can see may be anywhere.
+pub(crate) async fn claims_keep_node(desk: &Desk, pod: &PodObject) -> Result<Option<&'static str>, Refused> {
+    const UNKNOWN: &str = "has a claim of which nobody can say where its data is";
+    let names = pod.spec.volumes.iter().filter_map(|volume| volume.persistent_volume_claim.as_ref());
+    for claim in names.filter(|_| must_move(pod)) {
+        let namespace = &pod.metadata.namespace;
+        let path =
+            named(&format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims"), &claim.claim_name);
+        let claims: Vec<BoundClaim> = desk.list(&path).await?;
+        let bound = claims.into_iter().map(|claim| claim.spec.volume_name).find(|name| !name.is_empty());
+        let Some(bound) = bound else { return Ok(Some(UNKNOWN)) };
+        let volumes: Vec<PersistentVolume> = desk.list(&named("/api/v1/persistentvolumes", &bound)).await?;
+        match volumes.first() {
+            Some(volume) if !volume.is_local() => {}
+            Some(_) => return Ok(Some(KEEPS_DATA)),
+            None => return Ok(Some(UNKNOWN)),
+        }
+    }
+    Ok(None)
+}
+
+/// Those of a collection that have this name: one, or none.
+fn named(collection: &str, name: &str) -> String {
+    format!("{collection}?fieldSelector=metadata.name%3D{name}")
 }
 
 /// Marked do-not-disrupt, for ever or for a time from its start. What is unclear protects.
@@ -95,9 +122,82 @@ pub(crate) fn is_protected(pod: &PodObject, now: Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use berth_world::World;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::cluster::Cluster;
+
+    /// A volume of the cluster, and a claim that is bound to it.
+    async fn disk(world: &World, name: &str, source: &Value) {
+        let mut volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": format!("of-{name}") },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" }, "storageClassName": "",
+                "claimRef": { "namespace": "default", "name": name },
+            },
+        });
+        for (field, value) in source.as_object().into_iter().flatten() {
+            volume["spec"][field] = value.clone();
+        }
+        world.apply("test", &volume).await.unwrap();
+        claim(world, name, &format!("of-{name}")).await;
+    }
+
+    async fn claim(world: &World, name: &str, volume: &str) {
+        let claim = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": { "name": name, "namespace": "default" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": volume,
+                "resources": { "requests": { "storage": "1Gi" } },
+            },
+        });
+        world.apply("test", &claim).await.unwrap();
+    }
+
+    #[test]
+    fn claims_keep_a_node_unless_their_data_is_seen_to_be_elsewhere() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let world = World::new(1, "2026-03-01T09:00:00Z".parse().unwrap());
+            disk(&world, "nfs", &json!({ "nfs": { "server": "s", "path": "/x" } })).await;
+            disk(&world, "host", &json!({ "hostPath": { "path": "/x" } })).await;
+            let affinity = json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [
+                { "key": "kubernetes.io/hostname", "operator": "In", "values": ["a"] },
+            ] }] } });
+            disk(&world, "local", &json!({ "local": { "path": "/x" }, "nodeAffinity": affinity })).await;
+            claim(&world, "unbound", "").await;
+            claim(&world, "astray", "of-nobody").await;
+            let client = kube::Client::new(world.client("berth"), "default");
+            let desk = Desk::new(Cluster::through(client, "the world"));
+            let unknown = Some("has a claim of which nobody can say where its data is");
+            let cases: [(&[&str], &str, Option<&str>); 8] = [
+                (&[], "ReplicaSet", None),
+                (&["nfs"], "ReplicaSet", None),
+                (&["nfs", "host"], "ReplicaSet", Some(KEEPS_DATA)),
+                (&["local"], "ReplicaSet", Some(KEEPS_DATA)),
+                (&["local"], "DaemonSet", None),
+                (&["unbound"], "ReplicaSet", unknown),
+                (&["astray"], "ReplicaSet", unknown),
+                (&["missing"], "ReplicaSet", unknown),
+            ];
+            for (claims, owner, expected) in cases {
+                let volumes =
+                    claims.iter().map(|name| json!({ "persistentVolumeClaim": { "claimName": name } }));
+                let pod = json!({
+                    "metadata": {
+                        "name": "web", "namespace": "default",
+                        "ownerReferences": [{ "kind": owner, "controller": true }],
+                    },
+                    "spec": { "volumes": volumes.collect::<Vec<_>>() },
+                });
+                let pod: PodObject = serde_json::from_value(pod).unwrap();
+                let kept = claims_keep_node(&desk, &pod).await;
+                assert_eq!(kept.ok(), Some(expected), "{claims:?} of a {owner}");
+            }
+        });
+    }
 
     #[test]
     fn who_comes_after_the_decision_may_keep_the_node() {

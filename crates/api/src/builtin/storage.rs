@@ -59,6 +59,8 @@ pub(crate) struct VolumeSpec<'a> {
     pub(crate) cinder: Option<serde::de::IgnoredAny>,
     pub(crate) vsphere_volume: Option<serde::de::IgnoredAny>,
     pub(crate) portworx_volume: Option<serde::de::IgnoredAny>,
+    pub(crate) local: Option<serde::de::IgnoredAny>,
+    pub(crate) host_path: Option<serde::de::IgnoredAny>,
     pub(crate) node_affinity: VolumeNodeAffinity<'a>,
 }
 

@@ -132,7 +132,7 @@ mod tests {
                 disruption: NodeDisruption::default(),
             }
         };
-        let checks = Some(SafetyChecks { cpu_percent: 50, memory_percent: 50 });
+        let checks = Some(SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 });
         for (ill, all, is_barred) in [(0, 4, false), (1, 4, false), (2, 4, true), (1, 3, true), (0, 0, false)]
         {
             let nodes: Vec<Node> = (0..all).map(|number| node(number, number < ill)).collect();

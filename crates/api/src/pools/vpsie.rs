@@ -39,6 +39,8 @@ use crate::vpsie::{
 pub(crate) struct NodeGroupObject {
     pub(crate) pool: Pool,
     pub(crate) created: Option<Timestamp>,
+    /// The id at VPSie of the cluster that it is for.
+    pub(crate) cluster: String,
     /// Ids or type names, in the group's order.
     pub(crate) offerings: Vec<String>,
     /// What is bought where VPSie knows none of these: in managed clusters it sells sizes.
@@ -129,6 +131,7 @@ pub(crate) fn read_node_group(object: &NodeGroup, name: Text, to: &mut Converter
     NodeGroupObject {
         pool,
         created: object.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        cluster: spec.resource_identifier.clone(),
         offerings: usable_offerings(object),
         kube_size: spec.kube_size_id.map(|size| size.get().to_string()),
         interruption_percent_max: spec
@@ -215,11 +218,11 @@ fn read_rules(group: &NodeGroup) -> DisruptionRules {
         .filter_map(|(since, secs)| rest(since.map(|time| time.0), secs));
     DisruptionRules {
         consolidation: Consolidation::default(),
-        consolidate_after_secs: (policy.enabled && !is_paused(&group.metadata))
-            .then_some(stabilization.into()),
+        consolidate_after_secs: (!is_paused(&group.metadata)).then_some(stabilization.into()),
         budgets: Vec::new(),
         rests_until: rests.max(),
         checks: Some(SafetyChecks {
+            shrinks: policy.enabled,
             cpu_percent: policy.cpu_threshold.get(),
             memory_percent: policy.memory_threshold.get(),
         }),

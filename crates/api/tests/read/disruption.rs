@@ -437,6 +437,8 @@ fn pool_facts(text: &str, now: &str, node_cost: i64) -> Vec<String> {
             format!(" {reasons} {:?}", budget.nodes)
         });
         let budgets = budgets.collect::<String>();
+        let keeps = pool.disruption.checks.is_some_and(|checks| !checks.shrinks);
+        let after = if keeps { format!("{after}, replaced only,") } else { after };
         format!("{} {:?} {after}{budgets} cost {}", pool.name, pool.disruption.consolidation, pool.node_cost)
     });
     let problems = assembled.problems.iter().map(|problem| format!("problem {problem}"));
@@ -551,7 +553,16 @@ fn node_groups() {
     let shrank = "lastScaleDownTime: 2026-01-05T11:55:00Z";
     for (manifests, now, expected) in [
         (group("", "", ""), "2026-01-05T12:00:00Z", "after 600s all Count(1) cost 0.000000"),
-        (group("", "enabled: false", ""), "2026-01-05T12:00:00Z", "never all Count(1) cost 0.000000"),
+        (
+            group("", "enabled: false", ""),
+            "2026-01-05T12:00:00Z",
+            "after 600s, replaced only, all Count(1) cost 0.000000",
+        ),
+        (
+            group("annotations: {autoscaler.vpsie.com/pause: 'true'}", "", ""),
+            "2026-01-05T12:00:00Z",
+            "never all Count(1) cost 0.000000",
+        ),
         (
             group("", "stabilizationWindowSeconds: 60", ""),
             "2026-01-05T12:00:00Z",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::disruption::DisruptionPolicy;
+use berth_core::disruption::{DisruptionPolicy, Leaving};
 use berth_core::explain::{Checked, Removal, Way};
 use berth_core::reason::Refusal;
 use berth_core::snapshot::Snapshot;
@@ -66,6 +66,9 @@ fn rules(removal: &Removal, style: Style) -> String {
     for verdict in &removal.verdicts {
         let (word, tone, because) = match &verdict.refusal {
             None => ("passed", Tone::Good, ""),
+            Some(refusal) if verdict.only == Some(Leaving::ForGood) => {
+                ("unless replaced", Tone::Quiet, &*refusal.message)
+            }
             Some(refusal) => ("stands in the way", Tone::Bad, &*refusal.message),
         };
         table.add_row([cell(verdict.rule.name()), toned_cell(word, tone), cell(because)]);
@@ -79,7 +82,7 @@ fn checks(removal: &Removal, style: Style) -> String {
         let (word, tone, because) = match checked {
             Checked::Passed => ("passed", Tone::Good, ""),
             Checked::Failed(refusal) => ("failed", Tone::Bad, &*refusal.message),
-            Checked::Unasked => ("not looked at", Tone::Quiet, "other rules keep the node"),
+            Checked::Unasked => ("not looked at", Tone::Quiet, "the node is going already"),
         };
         table.add_row([cell(check.name()), toned_cell(word, tone), cell(because)]);
     }

@@ -11,8 +11,8 @@ use crate::disruption::{
 };
 use crate::names::Text;
 use crate::node::{Node, NodeState};
-use crate::plan::{DisruptionStep, Host, Launch, Plan};
-use crate::pod::Pod;
+use crate::plan::{Bind, DisruptionStep, Host, Launch, Plan};
+use crate::pod::{Pod, VolumeRef};
 use crate::pool::Pool;
 use crate::snapshot::Snapshot;
 use crate::units::Price;
@@ -91,7 +91,7 @@ impl StepCheck<'_> {
                 continue;
             }
             nodes.push(*index);
-            if let Some(bar) = bar(self.snapshot, node) {
+            if let Some(bar) = bar(self.snapshot, node, self.buys()) {
                 faults.push(DisruptionFault::Barred { node: node.name.clone(), bar });
             }
         }
@@ -116,6 +116,14 @@ impl StepCheck<'_> {
         self.check_replacements(&mut faults);
         self.check_numbers(&nodes, &mut faults);
         faults
+    }
+
+    /// Whether something is bought that its pods go to.
+    fn buys(&self) -> bool {
+        let moves =
+            |bind: &Bind| self.moving.step_of_pod.get(bind.pod).copied().flatten() == Some(self.index);
+        let is_bought = |bind: &Bind| matches!(bind.host, Host::Launch(_)) && moves(bind);
+        !self.step.replacements.is_empty() || self.plan.binds.iter().any(is_bought)
     }
 
     /// What the step's pods are bound to is bought for it, or is there before; others may follow them there.
@@ -231,8 +239,8 @@ fn goes_anyway(node: &Node, reason: DisruptionReason) -> bool {
     }
 }
 
-/// What forbids taking the node away, whatever else goes.
-fn bar(snapshot: &Snapshot, node: &Node) -> Option<Bar> {
+/// What forbids taking the node away, whatever else goes; where something is bought for its pods or is not.
+fn bar(snapshot: &Snapshot, node: &Node, is_replaced: bool) -> Option<Bar> {
     let reason = reason(snapshot, node);
     let Some(pool) = pool_of(snapshot, node) else { return Some(Bar::NotOfPool) };
     if node.state != NodeState::Running {
@@ -266,7 +274,7 @@ fn bar(snapshot: &Snapshot, node: &Node) -> Option<Bar> {
             return Some(Bar::NotEmpty);
         }
         if let Some(checks) = pool.disruption.checks
-            && let Some(bar) = group_bar(snapshot, node, checks)
+            && let Some(bar) = group_bar(snapshot, node, checks, is_replaced)
         {
             return Some(bar);
         }
@@ -290,15 +298,22 @@ fn is_broken(snapshot: &Snapshot, pool: &Pool) -> bool {
 }
 
 /// What VPSie's checks say.
-fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks) -> Option<Bar> {
+fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks, is_replaced: bool) -> Option<Bar> {
+    if !checks.shrinks && !is_replaced {
+        return Some(Bar::ScaleDownOff);
+    }
     if let Some(usage) = node.disruption.usage
+        && !is_replaced
         && (usage.cpu_percent >= checks.cpu_percent || usage.memory_percent >= checks.memory_percent)
     {
         return Some(Bar::Utilized);
     }
-    if let Some(pod) =
-        pods_on(snapshot, node).find(|pod| needs_place(pod) && pod.disruption.has_local_storage)
-    {
+    let has_data_here = |pod: &&Pod| {
+        needs_place(pod)
+            && (pod.disruption.has_local_storage
+                || pod.volumes.iter().any(|volume| is_tied(snapshot, pod, volume)))
+    };
+    if let Some(pod) = pods_on(snapshot, node).find(has_data_here) {
         return Some(Bar::LocalStorage { pod: pod.id() });
     }
     let runs_cluster = |pod: &&Pod| {
@@ -310,7 +325,16 @@ fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks) -> Option<B
         return Some(Bar::SystemPod { pod: pod.id() });
     }
     let is_full = |percent: u32| percent > SafetyChecks::ASKED_MAX_PERCENT;
-    node.disruption.others_asked_percent.is_some_and(is_full).then_some(Bar::CapacityLeft)
+    let leaves_too_little = !is_replaced && node.disruption.others_asked_percent.is_some_and(is_full);
+    leaves_too_little.then_some(Bar::CapacityLeft)
+}
+
+/// Whether what a volume holds may be on the pod's node and nowhere else.
+fn is_tied(snapshot: &Snapshot, pod: &Pod, volume: &VolumeRef) -> bool {
+    let storage = &snapshot.storage;
+    let claim = storage.claims.get(&(pod.namespace.clone(), volume.claim().clone()));
+    let bound = claim.and_then(|claim| claim.volume.as_ref()).and_then(|name| storage.volumes.get(name));
+    bound.map_or(matches!(volume, VolumeRef::Claim(_)), |bound| bound.is_local)
 }
 
 fn check_pod_budgets(snapshot: &Snapshot, moving: &Moving) -> Vec<Violation> {

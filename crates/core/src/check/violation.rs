@@ -215,6 +215,8 @@ pub enum Bar {
     NotQuiet,
     #[error("it is not empty, and its pool gives up only empty nodes")]
     NotEmpty,
+    #[error("its group's scale-down is off, and nothing is bought for its pods")]
+    ScaleDownOff,
     #[error("more of it is used than its group's thresholds say")]
     Utilized,
     #[error("pod {pod} keeps data on it")]

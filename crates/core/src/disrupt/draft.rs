@@ -131,8 +131,7 @@ impl<'a> Draft<'a> {
             pool: Some(pool.name.clone()),
             price: Some(offering.price),
             volume_limits: instance_type.volume_limits.clone(),
-            // What matters is what will be decided once everything has been quiet for long enough.
-            disruption: NodeDisruption { quiet_secs: Some(u64::MAX), ..NodeDisruption::default() },
+            disruption: NodeDisruption::of_new(pool),
         }
     }
 

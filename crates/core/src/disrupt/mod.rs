@@ -135,7 +135,7 @@ fn attempt<'s>(snapshot: &'s Snapshot, policy: &Policy, first: Scope<'_>) -> Att
     let mut draft = Draft::new(snapshot);
     let mut drafts: Vec<(Draft<'_>, Vec<Unplaced>)> = Vec::new();
     let mut view = draft.view();
-    let mut outcome = pass::look(&view.snapshot, policy, &view.planned, first);
+    let mut outcome = pass::look(&view, policy, first, None);
     let safety = outcome.safety.clone();
     let mut rounds = outcome.rounds;
     loop {
@@ -146,7 +146,7 @@ fn attempt<'s>(snapshot: &'s Snapshot, policy: &Policy, first: Scope<'_>) -> Att
         }
         view = draft.view();
         let scope = if first == Scope::Singly { first } else { Scope::All };
-        outcome = pass::look(&view.snapshot, policy, &view.planned, scope);
+        outcome = pass::look(&view, policy, scope, Some(&safety));
         rounds += outcome.rounds;
     }
     // What the last look made of it may not be reached step by step; then what an earlier one made of it is.
@@ -199,7 +199,7 @@ struct Last {
 pub(crate) fn plan_without(snapshot: &Snapshot, policy: &Policy, node: usize) -> (Plan, Option<Refusal>) {
     let mut draft = Draft::new(snapshot);
     let view = draft.view();
-    let outcome = pass::look(&view.snapshot, policy, &view.planned, Scope::Only(node));
+    let outcome = pass::look(&view, policy, Scope::Only(node), None);
     let refusal = outcome.refusals[node].clone();
     let (safety, rounds) = (outcome.safety.clone(), outcome.rounds);
     draft.merge(&view, &outcome);

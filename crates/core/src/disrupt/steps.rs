@@ -98,8 +98,7 @@ fn kept(
     let mut found: Vec<Option<&Refusal>> = vec![None; snapshot.nodes.len()];
     for (index, origin) in last.view.origins.iter().enumerate() {
         if let Spot::Node(node) = origin {
-            let spent = last.outcome.safety.nodes[index].refusals().next();
-            found[*node] = spent.or(last.outcome.refusals[index].as_ref());
+            found[*node] = last.outcome.safety.nodes[index].staying(last.outcome.refusals[index].as_ref());
         }
     }
     let stays = |node: &usize| !removed.contains(*node);
@@ -116,8 +115,7 @@ fn kept(
                     .because("its pods could go elsewhere, but no order of steps is legal all the way");
                 return Kept { node, refusal };
             }
-            let first = safety.nodes[node].refusals().next().or(found[node]);
-            let refusal = first.cloned().unwrap_or_else(|| {
+            let refusal = safety.nodes[node].staying(found[node]).cloned().unwrap_or_else(|| {
                 Reason::SavingTooSmall.because("its pods could not be had elsewhere for enough less")
             });
             Kept { node, refusal }

@@ -1,7 +1,7 @@
 //! Why a node is still here, or what takes it away.
 
 use crate::disrupt;
-use crate::disruption::{DisruptionCost, DisruptionReason, SafetyCheck};
+use crate::disruption::{DisruptionCost, DisruptionReason, Leaving, SafetyCheck};
 use crate::names::Text;
 use crate::plan::{DisruptionStep, Host, Launch, Plan};
 use crate::reason::{Reason, Refusal};
@@ -33,7 +33,7 @@ pub struct Removal {
 pub enum Checked {
     Passed,
     Failed(Refusal),
-    /// Other rules keep the node, so nobody has looked.
+    /// The node is going already: its pods have been seen to.
     Unasked,
 }
 
@@ -45,6 +45,12 @@ pub struct Way {
     pub replacements: Vec<Launch>,
     /// Where its pods go, in the snapshot's order.
     pub moves: Vec<Move>,
+}
+
+impl Way {
+    fn leaving(&self) -> Leaving {
+        if self.replacements.is_empty() { Leaving::ForGood } else { Leaving::Replaced }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +73,8 @@ pub fn node(snapshot: &Snapshot, policy: &Policy, node: usize) -> Removal {
         None if judged.is_allowed() => {
             let (plan, refusal) = disrupt::plan_without(snapshot, policy, node);
             let kept = || plan.kept.iter().find(|kept| kept.node == node).map(|kept| kept.refusal.clone());
-            (way(snapshot, &plan, node), refusal.or_else(kept))
+            let way = way(snapshot, &plan, node).filter(|way| judged.refusal_to_go(way.leaving()).is_none());
+            (way, refusal.or_else(kept))
         }
         None => (None, None),
     };
@@ -76,12 +83,16 @@ pub fn node(snapshot: &Snapshot, policy: &Policy, node: usize) -> Removal {
     } else {
         // What the whole plan says comes first: alone it might go, but others go before it.
         let kept = plan.kept.iter().find(|kept| kept.node == node).map(|kept| kept.refusal.clone());
-        found.or(kept)
+        let is_news = |refusal: &Refusal| !judged.refusals().any(|by_rule| by_rule == refusal);
+        [found, kept].into_iter().flatten().find(is_news)
     };
+    // What its pods would meet is asked whatever else keeps the node: each check has its own verdict.
+    let is_asked = !is_planned && !judged.is_allowed() && has_checks(&judged.verdicts);
+    let met = is_asked.then(|| disrupt::plan_without(snapshot, policy, node).1).flatten();
     Removal {
         reason: judged.reason,
         cost: judged.cost,
-        checks: checks(&judged.verdicts, refusal.as_ref()),
+        checks: checks(&judged.verdicts, met.as_ref().or(refusal.as_ref())),
         verdicts: judged.verdicts,
         planned: is_planned,
         refusal,
@@ -89,18 +100,22 @@ pub fn node(snapshot: &Snapshot, policy: &Policy, node: usize) -> Removal {
     }
 }
 
-/// The verdicts as VPSie's checks, with what came of the plan.
-pub fn checks(verdicts: &[Verdict], planned: Option<&Refusal>) -> Vec<(SafetyCheck, Checked)> {
-    if !verdicts.iter().any(|verdict| verdict.rule == Reason::LocalStorage) {
+fn has_checks(verdicts: &[Verdict]) -> bool {
+    verdicts.iter().any(|verdict| verdict.rule == Reason::LocalStorage)
+}
+
+/// The verdicts as VPSie's checks, with what came of a plan without the node.
+pub fn checks(verdicts: &[Verdict], met: Option<&Refusal>) -> Vec<(SafetyCheck, Checked)> {
+    if !has_checks(verdicts) {
         return Vec::new();
     }
     let refusals = || verdicts.iter().filter_map(|verdict| verdict.refusal.as_ref());
-    let is_planned = refusals().next().is_none();
+    let is_going = refusals().any(|refusal| refusal.reason == Reason::NodeDeleting);
     let checked = |check: SafetyCheck| {
         let fails = |refusal: &&Refusal| SafetyCheck::of(refusal.reason) == Some(check);
-        match refusals().chain(planned).find(fails) {
+        match refusals().chain(met).find(fails) {
             Some(refusal) => Checked::Failed(refusal.clone()),
-            None if check.needs_plan() && !is_planned => Checked::Unasked,
+            None if check.needs_plan() && is_going => Checked::Unasked,
             None => Checked::Passed,
         }
     };

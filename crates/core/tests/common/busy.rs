@@ -2,8 +2,8 @@
 
 use berth_core::apply::apply;
 use berth_core::disruption::{
-    Approval, Budget, Consolidation, DisruptionReason, Illness, PodBudget, PoolDisruption, Protection,
-    Replacement, SafetyChecks, Share,
+    Approval, Basis, Budget, Consolidation, DisruptionReason, Illness, PodBudget, PoolDisruption, Protection,
+    Replacement, SafetyChecks, Share, Usage,
 };
 use berth_core::division::Division;
 use berth_core::pod::PodOrigin;
@@ -115,7 +115,11 @@ fn bound(dice: &mut Dice, snapshot: &mut Snapshot) {
                     replaced: dice.percent(20).then_some(Share::Percent(100)),
                 })
                 .collect(),
-            checks: dice.percent(15).then_some(SafetyChecks { cpu_percent: 50, memory_percent: 50 }),
+            checks: dice.percent(15).then(|| SafetyChecks {
+                shrinks: dice.percent(70),
+                cpu_percent: 50,
+                memory_percent: 50,
+            }),
             replacement: Replacement::default(),
         };
         if dice.percent(20) {
@@ -133,6 +137,11 @@ fn bound(dice: &mut Dice, snapshot: &mut Snapshot) {
         wear.quiet_secs = [None, Some(0), Some(59), Some(60), Some(1000)][dice.below(5)];
         wear.termination_grace_secs = dice.percent(25).then_some(30);
         wear.others_asked_percent = [None, Some(85), Some(86)][dice.below(3)];
+        wear.usage = [None, Some(20), Some(80)][dice.below(3)].map(|percent| Usage {
+            cpu_percent: percent,
+            memory_percent: percent,
+            basis: Basis::Measured,
+        });
     }
     for pod in &mut snapshot.pods {
         pod.disruption.protection = protection(dice);

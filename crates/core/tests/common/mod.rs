@@ -362,7 +362,7 @@ fn storage(dice: &mut Dice) -> Storage {
         let zone = dice.pick(&ZONES);
         storage.volumes.insert(
             volume.clone().into(),
-            Volume { driver: Some(DRIVER.into()), node_affinity: vec![zone_term(zone)] },
+            Volume { driver: Some(DRIVER.into()), node_affinity: vec![zone_term(zone)], is_local: false },
         );
         for namespace in ["x", "y"] {
             storage.claims.insert(

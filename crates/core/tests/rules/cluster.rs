@@ -96,7 +96,15 @@ impl Cluster {
 
     /// A volume that only nodes with this label reach.
     pub(crate) fn volume_at(mut self, name: &str, at: Expression) -> Self {
-        let volume = Volume { driver: Some(DRIVER.into()), node_affinity: vec![NodeTerm::new(vec![at])] };
+        let node_affinity = vec![NodeTerm::new(vec![at])];
+        let volume = Volume { driver: Some(DRIVER.into()), node_affinity, is_local: false };
+        self.snapshot.storage.volumes.insert(name.into(), volume);
+        self
+    }
+
+    /// A volume whose data is on the node, which it says nothing of, as one of `hostPath` need not.
+    pub(crate) fn local_volume(mut self, name: &str) -> Self {
+        let volume = Volume { driver: None, node_affinity: Vec::new(), is_local: true };
         self.snapshot.storage.volumes.insert(name.into(), volume);
         self
     }

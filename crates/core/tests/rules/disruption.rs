@@ -12,8 +12,8 @@ use berth_core::disruption::{
     Basis, Budget, Consolidation, DisruptionReason, Illness, NodeDisruption, PoolDisruption, Protection,
     SafetyChecks, Share, Usage,
 };
-use berth_core::explain;
-use berth_core::names::CAPACITY_TYPE;
+use berth_core::explain::{self, Checked};
+use berth_core::names::{CAPACITY_TYPE, HOSTNAME};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::Plan;
 use berth_core::pod::Pod;
@@ -25,7 +25,8 @@ use berth_core::surplus;
 use berth_core::units::Price;
 
 use crate::cluster::{
-    Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, machine, node, pod, pool, small,
+    Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, bound_to, machine, node, pod, pods_of, pool,
+    small,
 };
 
 /// What becomes of a node.
@@ -260,11 +261,18 @@ fn pods() {
     ]);
 }
 
+/// A group of VPSie's, which replaces no nodes unless it says so.
+pub(crate) fn group() -> Pool {
+    free_pool().disrupts(|pool| {
+        pool.checks = Some(SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 40 });
+        pool.replacement.barred = Some(Reason::ReplacementBarred.because("it does not say so"));
+    })
+}
+
 /// VPSie's groups look at more than others do before a node goes to save money.
 #[test]
 fn the_checks_of_groups() {
-    let checks = SafetyChecks { cpu_percent: 50, memory_percent: 40 };
-    let checked = |a: Node, web: Pod| with(free_pool().disrupts(|pool| pool.checks = Some(checks)), a, web);
+    let checked = |a: Node, web: Pod| with(group(), a, web);
     let using = |cpu_percent, memory_percent, basis| {
         owned("a").worn(|wear| wear.usage = Some(Usage { cpu_percent, memory_percent, basis }))
     };
@@ -283,6 +291,35 @@ fn the_checks_of_groups() {
         ),
         ("data on the node", checked(owned("a"), keeping(web("a"))), a(Stays(Reason::LocalStorage))),
         (
+            "data in a claim on the node, which its volume does not even say",
+            checked(owned("a"), web("a").uses(&["data"]))
+                .claim("data", bound_to("disk"))
+                .local_volume("disk"),
+            a(Stays(Reason::LocalStorage)),
+        ),
+        (
+            "data in a claim elsewhere",
+            checked(owned("a"), web("a").uses(&["data"])).claim("data", bound_to("disk")).volume("disk", "a"),
+            a(GONE),
+        ),
+        (
+            "data in a claim that nobody can see",
+            checked(owned("a"), web("a").uses(&["data"])),
+            a(Stays(Reason::LocalStorage)),
+        ),
+        (
+            "data in a volume that nobody can see",
+            checked(owned("a"), web("a").uses(&["data"])).claim("data", bound_to("disk")),
+            a(Stays(Reason::LocalStorage)),
+        ),
+        (
+            "elsewhere than in groups such data may go",
+            with(free_pool(), owned("a"), web("a").uses(&["data"]))
+                .claim("data", bound_to("disk"))
+                .local_volume("disk"),
+            a(GONE),
+        ),
+        (
             "data of a DaemonSet's pod",
             checked(owned("a"), Pod { daemon_set: Some("agent".into()), ..keeping(web("a")) }),
             a(Deleted(Empty)),
@@ -293,6 +330,15 @@ fn the_checks_of_groups() {
             a(Stays(Reason::SystemPod)),
         ),
         ("another of the system", checked(owned("a"), system("coredns-1", web("a"))), a(GONE)),
+        (
+            "a group that does not shrink",
+            with(
+                group().disrupts(|pool| pool.checks.iter_mut().for_each(|checks| checks.shrinks = false)),
+                owned("a"),
+                web("a"),
+            ),
+            a(Stays(Reason::ScaleDownOff)),
+        ),
         ("the others would be full", checked(leaving(86), web("a")), a(Stays(Reason::CapacityLeft))),
         ("and would not quite be", checked(leaving(85), web("a")), a(GONE)),
         (
@@ -426,7 +472,7 @@ fn worn_out() {
         let one = Budget::new(Vec::new(), Share::Count(1));
         free_pool().disrupts(|pool| pool.budgets = vec![one])
     };
-    let checks = SafetyChecks { cpu_percent: 50, memory_percent: 50 };
+    let checks = SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 };
     let paused = Pool { blocked: Some(Reason::PoolPaused.because("somebody says so")), ..free_pool() };
     let no_budget = |node: Node| {
         let nothing = Budget::new(Vec::new(), Share::Count(0));
@@ -563,6 +609,59 @@ fn spot_to_spot() {
             a(Replaced(Underutilized, 1)),
         ),
     ]);
+}
+
+/// Each of VPSie's checks has its verdict, in VPSie's order, whatever else keeps the node.
+#[test]
+fn each_check_is_explained() {
+    let checked = |node: Node, pod: Pod| with(group(), node, pod);
+    let busy = |wear: &mut NodeDisruption| {
+        wear.usage = Some(Usage { cpu_percent: 90, memory_percent: 0, basis: Basis::Measured });
+    };
+    let system = |pod: Pod| Pod { namespace: "kube-system".into(), name: "etcd-a".into(), ..pod };
+    let apart = |pod: Pod| pod.away_from(pods_of("web", HOSTNAME));
+    let beside = |cluster: Cluster| cluster.pod(Pod { name: "web-b".into(), ..apart(web("b")) });
+    let on_node = |pod: Pod| pod.disrupted(|pod| pod.has_local_storage = true);
+    let cases: Vec<(&str, Cluster, &[&str])> = vec![
+        ("nothing", checked(owned("a"), web("a")), &[]),
+        ("data", checked(owned("a"), on_node(web("a"))), &["local_storage"]),
+        ("no room", checked(owned("a"), web("a").cpu(9000)), &["rescheduling"]),
+        ("the control plane", checked(owned("a"), system(web("a"))), &["system_pods"]),
+        ("kept apart", beside(with(group().nodes_max(2), owned("a"), apart(web("a")))), &["affinity"]),
+        (
+            "others would be full",
+            checked(owned("a").worn(|wear| wear.others_asked_percent = Some(86)), web("a")),
+            &["capacity"],
+        ),
+        ("protected", checked(protected("a"), web("a")), &["protection"]),
+        ("busy, which is no check", checked(owned("a").worn(busy), web("a")), &[]),
+        ("busy and without room", checked(owned("a").worn(busy), web("a").cpu(9000)), &["rescheduling"]),
+        (
+            "busy, protected and kept apart",
+            beside(with(group().nodes_max(2), protected("a").worn(busy), apart(web("a")))),
+            &["affinity", "protection"],
+        ),
+        (
+            "all but one",
+            checked(
+                protected("a").worn(|wear| wear.others_asked_percent = Some(86)),
+                on_node(system(web("a"))).cpu(9000),
+            ),
+            &["local_storage", "rescheduling", "system_pods", "capacity", "protection"],
+        ),
+    ];
+    for (what, cluster, expected) in cases {
+        let (snapshot, policy) = cluster.finish();
+        let checks = explain::node(&snapshot, &policy, 0).checks;
+        let names: Vec<&str> = checks.iter().map(|(check, _)| check.name()).collect();
+        let order = ["local_storage", "rescheduling", "system_pods", "affinity", "capacity", "protection"];
+        assert_eq!(names, order, "{what}");
+        assert!(checks.iter().all(|(_, checked)| *checked != Checked::Unasked), "{what}: {checks:?}");
+        let failed = checks.iter().filter(|(_, checked)| matches!(checked, Checked::Failed(_)));
+        assert_eq!(failed.map(|(check, _)| check.name()).collect::<Vec<_>>(), expected, "{what}: {checks:?}");
+    }
+    let (snapshot, policy) = with(free_pool(), owned("a"), web("a")).finish();
+    assert_eq!(explain::node(&snapshot, &policy, 0).checks, [], "only groups have them looked at");
 }
 
 #[test]

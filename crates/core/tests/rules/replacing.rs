@@ -2,7 +2,7 @@
 
 use berth_core::disrupt;
 use berth_core::disruption::DisruptionReason::{Empty, Expired, Underutilized};
-use berth_core::disruption::{Approval, Basis, Protection, Replacement, SavingMin, Usage};
+use berth_core::disruption::{Approval, Basis, PoolDisruption, Protection, Replacement, SavingMin, Usage};
 use berth_core::division::{Division, SpotShare, ZoneRule, ZoneSplit};
 use berth_core::names::CAPACITY_TYPE;
 use berth_core::node::Node;
@@ -12,7 +12,7 @@ use berth_core::reason::Reason;
 use berth_core::units::Price;
 
 use crate::cluster::{NodeWords, PodWords, PoolWords, bare, node};
-use crate::disruption::{Deleted, Replaced, Stays, a, check, free_pool, owned, web};
+use crate::disruption::{Deleted, Replaced, Stays, a, check, free_pool, group, owned, web};
 
 /// `a`, which a small node at 20 cents could replace.
 #[test]
@@ -68,6 +68,136 @@ fn replacing_as_the_pool_says() {
         ),
         ("to that", approved, replaced()),
         ("and to nothing else", other, a(Stays(Reason::AwaitingApproval))),
+    ]);
+}
+
+/// A node of a group goes for good as its scale-down says, and is replaced as it says of that: `a` is busy, `b` beside it has
+/// room for its pod, and a small node at 20 cents could replace it.
+#[test]
+fn groups_replace_busy_nodes_and_keep_them_otherwise() {
+    let used = |cpu_percent: u32| Usage { cpu_percent, memory_percent: 0, basis: Basis::Measured };
+    let busy = |usage: Usage| owned("a").worn(|wear| wear.usage = Some(usage));
+    let idle = || busy(used(10));
+    let replacing = |change: fn(&mut PoolDisruption)| {
+        group().disrupts(|pool| {
+            pool.replacement = Replacement::default();
+            change(pool);
+        })
+    };
+    let beside = |pool: Pool, node: Node, pod: Pod| {
+        let b = owned("b").worn(|wear| wear.protection = Protection::Always);
+        bare().pool(pool).node(node).node(b).pod(pod)
+    };
+    let alone = |pool: Pool, node: Node, pod: Pod| bare().pool(pool).node(node).pod(pod);
+    let off = |pool: &mut PoolDisruption| pool.checks.iter_mut().for_each(|checks| checks.shrinks = false);
+    let stays = |reason: Reason| a(Stays(reason));
+    let replaced = || a(Replaced(Underutilized, 1));
+    let keeping = |pod: Pod| pod.disrupted(|pod| pod.has_local_storage = true);
+    let system = |pod: Pod| Pod { namespace: "kube-system".into(), name: "etcd-a".into(), ..pod };
+    let impact = |pool: &mut PoolDisruption| pool.replacement.impact_percent_max = Some(5);
+    check(vec![
+        (
+            "busy, and nothing is replaced",
+            beside(group(), busy(used(50)), web("a")),
+            stays(Reason::NodeUtilized),
+        ),
+        ("busy, alone", alone(replacing(|_| ()), busy(used(50)), web("a")), replaced()),
+        ("busy, with room beside it", beside(replacing(|_| ()), busy(used(50)), web("a")), replaced()),
+        ("idle, with room beside it", beside(replacing(|_| ()), idle(), web("a")), a(Deleted(Underutilized))),
+        ("idle, in a group that does not shrink", beside(replacing(off), idle(), web("a")), replaced()),
+        (
+            "idle, in one that neither shrinks nor replaces",
+            beside(group().disrupts(off), idle(), web("a")),
+            stays(Reason::ScaleDownOff),
+        ),
+        (
+            "empty, in a group that does not shrink",
+            bare().pool(replacing(off)).node(idle()),
+            stays(Reason::ScaleDownOff),
+        ),
+        (
+            "the others would be full without it",
+            beside(replacing(|_| ()), idle().worn(|wear| wear.others_asked_percent = Some(86)), web("a")),
+            replaced(),
+        ),
+        (
+            "what replaces it would be full",
+            alone(replacing(|_| ()), idle(), web("a").cpu(1800)),
+            stays(Reason::CapacityLeft),
+        ),
+        (
+            "as full as it is",
+            alone(replacing(|_| ()), idle().has("cpu", 2000), web("a").cpu(1800)),
+            replaced(),
+        ),
+        (
+            "nothing cheaper",
+            alone(replacing(|_| ()), busy(used(50)).costs(200_000), web("a")),
+            stays(Reason::NodeUtilized),
+        ),
+        (
+            "too little would be saved for the group",
+            alone(
+                replacing(|pool| pool.replacement.saving_min = Price::from_micro_usd(200_001)),
+                busy(used(50)),
+                web("a"),
+            ),
+            stays(Reason::NodeUtilized),
+        ),
+        ("what is used would be there", alone(replacing(impact), busy(used(52)), web("a")), replaced()),
+        (
+            "what is used would be missing",
+            alone(replacing(impact), busy(used(53)), web("a")),
+            stays(Reason::PerformanceImpact),
+        ),
+        (
+            "nobody knows what is used",
+            alone(replacing(impact), busy(Usage::UNKNOWN), web("a")),
+            stays(Reason::PerformanceImpact),
+        ),
+        (
+            "somebody has to agree",
+            beside(
+                replacing(|pool| pool.replacement.approval = Approval::Needed { given: None }),
+                busy(used(50)),
+                web("a"),
+            ),
+            stays(Reason::AwaitingApproval),
+        ),
+        (
+            "data on it",
+            alone(replacing(|_| ()), busy(used(50)), keeping(web("a"))),
+            stays(Reason::LocalStorage),
+        ),
+        (
+            "the control plane on it",
+            alone(replacing(|_| ()), busy(used(50)), system(web("a"))),
+            stays(Reason::SystemPod),
+        ),
+        (
+            "protected",
+            alone(
+                replacing(|_| ()),
+                busy(used(50)).worn(|wear| wear.protection = Protection::Always),
+                web("a"),
+            ),
+            stays(Reason::NodeProtected),
+        ),
+        (
+            "a budget of its pods",
+            alone(replacing(|_| ()), busy(used(50)), web("a")).pod_budget("web", 0),
+            stays(Reason::PodDisruptionBudget),
+        ),
+        (
+            "its pods have just come",
+            alone(replacing(|pool| pool.consolidate_after_secs = Some(61)), busy(used(50)), web("a")),
+            stays(Reason::ConsolidateAfter),
+        ),
+        (
+            "the group is paused",
+            alone(replacing(|pool| pool.consolidate_after_secs = None), busy(used(50)), web("a")),
+            stays(Reason::ConsolidationNever),
+        ),
     ]);
 }
 

@@ -14,6 +14,7 @@ use crate::stage::{DEPLOYMENTS, NODES, PODS, Stage, deployment};
 use crate::workload;
 use crate::yard::Yard;
 
+const CONFIGS: &str = "/apis/autoscaler.vpsie.com/v1alpha1/autoscalerconfigs";
 /// It is looked whether VPSie has been asked so often.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 const ASKED_MAX: Duration = Duration::from_mins(2);
@@ -40,6 +41,7 @@ pub(crate) fn play(family: &str, berth: &str, lone: u32, nodes: u32) -> Value {
             &authority_path,
             "--default-datacenter-id=dc-1",
         ];
+        stage.apply(CONFIGS, unresting()).await;
         stage.apply(GROUPS, workers()).await;
         let _operating = Operating::begin_with(berth, plane.kubeconfig(), &words);
         let told = tokio::select! {
@@ -50,6 +52,17 @@ pub(crate) fn play(family: &str, berth: &str, lone: u32, nodes: u32) -> Value {
         // Should it stay, it is nobody's secret.
         let _ = std::fs::remove_file(authority);
         told
+    })
+}
+
+/// Nobody rests: what is measured is how long it takes, not how long a group waits by its own will.
+fn unresting() -> Value {
+    json!({
+        "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "AutoscalerConfig", "metadata": { "name": "default" },
+        "spec": { "globalSettings": {
+            "scaleUpCooldownSeconds": 0, "scaleDownCooldownSeconds": 0, "unschedulablePodGracePeriodSeconds": 0,
+            "maxClusterWorkers": 0, "maxConcurrentScaleDowns": 10, "enableDynamicNodeGroupCreation": false,
+        } },
     })
 }
 

@@ -83,7 +83,7 @@ fn a_pod_that_no_group_fits_gets_one_and_runs() {
         assert!(text(&metadata["name"]).starts_with("auto-dc-1-"), "{metadata}");
         assert_eq!(metadata["namespace"], "default");
         assert_eq!(metadata["labels"]["autoscaler.vpsie.com/managed"], "true");
-        assert_eq!(metadata["annotations"]["autoscaler.vpsie.com/creation-reason"], "pending-pods");
+        assert_eq!(metadata["annotations"]["autoscaler.vpsie.com/creation-reason"], "metrics");
         let told = text(&metadata["annotations"]["berth.dev/created-for"]);
         assert!(told.starts_with("default/web-"), "{told}");
         let taint = json!({ "key": "dedicated", "value": "gpu", "effect": "NoSchedule" });
@@ -133,7 +133,7 @@ fn a_pod_that_no_group_fits_gets_one_and_runs() {
 #[test]
 fn where_no_group_is_to_be_made_none_is_and_pods_are_told_why() {
     type Change = fn(&mut Value);
-    let cases: [(&str, Change, &str, &str); 5] = [
+    let cases: [(&str, Change, &str, &str); 6] = [
         ("too large for every offering", |_| (), "20", "a new group: InsufficientCpu"),
         (
             "too large for those that are allowed",
@@ -154,6 +154,13 @@ fn where_no_group_is_to_be_made_none_is_and_pods_are_told_why() {
             },
             "1",
             "a new group: TemplateIncomplete: spec.nodeGroupDefaults of the AutoscalerConfig `default` lacks project",
+        ),
+        (
+            "they would be for another cluster",
+            |config| config["spec"]["nodeGroupDefaults"]["resourceIdentifier"] = json!("c-2"),
+            "1",
+            "a new group: OtherCluster: spec.nodeGroupDefaults.resourceIdentifier of the AutoscalerConfig `default`: \
+             it names the cluster `c-2` at VPSie, and Berth buys for `c-1`",
         ),
         (
             "there is no such namespace",

@@ -180,17 +180,29 @@ fn the_backup_takes_over_where_the_primary_has_nothing() {
 
 /// A big node with one small pod left on it.
 async fn left_on_a_big_node(berthed: &Berthed, optimization: &Value) {
-    let scene = &berthed.scene;
-    let only_big = |group: &mut Value| group["spec"]["offeringIDs"] = json!(["big"]);
-    scene.apply(group("workers", only_big)).await;
-    scene.apply(workload(1)).await;
-    scene.until(600, "the pod runs", async || scene.running().await == 1).await;
-    let both = |group: &mut Value| {
+    left_busy_on_a_big_node(berthed, "cpu=100m,memory=64Mi", |group| {
         if !optimization.is_null() {
             group["spec"]["costOptimization"] = optimization.clone();
         }
-    };
-    scene.apply(group("workers", both)).await;
+    })
+    .await;
+}
+
+/// A big node with one pod left on it that uses so much, in a group that says more by now.
+async fn left_busy_on_a_big_node(berthed: &Berthed, uses: &str, change: impl FnOnce(&mut Value)) {
+    let scene = &berthed.scene;
+    let only_big = |group: &mut Value| group["spec"]["offeringIDs"] = json!(["big"]);
+    scene.apply(group("workers", only_big)).await;
+    scene.apply(using(uses)).await;
+    scene.until(600, "the pod runs", async || scene.running().await == 1).await;
+    scene.apply(group("workers", change)).await;
+}
+
+/// A pod that asks for one CPU and uses so much.
+fn using(uses: &str) -> Value {
+    let mut workload = workload(1);
+    workload["spec"]["template"]["metadata"]["annotations"] = json!({ "berth.dev/usage": uses });
+    workload
 }
 
 async fn types(berthed: &Berthed) -> BTreeMap<String, usize> {
@@ -235,6 +247,53 @@ fn dear_nodes_are_replaced_if_the_group_wants_that() {
     }
 }
 
+/// Whether a node is replaced is for `costOptimization` to say, whether it goes for good for `scaleDownPolicy`. Of the big
+/// node's eight CPUs one is an eighth; a small one has two.
+#[test]
+fn busy_nodes_are_replaced_as_the_group_says_and_go_as_it_says() {
+    let (idle, busy, too_busy) = ("cpu=100m,memory=64Mi", "cpu=1500m,memory=64Mi", "cpu=3000m,memory=64Mi");
+    let (on, off) = (json!({ "cpuThreshold": 15 }), json!({ "enabled": false }));
+    let cases = [
+        ("idle, by the policy alone", idle, &on, Value::Null, "big"),
+        ("busy", busy, &on, json!({}), "small"),
+        ("busy, and nobody wants that", busy, &on, Value::Null, "big"),
+        ("busy, for too little", busy, &on, json!({ "minMonthlySavings": 110 }), "big"),
+        ("too busy for a small one", too_busy, &on, json!({}), "big"),
+        ("too busy, if that may be", too_busy, &on, json!({ "maxPerformanceImpact": 40 }), "small"),
+        ("idle, in a group that does not shrink", idle, &off, json!({}), "small"),
+        ("and which is not to be replaced", idle, &off, json!({ "enabled": false }), "big"),
+    ];
+    for (what, uses, policy, optimization, expected) in cases {
+        played("{}", async |berthed| {
+            let scene = &berthed.scene;
+            let said = |group: &mut Value| {
+                for (field, value) in policy.as_object().into_iter().flatten() {
+                    group["spec"]["scaleDownPolicy"][field] = value.clone();
+                }
+                if !optimization.is_null() {
+                    group["spec"]["costOptimization"] = optimization.clone();
+                }
+            };
+            left_busy_on_a_big_node(berthed, uses, said).await;
+            sleep(Duration::from_hours(1)).await;
+            assert_eq!(types(berthed).await, counts(&[(expected, 1)]), "{what}: {}", scene.told().await);
+            assert_eq!(scene.running().await, 1, "{what}");
+            let reasons: Vec<Value> = berthed
+                .nodes()
+                .await
+                .iter()
+                .map(|node| node["metadata"]["annotations"]["autoscaler.vpsie.com/creation-reason"].clone())
+                .collect();
+            let bought_for = if expected == "small" { "rebalance" } else { "metrics" };
+            assert_eq!(reasons, [bought_for], "{what}");
+            scene.apply(workload(0)).await;
+            sleep(Duration::from_hours(1)).await;
+            let left = usize::from(policy["enabled"] == false);
+            assert_eq!(scene.machines(), left, "{what}: without pods");
+        });
+    }
+}
+
 #[test]
 fn replacements_wait_for_approval() {
     played("{}", async |berthed| {
@@ -263,11 +322,6 @@ fn replacements_wait_for_approval() {
 /// Two CPUs of which one pod uses nearly all: measured, not asked for.
 #[test]
 fn a_group_that_uses_much_has_a_node_to_spare() {
-    let busy = |uses: &str| {
-        let mut workload = workload(1);
-        workload["spec"]["template"]["metadata"]["annotations"] = json!({ "berth.dev/usage": uses });
-        workload
-    };
     let cases = [
         ("cpu=1900m,memory=64Mi", json!({}), 2),
         ("cpu=10m,memory=3900Mi", json!({}), 2),
@@ -279,14 +333,18 @@ fn a_group_that_uses_much_has_a_node_to_spare() {
         played("{}", async |berthed| {
             let scene = &berthed.scene;
             scene.apply(small(|group| group["spec"]["scaleUpPolicy"] = policy.clone())).await;
-            scene.apply(busy(uses)).await;
+            scene.apply(using(uses)).await;
             scene.until(600, "the pod runs", async || scene.running().await == 1).await;
             sleep(Duration::from_mins(10)).await;
             assert_eq!(scene.machines(), expected, "{uses} with {policy}");
+            for node in berthed.nodes().await {
+                let reason = &node["metadata"]["annotations"]["autoscaler.vpsie.com/creation-reason"];
+                assert_eq!(reason, "metrics", "{uses} with {policy}");
+            }
             sleep(Duration::from_mins(40)).await;
             assert_eq!(scene.machines(), expected, "and it stays so: {uses} with {policy}");
             if expected == 2 {
-                scene.apply(busy("cpu=10m,memory=64Mi")).await;
+                scene.apply(using("cpu=10m,memory=64Mi")).await;
                 scene.until(3600, "one is enough", async || scene.machines() == 1).await;
             }
         });
@@ -589,6 +647,10 @@ fn a_group_has_the_nodes_that_it_must_have() {
             let is = |kind: &str| condition(&group, kind).map(|(status, _)| status.to_owned());
             assert_eq!(is("AtMinCapacity").as_deref(), Some(at_min), "{what}");
             assert_eq!(is("AtMaxCapacity").as_deref(), Some(at_max), "{what}");
+            for node in berthed.nodes().await {
+                let reason = &node["metadata"]["annotations"]["autoscaler.vpsie.com/creation-reason"];
+                assert_eq!(reason, "initial", "{what}");
+            }
         });
     }
 }

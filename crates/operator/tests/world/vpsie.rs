@@ -166,6 +166,16 @@ fn a_group_grows_and_shrinks() {
                 condition(&berthed.group("workers").await, "Ready").map(|(status, _)| status),
                 Some("True")
             );
+            for node in berthed.nodes().await {
+                let reason = &node["metadata"]["annotations"]["autoscaler.vpsie.com/creation-reason"];
+                assert_eq!(reason, "metrics", "{node}");
+            }
+            for node in scene.nodes().await.into_iter().chain(berthed.nodes().await) {
+                let labels = &node["metadata"]["labels"];
+                for (label, value) in [("nodegroup", "workers"), ("nodegroup-namespace", "kube-system")] {
+                    assert_eq!(labels[format!("autoscaler.vpsie.com/{label}")], value, "{node}");
+                }
+            }
             for node in scene.nodes().await {
                 assert_eq!(node["metadata"]["labels"]["team"], "quay");
                 let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
@@ -442,6 +452,63 @@ fn nodes_that_are_checked_stay_and_say_why() {
     }
 }
 
+/// A small node whose pod a big one has room for. What the pod keeps is in a claim: elsewhere, or on the node, which its volume
+/// need not say.
+#[test]
+fn data_in_a_claim_on_the_node_keeps_it() {
+    for (source, is_kept) in [("nfs", false), ("hostPath", true)] {
+        played(Family::Managed, async |berthed| {
+            let scene = &berthed.scene;
+            let mut volume = json!({
+                "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "disk-1" },
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" }, "storageClassName": "",
+                    "claimRef": { "namespace": "default", "name": "data" },
+                },
+            });
+            volume["spec"][source] = json!({ "path": "/x" });
+            if source == "nfs" {
+                volume["spec"][source]["server"] = json!("files");
+            }
+            scene.apply(volume).await;
+            scene
+                .apply(json!({
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                    "metadata": {
+                        "name": "data", "namespace": "default",
+                        "annotations": { "pv.kubernetes.io/bind-completed": "yes" },
+                    },
+                    "spec": {
+                        "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "disk-1",
+                        "resources": { "requests": { "storage": "1Gi" } },
+                    },
+                }))
+                .await;
+            let selling = |size: &'static str| {
+                group("workers", |group| {
+                    group["spec"]["offeringIDs"] = json!([size]);
+                    group["spec"]["scaleDownPolicy"]["cpuThreshold"] = json!(90);
+                })
+            };
+            let mut keeper = workload(1);
+            keeper["spec"]["template"]["spec"]["volumes"] =
+                json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
+            scene.apply(selling("small")).await;
+            scene.apply(keeper).await;
+            scene.until(600, "the first runs", async || scene.running().await == 1).await;
+            scene.apply(selling("big")).await;
+            scene.apply(suited(deployment("other", 1, "5"))).await;
+            scene.until(900, "both run", async || scene.running().await == 2).await;
+            assert_eq!(scene.machines(), 2);
+            sleep(Duration::from_mins(30)).await;
+            let told = scene.events("workers").await.join("\n");
+            assert_eq!(scene.machines(), if is_kept { 2 } else { 1 }, "{source}: {told}");
+            assert_eq!(told.contains("local_storage: "), is_kept, "{source}: {told}");
+            assert_eq!(scene.running().await, 2);
+        });
+    }
+}
+
 /// VPSie's six checks, each of which keeps the nodes of a workload by itself, says so, and is counted.
 #[test]
 fn each_check_keeps_nodes_is_said_and_counted() {
@@ -528,21 +595,38 @@ fn a_size_is_bought_where_the_offerings_are_unknown() {
     });
 }
 
-/// Its datacenter is not one: it says so, and the others go on.
+/// Its datacenter is not one, or its cluster is another, whose machines would join this one and never be known for its own:
+/// it says so and buys nothing, and the others go on.
 #[test]
-fn a_group_without_a_datacenter_says_so() {
-    for family in [Family::Servers, Family::Managed] {
-        played(family, async |berthed| {
-            let scene = &berthed.scene;
-            scene.apply(group("lost", |group| group["spec"]["datacenterID"] = json!("dc-x"))).await;
-            scene.apply(group("workers", |_| {})).await;
-            scene.apply(workload(1)).await;
-            scene.until(300, "the pod runs", async || scene.running().await == 1).await;
-            let lost = berthed.group("lost").await;
-            assert_eq!(condition(&lost, "Error"), Some(("True", "UnknownDatacenter")), "{lost}");
-            assert!(lost["status"]["conditions"].to_string().contains("dc-x"), "{lost}");
-            assert_eq!(condition(&berthed.group("workers").await, "Error"), Some(("False", "Fine")));
-        });
+fn a_group_that_is_nowhere_here_says_so() {
+    let cases = [
+        ("datacenterID", "dc-x", "UnknownDatacenter", ["spec.datacenterID", "`dc-x`", "nothing"]),
+        ("resourceIdentifier", "c-2", "OtherCluster", ["spec.resourceIdentifier", "`c-2`", "`c-1`"]),
+    ];
+    for (field, value, reason, words) in cases {
+        for family in [Family::Servers, Family::Managed] {
+            played(family, async |berthed| {
+                let scene = &berthed.scene;
+                let astray = |group: &mut Value| {
+                    group["spec"][field] = json!(value);
+                    group["spec"]["minNodes"] = json!(1);
+                };
+                scene.apply(group("lost", astray)).await;
+                scene.apply(group("workers", |_| {})).await;
+                scene.apply(workload(1)).await;
+                scene.until(300, "the pod runs", async || scene.running().await == 1).await;
+                sleep(Duration::from_mins(20)).await;
+                let lost = berthed.group("lost").await;
+                assert_eq!(condition(&lost, "Error"), Some(("True", reason)), "{lost}");
+                let told = lost["status"]["conditions"].to_string();
+                assert!(words.iter().all(|word| told.contains(word)), "{told}");
+                assert_eq!(condition(&berthed.group("workers").await, "Error"), Some(("False", "Fine")));
+                let nodes = berthed.nodes().await;
+                let groups: Vec<&Value> = nodes.iter().map(|node| &node["spec"]["nodeGroupName"]).collect();
+                assert_eq!(groups, ["workers"], "{reason}");
+                assert_eq!(scene.machines(), 1, "{reason}");
+            });
+        }
     }
 }
 

@@ -135,7 +135,10 @@ impl Scene {
         };
         let node_affinity = in_zone(zone);
         self.snapshot.storage.claims.insert(("default".into(), name.into()), claim);
-        self.snapshot.storage.volumes.insert(volume, Volume { driver: Some("csi".into()), node_affinity });
+        self.snapshot
+            .storage
+            .volumes
+            .insert(volume, Volume { driver: Some("csi".into()), node_affinity, is_local: false });
     }
 
     fn use_claims(&mut self, pod: usize, claims: &[&str]) {

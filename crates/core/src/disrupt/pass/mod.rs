@@ -9,21 +9,23 @@ mod replacing;
 mod trial;
 
 use fixedbitset::FixedBitSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::draft::View;
 use super::homes::Homes;
 use super::worthwhile::Judge;
 use crate::class;
 use crate::disruption::{DisruptionCost, DisruptionReason};
 use crate::explain;
 use crate::host::HostOrigin;
-use crate::names::Labels;
+use crate::names::{Labels, Text};
 use crate::pack::Packer;
 use crate::plan::{PoolRefusal, Unplaced};
 use crate::pod::Pod;
 use crate::provision::{ClassOrder, Prepared};
 use crate::reason::{Reason, Refusal};
 use crate::safety::{Allowances, Safety, is_forced};
-use crate::snapshot::{MinValuesPolicy, Policy, Snapshot};
+use crate::snapshot::{MinValuesPolicy, Policy};
 use crate::topology::HostId;
 use crate::units::Price;
 
@@ -69,7 +71,7 @@ pub(in crate::disrupt) enum Scope<'a> {
     AllAfter(&'a FixedBitSet),
     /// All, but what is bought anew is bought for single nodes: so steps are small.
     Singly,
-    /// This one alone, whether or not it pays.
+    /// This one alone, whether or not it pays, or may go: to see what it would take.
     Only(usize),
 }
 
@@ -83,14 +85,27 @@ impl Scope<'_> {
     }
 }
 
-/// Looks at the cluster. The nodes in `planned` do not exist yet: no budget counts them.
+/// Looks at the cluster as it would be. Nodes that do not exist yet no budget counts. What the rules keep as things are, by
+/// what they said at the first look, stays: an empty node does not become one to be replaced for the pods that it was given.
 pub(in crate::disrupt) fn look(
-    view: &Snapshot,
+    View { snapshot: view, origins, planned }: &View,
     policy: &Policy,
-    planned: &FixedBitSet,
     scope: Scope<'_>,
+    first: Option<&Safety>,
 ) -> Outcome {
-    let safety = Safety::judge_beside(view, planned);
+    let mut safety = Safety::judge_beside(view, planned);
+    for (judged, origin) in safety.nodes.iter_mut().zip(origins) {
+        if let (Some(first), Spot::Node(node)) = (first, origin)
+            && !first.nodes[*node].is_allowed()
+        {
+            judged.stay_as(&first.nodes[*node]);
+        }
+    }
+    if let Scope::Only(node) = scope
+        && !safety.nodes[node].is_allowed()
+    {
+        safety.suppose_allowed(node);
+    }
     let pending = class::pending(view);
     let mut to_place = pending.clone();
     to_place.grow(view.pods.len());
@@ -153,6 +168,8 @@ struct Pass<'a> {
     rank: Vec<usize>,
     candidates: Vec<Candidate>,
     judge: Judge,
+    /// What the nodes of pools that look at it are asked for of what they have, in percent, before any goes.
+    asked_before: FxHashMap<Text, u32>,
     binds: Vec<(usize, HostId)>,
     refusals: Vec<Option<Refusal>>,
 }
@@ -224,6 +241,7 @@ impl<'a> Pass<'a> {
             rank: Vec::new(),
             candidates,
             judge,
+            asked_before: FxHashMap::default(),
             binds: Vec::new(),
         }
     }
@@ -245,6 +263,9 @@ impl<'a> Pass<'a> {
         for host in &mut self.packer.hosts {
             host.closed |= host.placed.iter().any(|(class, _)| classes[*class].is_buffer);
         }
+        let pools = self.prepared.snapshot.pools.iter().filter(|pool| pool.disruption.checks.is_some());
+        let asked = pools.map(|pool| (pool.name.clone(), self.asked_percent(pool, &FxHashSet::default())));
+        self.asked_before = asked.collect();
     }
 
     fn pack(&mut self, order: ClassOrder) {

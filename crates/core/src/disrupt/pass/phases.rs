@@ -7,6 +7,7 @@ use crate::bound;
 use crate::disruption::{DisruptionReason, Leaving};
 use crate::reason::Refusal;
 use crate::safety::is_forced;
+use crate::topology::HostId;
 
 /// Up to so many nodes every number of them is tried, beyond that halves.
 const SMALL_SET: usize = 8;
@@ -84,7 +85,8 @@ impl Pass<'_> {
 
     pub(super) fn remove_empty(&mut self) {
         for index in 0..self.candidates.len() {
-            if self.candidates[index].reason == DisruptionReason::Empty && self.may_still_go(index) {
+            let is_empty = self.candidates[index].reason == DisruptionReason::Empty;
+            if is_empty && self.may_still_go(index) && self.may_go_for_good(index) {
                 self.remove_alone(index);
             }
         }
@@ -94,7 +96,8 @@ impl Pass<'_> {
     pub(super) fn remove_into_room(&mut self) {
         let worthwhile: Vec<usize> = (0..self.candidates.len())
             .filter(|index| self.candidates[*index].reason == DisruptionReason::Underutilized)
-            .filter(|index| self.may_still_go(*index) && self.worth_deleting(*index).is_ok())
+            .filter(|index| self.may_still_go(*index) && self.may_go_for_good(*index))
+            .filter(|index| self.worth_deleting(*index).is_ok())
             .collect();
         let set = self.affordable(&worthwhile, Leaving::ForGood);
         if let Some(trial) = self.largest_that_fits(&set) {
@@ -209,21 +212,48 @@ impl Pass<'_> {
             self.refuse(index, spent(reason));
             return false;
         }
-        let Some(trial) = self.try_out(&[index], true) else {
-            self.refuse_for_room(index);
-            return false;
-        };
-        match self.pays(&trial) {
-            Ok(_) => {
-                self.accept(trial);
-                true
-            }
-            Err((_, refusal)) => {
-                self.packer.undo(trial.mark);
-                self.refuse(index, refusal);
-                false
+        let mut outcome = self.replacing_trial(index);
+        if outcome.is_err() && !self.may_go_for_good(index) {
+            match self.replacing_trial_apart(index) {
+                // What keeps it from being replaced without the others says more than what does with them.
+                apart @ (Ok(_) | Err(Some(_))) => outcome = apart,
+                Err(None) => {}
             }
         }
+        match outcome {
+            Ok(trial) => {
+                self.accept(trial);
+                return true;
+            }
+            Err(Some(refusal)) => self.refuse(index, refusal),
+            Err(None) => self.refuse_for_room(index),
+        }
+        false
+    }
+
+    /// A trial that pays, or why it does not; without a word if its pods fit nowhere.
+    fn replacing_trial(&mut self, index: usize) -> Result<Trial, Option<Refusal>> {
+        let trial = self.try_out(&[index], true).ok_or(None)?;
+        match self.pays(&trial) {
+            Ok(_) => Ok(trial),
+            Err((_, refusal)) => {
+                self.packer.undo(trial.mark);
+                Err(Some(refusal))
+            }
+        }
+    }
+
+    /// The same with all of its pods on what is bought for them. Room on others is of no use to a node that must not go for
+    /// that.
+    fn replacing_trial_apart(&mut self, index: usize) -> Result<Trial, Option<Refusal>> {
+        let own = self.candidates[index].host;
+        let hosts = self.packer.hosts.iter().enumerate();
+        let others = hosts.filter(|(host, open)| *host != own && !open.closed).map(|(host, _)| host);
+        let others: Vec<HostId> = others.collect();
+        others.iter().for_each(|host| self.packer.hosts[*host].closed = true);
+        let outcome = self.replacing_trial(index);
+        others.iter().for_each(|host| self.packer.hosts[*host].closed = false);
+        outcome
     }
 
     /// Empties the nodes whether or not it pays: to see what it would take.
@@ -309,6 +339,11 @@ impl Pass<'_> {
     fn may_still_go(&self, index: usize) -> bool {
         let candidate = &self.candidates[index];
         !candidate.removed && self.packer.hosts[candidate.host].arrivals == 0
+    }
+
+    /// Whether the rules let it go with nothing bought for it.
+    fn may_go_for_good(&self, index: usize) -> bool {
+        self.safety.nodes[self.candidates[index].node].lets_go(Leaving::ForGood)
     }
 
     /// The nodes that budgets let go together, in their order.

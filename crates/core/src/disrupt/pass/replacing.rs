@@ -7,8 +7,9 @@ use rustc_hash::{FxHashSet, FxHasher};
 use super::super::worthwhile::Costs;
 use super::Pass;
 use super::trial::{Group, Trial};
-use crate::disruption::{Approval, Basis};
+use crate::disruption::{Approval, Basis, SafetyChecks};
 use crate::host::HostOrigin;
+use crate::node::Node;
 use crate::pool::Pool;
 use crate::reason::{Reason, Refusal};
 use crate::resources::{CPU, MEMORY};
@@ -34,6 +35,9 @@ impl Pass<'_> {
             if let Some(most) = rules.impact_percent_max {
                 self.impact_within(most, trial, group)?;
             }
+            if pool.disruption.checks.is_some() {
+                self.leaves_capacity(pool, trial)?;
+            }
             if let Approval::Needed { given } = &rules.approval {
                 let id = self.replacement_id(group);
                 if given.as_deref() != Some(&*id) {
@@ -49,10 +53,67 @@ impl Pass<'_> {
         Some(&self.prepared.snapshot.pools[pool])
     }
 
+    /// Refuses if the pool's nodes, with what is bought, would be too full, and fuller than before: what its group asks of
+    /// nodes that go for good, asked of those that are replaced.
+    fn leaves_capacity(&self, pool: &Pool, trial: &Trial) -> Result<(), Refusal> {
+        let removed = (0..self.candidates.len()).filter(|index| self.candidates[*index].removed);
+        let gone: FxHashSet<usize> =
+            removed.chain(trial.candidates()).map(|index| self.candidates[index].node).collect();
+        let (percent, before) = (self.asked_percent(pool, &gone), self.asked_before.get(&pool.name));
+        let most = SafetyChecks::ASKED_MAX_PERCENT.max(before.copied().unwrap_or(0));
+        if percent <= most {
+            return Ok(());
+        }
+        Err(Reason::CapacityLeft.because(format!(
+            "the group's nodes, with those that replace it, would be asked for {percent}% of what they have, and {most}% is \
+             the most"
+        )))
+    }
+
+    /// What the pool's nodes are asked for of what they have, as things stand in the trial; of CPU or memory the more.
+    pub(super) fn asked_percent(&self, pool: &Pool, gone: &FxHashSet<usize>) -> u32 {
+        let snapshot = self.prepared.snapshot;
+        let asked = |(dimension, resource): (usize, &str)| {
+            let (mut given, mut free) = (0_i128, 0_i128);
+            for (index, host) in self.packer.hosts.iter().enumerate() {
+                let room = match host.origin {
+                    HostOrigin::Node(node) => {
+                        let known = &snapshot.nodes[node];
+                        let is_of_it = known.pool.as_ref() == Some(&pool.name) && !gone.contains(&node);
+                        is_of_it.then(|| known.allocatable.get(resource))
+                    }
+                    HostOrigin::Planned { cell, .. } => {
+                        let of = &snapshot.pools[self.prepared.market.cells[cell].pool];
+                        (of.name == pool.name).then(|| self.room_of_planned(index, resource))
+                    }
+                };
+                if let Some(room) = room {
+                    given += i128::from(room);
+                    free += i128::from(host.free[dimension]);
+                }
+            }
+            let percent = if given > 0 { (given - free) * 100 / given } else { 0 };
+            u32::try_from(percent.max(0)).unwrap_or(u32::MAX)
+        };
+        let names = self.prepared.dimensions.names.iter().enumerate();
+        let looked_at = names.filter(|(_, name)| [CPU, MEMORY].contains(&&***name));
+        looked_at.map(|(dimension, name)| asked((dimension, name))).max().unwrap_or(0)
+    }
+
     /// Refuses if more of what is used on the nodes now, in percent, would be missing on those that replace them. What is
     /// used is what was measured; of pods that go elsewhere, their part of it by what they ask for.
     fn impact_within(&self, most: u32, trial: &Trial, group: &Group) -> Result<(), Refusal> {
         let snapshot = self.prepared.snapshot;
+        let nodes = group.candidates.iter().map(|index| &snapshot.nodes[self.candidates[*index].node]);
+        let is_unknown =
+            |node: &&Node| node.disruption.usage.is_some_and(|usage| usage.basis == Basis::Unknown);
+        if let Some(node) = nodes.into_iter().find(is_unknown) {
+            let message = format!(
+                "nobody knows what would be missing: what {} uses was not measured lately",
+                node.name
+            );
+            return Err(Reason::PerformanceImpact.because(message));
+        }
         for (resource, name) in [(CPU, "CPU"), (MEMORY, "memory")] {
             let used: i128 = group
                 .candidates

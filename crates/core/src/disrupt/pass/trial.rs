@@ -6,7 +6,7 @@ use super::super::Sets;
 use super::super::worthwhile::Costs;
 use super::{Pass, spent};
 use crate::catalog::CapacityType;
-use crate::disruption::DisruptionReason;
+use crate::disruption::{DisruptionReason, Leaving};
 use crate::host::HostOrigin;
 use crate::market;
 use crate::names;
@@ -37,6 +37,11 @@ pub(super) struct Trial {
 }
 
 impl Trial {
+    /// Which candidates it empties.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = usize> {
+        self.groups.iter().flat_map(|group| group.candidates.iter().copied())
+    }
+
     /// Which pods go to which hosts.
     pub(super) fn moves(&self) -> impl Iterator<Item = &(usize, HostId)> {
         self.moves.iter()
@@ -194,7 +199,7 @@ impl Pass<'_> {
         for group in &trial.groups {
             let costs = self.costs(group);
             let judged = self.judge.judge(&costs).and_then(|net| {
-                self.may_go_for_good(group, &mut for_good)?;
+                self.goes_for_good(group, &mut for_good)?;
                 self.spot_choice(group, &costs)?;
                 self.may_replace(trial, group, &costs)?;
                 Ok(net)
@@ -214,13 +219,18 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether budgets let the nodes of a group go if nothing is bought for them, with those for which that holds as well.
-    fn may_go_for_good<'s>(&'s self, group: &Group, others: &mut Vec<&'s NodeSafety>) -> Result<(), Refusal> {
+    /// Whether rules and budgets let the nodes of a group go if nothing is bought for them, with those for which that holds
+    /// as well.
+    fn goes_for_good<'s>(&'s self, group: &Group, others: &mut Vec<&'s NodeSafety>) -> Result<(), Refusal> {
         if !group.bought.is_empty() {
             return Ok(());
         }
         let before = others.len();
-        others.extend(group.candidates.iter().map(|index| &self.safety.nodes[self.candidates[*index].node]));
+        let judged = group.candidates.iter().map(|index| &self.safety.nodes[self.candidates[*index].node]);
+        if let Some(refusal) = judged.clone().find_map(|node| node.refusal_to_go(Leaving::ForGood)) {
+            return Err(refusal.clone());
+        }
+        others.extend(judged);
         if self.allowances.lets_go(others.iter().copied()) {
             return Ok(());
         }

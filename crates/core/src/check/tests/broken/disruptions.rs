@@ -24,8 +24,21 @@ fn wear(s: &mut Scene) -> &mut NodeDisruption {
 
 /// The pool wants to have its nodes looked at as VPSie's groups do.
 fn checked(s: &mut Scene) -> &mut NodeDisruption {
-    s.snapshot.pools[0].disruption.checks = Some(SafetyChecks { cpu_percent: 50, memory_percent: 50 });
+    s.snapshot.pools[0].disruption.checks =
+        Some(SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 });
     wear(s)
+}
+
+/// The same, from a group that does not shrink, of a node that is used too much, without which the others would be too full.
+fn replaced_in_group(s: &mut Scene) {
+    replaced(s);
+    let wear = checked(s);
+    (wear.usage, wear.others_asked_percent) = (Some(used(90, 90)), Some(99));
+    shrinks(s, false);
+}
+
+fn shrinks(s: &mut Scene, shrinks: bool) {
+    s.snapshot.pools[0].disruption.checks.iter_mut().for_each(|checks| checks.shrinks = shrinks);
 }
 
 fn used(cpu_percent: u32, memory_percent: u32) -> Usage {
@@ -92,6 +105,37 @@ fn nodes_that_may_not_go() {
         ),
         broken("used too much", |s| checked(s).usage = Some(used(50, 49)), &["Barred.Utilized"]),
         broken("asked for too much memory", |s| checked(s).usage = Some(used(0, 50)), &["Barred.Utilized"]),
+        broken(
+            "of a group that does not shrink",
+            |s| {
+                checked(s);
+                shrinks(s, false);
+            },
+            &["Barred.ScaleDownOff"],
+        ),
+        Case {
+            name: "with data on it, though it is replaced",
+            legal: replaced_in_group,
+            breakage: |s| s.snapshot.pods[0].disruption.has_local_storage = true,
+            found: &["Barred.LocalStorage"],
+        },
+        Case {
+            name: "replaced against its group's will",
+            legal: replaced_in_group,
+            breakage: |s| {
+                let refusal = Reason::ReplacementBarred.because("");
+                s.snapshot.pools[0].disruption.replacement.barred = Some(refusal);
+            },
+            found: &["Disruption.ReplacementUnwanted"],
+        },
+        broken(
+            "with a claim that nobody can see",
+            |s| {
+                checked(s);
+                s.snapshot.pods[0].volumes = Box::new([VolumeRef::Claim("data".into())]);
+            },
+            &["VolumeUnusable", "Barred.LocalStorage"],
+        ),
         broken(
             "with data on it",
             |s| {

@@ -162,6 +162,7 @@ pub(crate) struct Pool {
     pub(crate) away_max: u64,
     pub(crate) replicas: Option<u64>,
     pub(crate) nodes_min: u64,
+    pub(crate) is_deleting: bool,
     pub(crate) ledger: Commitments,
 }
 

@@ -22,7 +22,6 @@ mod permissions;
 mod policies;
 mod scene;
 mod spreading;
-mod succession;
 mod takeover;
 mod telling;
 mod thrift;

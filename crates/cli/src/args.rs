@@ -507,10 +507,11 @@ mod tests {
             "berth run --kubeconfig k --metrics-addr :8080 --health-addr :8081 --leader-election=true \
              --leader-election-id vpsie-autoscaler-leader --leader-election-namespace kube-system --sync-period 10m \
              --vpsie-secret-name vpsie-secret --vpsie-secret-namespace kube-system --default-datacenter-id dc-1 \
-             --resource-identifier c-1 --kubernetes-version v1.34.0 --log-level info --log-format json --development=false \
+             --default-offering-ids small,big --kube-size-id 2 --resource-identifier c-1 --kubernetes-version v1.34.0 --log-level info --log-format json --development=false \
              --failed-vpsienode-ttl 30m --enable-webhook --webhook-addr :9443 --webhook-cert-dir /var/run/webhook-certs \
              --webhook-cert-file tls.crt --webhook-key-file tls.key --sentry-dsn https://k@sentry.example.com/1 \
              --sentry-environment prod --sentry-traces-sample-rate 0.1 --sentry-error-sample-rate 1.0",
+            "berth run --vpsie-secret-name keys --failed-vpsienode-ttl 0",
             "berth demo",
             "berth demo --cloud vpsie --port 0",
             "berth demo --port 0 --listen 0.0.0.0 --api-port 6443 --kubeconfig k --seed 7",

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use browser::Truth;
 use serde_json::{Value, json};
 
 /// A demo that does not outlive the test, however that ends.
@@ -120,7 +121,25 @@ fn running(view: &Value, workload: &str) -> usize {
 #[test]
 fn a_demo_buys_from_vpsie_if_it_is_told_to() {
     let demo = Demo::start("demo --cloud vpsie --port 0").expect("it starts");
-    demo.until(30, "its groups are on screen", |view| !all(view, "pools").is_empty());
+    let pools = |view: &Value| -> Vec<String> {
+        all(view, "pools").iter().filter_map(|pool| Some(pool["name"].as_str()?.to_owned())).collect()
+    };
+    let began = demo.until(30, "its groups are on screen", |view| pools(view).len() == 2);
+    assert_eq!(demo.wish(&json!({ "speed": { "times": 5 } })).0, 204);
+    let filled = demo.until(120, "the shop runs", |view| {
+        running(view, "web-") >= 6 && all(view, "nodes").iter().any(|node| node["phase"] == "Ready")
+    });
+    let truth = Truth::of(&demo.kubeconfig);
+    let groups = truth.list("/apis/autoscaler.vpsie.com/v1alpha1/nodegroups");
+    assert!(groups.iter().all(|group| pools(&began).iter().any(|name| group["metadata"]["name"] == **name)));
+    assert_eq!(groups.len(), 2);
+    let of_vpsie = truth.list("/apis/autoscaler.vpsie.com/v1alpha1/vpsienodes");
+    let is_shown = |node: &Value| {
+        node["status"]["phase"] == "Ready"
+            && all(&filled, "nodes").iter().any(|shown| shown["name"] == node["status"]["nodeName"])
+    };
+    assert!(of_vpsie.iter().any(is_shown), "{of_vpsie:?}");
+    assert_eq!(truth.list("/apis/karpenter.sh/v1/nodeclaims"), Vec::<Value>::new());
 }
 
 #[test]

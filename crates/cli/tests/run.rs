@@ -419,3 +419,54 @@ fn a_second_signal_ends_it_at_once() {
         let _ = std::fs::remove_file(&written);
     }
 }
+
+const GROUP: &str = "\
+apiVersion: v1
+kind: Secret
+metadata: {name: keys, namespace: kube-system}
+type: Opaque
+# t0p-secret, https://127.0.0.1:9/v2 and c-1.
+data: {token: dDBwLXNlY3JldA==, url: aHR0cHM6Ly8xMjcuMC4wLjE6OS92Mg==, resourceIdentifier: Yy0x}
+---
+apiVersion: autoscaler.vpsie.com/v1alpha1
+kind: NodeGroup
+metadata: {name: workers, namespace: kube-system, labels: {autoscaler.vpsie.com/managed: 'true'}}
+spec:
+  minNodes: 0
+  maxNodes: 7
+  datacenterID: dc-1
+  offeringIDs: [small]
+  resourceIdentifier: c-1
+  project: p-1
+  kubernetesVersion: v1.34.0
+---
+";
+
+/// As VPSie's own autoscaler is started. Nobody listens where its Secret says that VPSie is.
+#[test]
+fn one_that_buys_from_vpsie_says_that_it_cannot_reach_it() {
+    let (_world, kubeconfig) = world(GROUP);
+    let [metrics, health] = free_ports();
+    let line = format!(
+        "run --kubeconfig {kubeconfig} --metrics-addr 127.0.0.1:{metrics} --health-addr :{health} \
+         --leader-election-id vpsie-autoscaler-leader --vpsie-secret-name keys \
+         --vpsie-secret-namespace kube-system --default-offering-ids small,big --kube-size-id 2 \
+         --failed-vpsienode-ttl 0 --log-format json"
+    );
+    let child = berth(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let running = Running(child);
+    let scraped = || get(metrics, "/metrics").map(|(_, text)| text).unwrap_or_default();
+    until("it leads", || {
+        scraped().contains(r#"leader_election_master_status{name="vpsie-autoscaler-leader"} 1.0"#)
+    });
+    until("its group is counted", || {
+        scraped().contains(r#"nodegroup_max_nodes{nodegroup="workers",namespace="kube-system"} 7.0"#)
+    });
+    until("it says that VPSie does not answer", || {
+        get(health, "/readyz").is_ok_and(|(status, said)| status == 200 && said.contains("VPSie does not: "))
+    });
+    assert!(scraped().contains(r#"vpsie_api_errors_total{method="GET",error_type="connection"}"#));
+    let (code, _, err) = running.end("-TERM").expect("it ends");
+    assert_eq!(code, Some(0), "{err}");
+    assert!(!err.contains("t0p-secret"), "{err}");
+}

@@ -99,8 +99,10 @@ struct Sight<'a> {
     me: &'a str,
     /// The lease as it was last seen, if there is one.
     lease: Option<&'a Spec>,
-    /// For how long it has been seen like that.
+    /// For how long it has been seen like that, or not been there.
     unchanged: Duration,
+    /// Ledgers tell of somebody else who led last, also where no lease does.
+    has_predecessor: bool,
     /// Since its last holder took it, by the times of two machines, if it says when.
     held: Option<Duration>,
     wish: Wish,
@@ -122,6 +124,8 @@ fn step(sight: &Sight<'_>, terms: &Terms) -> Action {
         (Wish::Leave, _) if is_mine => Action::Release,
         (Wish::Lead | Wish::Finish, _) if is_mine => Action::Renew,
         (Wish::Finish | Wish::Leave, _) => Action::Wait,
+        // Somebody has deleted it, and nobody can say since when another led.
+        (Wish::Lead, None) if sight.has_predecessor && sight.unchanged < terms.succession_min => Action::Wait,
         (Wish::Lead, None) => Action::Create,
         (Wish::Lead, Some(lease)) => {
             let theirs = Duration::from_secs(lease.lease_duration_seconds.unwrap_or(0).into());
@@ -145,6 +149,10 @@ pub struct Elector {
     terms: Terms,
     /// The lease as it was last seen, and since when it has been seen like that.
     seen: Option<(Record, Instant)>,
+    /// Since when it has been looked for and not been there.
+    missed_since: Option<Instant>,
+    /// The epoch in which this replica led last.
+    led: Option<u64>,
     /// When the last renewal that worked began.
     renewed: Option<Instant>,
     /// What kept it from being looked at or written, last.
@@ -163,6 +171,8 @@ impl Elector {
             me: me.to_owned(),
             terms: Terms::default(),
             seen: None,
+            missed_since: None,
+            led: None,
             renewed: None,
             trouble: None,
             lead: watch::Sender::new(None),
@@ -261,10 +271,12 @@ impl Elector {
         if !self.is_mine() {
             self.look().await?;
         }
+        let since = self.seen.as_ref().map(|(_, since)| *since).or(self.missed_since);
         let sight = Sight {
             me: &self.me,
             lease: self.seen.as_ref().map(|(record, _)| &record.spec),
-            unchanged: self.seen.as_ref().map_or(Duration::ZERO, |(_, since)| since.elapsed()),
+            unchanged: since.map_or(Duration::ZERO, |since| since.elapsed()),
+            has_predecessor: self.has_predecessor().await?,
             held: self.seen.as_ref().and_then(|(record, _)| record.spec.held(self.clock.now())),
             wish,
         };
@@ -273,6 +285,7 @@ impl Elector {
         match self.perform(action).await {
             Ok(written) => {
                 if let Some(record) = written {
+                    self.led = Some(record.spec.epoch()).filter(|_| action != Action::Release).or(self.led);
                     self.see(Some(record));
                     self.renewed = Some(began).filter(|_| action != Action::Release);
                 }
@@ -289,6 +302,14 @@ impl Elector {
         }
     }
 
+    /// Whether others have led since this replica did, as far as that has to be known.
+    async fn has_predecessor(&self) -> Result<bool, Refused> {
+        if self.seen.is_some() || self.terms.succession_min.is_zero() {
+            return Ok(false);
+        }
+        Ok(epoch_of_ledgers(&self.desk).await? > self.led.unwrap_or(0))
+    }
+
     async fn look(&mut self) -> Result<(), Refused> {
         let record = match self.desk.get::<Record>(&self.path()).await {
             Ok(record) => Some(record),
@@ -302,6 +323,7 @@ impl Elector {
     /// Only a change of what it says is a sign of life.
     fn see(&mut self, record: Option<Record>) {
         let before = self.seen.take();
+        self.missed_since = record.is_none().then(|| self.missed_since.unwrap_or_else(Instant::now));
         self.seen = record.map(|record| {
             let same = before
                 .filter(|(known, _)| known.metadata.uid == record.metadata.uid && known.spec == record.spec);
@@ -434,24 +456,35 @@ mod tests {
         ];
         for (lease, secs, wish, action) in table {
             let unchanged = Duration::from_secs(secs);
-            let sight = Sight { me: "me", lease, unchanged, held: None, wish };
+            let sight = Sight { me: "me", lease, unchanged, has_predecessor: true, held: None, wish };
             assert_eq!(step(&sight, &Terms::default()), action, "{sight:?}");
         }
         // For so long it has been as it is, and for so long somebody has held it, as they say.
         for (lease, unchanged, held, action) in [
-            (&nobody, 0, Some(89), Action::Wait),
-            (&nobody, 0, Some(90), Action::Acquire),
-            (&other, 15, Some(89), Action::Wait),
-            (&other, 14, Some(300), Action::Wait),
-            (&other, 15, Some(300), Action::Acquire),
-            (&other, 89, None, Action::Wait),
+            (Some(&nobody), 0, Some(89), Action::Wait),
+            (Some(&nobody), 0, Some(90), Action::Acquire),
+            (Some(&other), 15, Some(89), Action::Wait),
+            (Some(&other), 14, Some(300), Action::Wait),
+            (Some(&other), 15, Some(300), Action::Acquire),
+            (Some(&other), 89, None, Action::Wait),
             // Their clock is ahead.
-            (&other, 90, None, Action::Acquire),
+            (Some(&other), 90, None, Action::Acquire),
+            // Somebody has deleted it.
+            (None, 0, None, Action::Wait),
+            (None, 89, None, Action::Wait),
+            (None, 90, None, Action::Create),
         ] {
             let (unchanged, held) = (Duration::from_secs(unchanged), held.map(Duration::from_secs));
-            let sight = Sight { me: "me", lease: Some(lease), unchanged, held, wish: Wish::Lead };
+            let (has_predecessor, wish) = (true, Wish::Lead);
+            let sight = Sight { me: "me", lease, unchanged, has_predecessor, held, wish };
             let terms = Terms { succession_min: Duration::from_secs(90), ..Terms::default() };
             assert_eq!(step(&sight, &terms), action, "{sight:?}");
+            let first = Sight { has_predecessor: false, ..sight };
+            assert_eq!(
+                lease.is_none(),
+                step(&first, &terms) == Action::Create,
+                "nobody led before: {first:?}"
+            );
         }
         assert_eq!(other.epoch(), 5);
         assert_eq!(Spec::default().epoch(), 1);

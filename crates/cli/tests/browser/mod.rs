@@ -14,7 +14,7 @@ mod view;
 use devtools::{Browser, chromium};
 use hands::Helm;
 use still::Still;
-use truth::Truth;
+pub(crate) use truth::Truth;
 
 use super::{Demo, ask};
 

@@ -13,13 +13,13 @@ use tokio::runtime::Runtime;
 use crate::all;
 
 /// Whoever has the kubeconfig, and knows nothing of Berth.
-pub(super) struct Truth {
+pub(crate) struct Truth {
     runtime: Runtime,
     client: Client,
 }
 
 impl Truth {
-    pub(super) fn of(kubeconfig: &str) -> Self {
+    pub(crate) fn of(kubeconfig: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let client = runtime.block_on(async {
             let file = Kubeconfig::read_from(Path::new(kubeconfig)).expect("a kubeconfig");
@@ -34,7 +34,7 @@ impl Truth {
         self.runtime.block_on(self.client.request(request)).expect("the world answers")
     }
 
-    pub(super) fn list(&self, path: &str) -> Vec<Value> {
+    pub(crate) fn list(&self, path: &str) -> Vec<Value> {
         all(&self.get(path), "items").to_vec()
     }
 

@@ -269,7 +269,8 @@ impl Client {
         };
         let took = began.elapsed();
         self.observe(&Event::Called { method, outcome, took });
-        tracing::debug!(method, path = call.path, request_id, ?outcome, ?took, "asked VPSie");
+        let duration = took.as_secs_f64();
+        tracing::debug!(method, path = call.path, requestID = request_id, ?outcome, duration, "asked VPSie");
         let envelope = answer.map_err(Fault::Lost).and_then(|response| Envelope::read(&response));
         self.tell(passage.end(envelope.as_ref().is_err_and(Fault::is_outage)));
         envelope

@@ -1,6 +1,7 @@
 //! VPSie behind the trait.
 
 mod buying;
+mod groups;
 mod sight;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use super::offers::Offers;
 use super::settings::{CloudSettings, Family};
 use crate::machine::{Machine, MachineId, Note, Notice, Order};
 use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal};
+use groups::Entered;
 use sight::Sight;
 
 /// An account at VPSie that buys for one cluster. It must be asked where tokio runs.
@@ -31,6 +33,7 @@ pub struct VpsieCloud {
     offers: Offers,
     sight: Sight,
     launches: Mutex<Launches>,
+    entered: tokio::sync::Mutex<Entered>,
     /// When it was last found that nobody gives notice here.
     unnoticed_since: Mutex<Option<Instant>>,
 }
@@ -51,7 +54,8 @@ impl fmt::Debug for VpsieCloud {
 impl VpsieCloud {
     pub fn new(client: Arc<Client>, settings: CloudSettings) -> Self {
         let (offers, sight, launches) = (Offers::default(), Sight::default(), Mutex::default());
-        Self { client, settings, offers, sight, launches, unnoticed_since: Mutex::default() }
+        let (entered, unnoticed_since) = (tokio::sync::Mutex::default(), Mutex::default());
+        Self { client, settings, offers, sight, launches, entered, unnoticed_since }
     }
 
     fn launches(&self) -> MutexGuard<'_, Launches> {

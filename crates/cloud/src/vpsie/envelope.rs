@@ -201,4 +201,23 @@ mod tests {
             assert_eq!(read(status, body), expected, "{status} {body}");
         }
     }
+
+    /// What VPSie's own autoscaler knows it to say, in whatever case.
+    #[test]
+    fn quotas() {
+        for (message, breadth) in [
+            ("Number of nodes exceeds the allowed limit", Breadth::Account),
+            ("QUOTA EXCEEDED", Breadth::Account),
+            ("You have the maximum number of servers", Breadth::Account),
+            ("Node limit reached", Breadth::Account),
+            ("Your plan does not allow this size", Breadth::Size),
+            ("The subscription does not allow it", Breadth::Size),
+        ] {
+            let fault = fault(400, message.to_owned(), None);
+            assert!(
+                matches!(fault, Fault::Quota { breadth: told, .. } if told == breadth),
+                "{message}: {fault:?}"
+            );
+        }
+    }
 }

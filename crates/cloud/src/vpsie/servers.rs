@@ -15,6 +15,7 @@ use crate::machine::{MachineId, Notice, NoticeKind, Order};
 const SERVERS: &str = "/servers";
 const OFFERINGS: &str = "/offerings";
 const NOTICES: &str = "/servers/notices";
+const GROUPS: &str = "/k8s/nodegroups";
 /// The most that VPSie gives at once.
 const PER_PAGE: u32 = 100;
 
@@ -60,16 +61,34 @@ impl Client {
         self.ask_for(&call, |envelope| Server::read(&envelope.document().get("data"))).await
     }
 
+    /// The number of the group of this name that servers of a cluster are entered in, which is made if there is none.
+    pub(super) async fn server_group(&self, cluster: &str, name: &str) -> Result<u64, ApiError> {
+        let query = Some(format!("clusterIdentifier={}", segment(cluster)));
+        let call = Call { query, ..Call::new(Method::GET, GROUPS, Lane::Acting) };
+        let groups = self.ask_for(&call, |envelope| {
+            read_all(&envelope.document().get("data"), |item| {
+                let known = item.get("name").scalar("the name of the group").map_err(malformed)?;
+                Ok((known, number_of_group(item)?))
+            })
+        });
+        if let Some((_, number)) = groups.await?.into_iter().find(|(known, _)| known == name) {
+            return Ok(number);
+        }
+        let body = Body::Json(json!({ "clusterIdentifier": cluster, "name": name }));
+        let call = Call { body, ..Call::new(Method::POST, GROUPS, Lane::Acting) };
+        self.ask_for(&call, |envelope| number_of_group(&envelope.document().get("data"))).await
+    }
+
     /// Buys a server. `None`: it is made later, and has no name yet.
     pub(super) async fn create_server(
         &self,
         order: &Order,
-        (size, datacenter): (&str, &str),
+        wanted: &Wanted<'_>,
         settings: &CloudSettings,
         departure: &Departure,
     ) -> Result<Option<Server>, ApiError> {
         let call = Call {
-            body: Body::Json(creation(order, (size, datacenter), settings)),
+            body: Body::Json(creation(order, wanted, settings)),
             departure: Some(departure.clone()),
             ..Call::new(Method::POST, SERVERS, Lane::Acting)
         };
@@ -98,6 +117,19 @@ impl Client {
     }
 }
 
+/// Which server is bought, besides what the order says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted<'o> {
+    pub(super) size: &'o str,
+    pub(super) datacenter: &'o str,
+    /// The number of the group that it is entered in.
+    pub(super) group: Option<u64>,
+}
+
+fn number_of_group(group: &Field<'_, '_>) -> Result<u64, Fault> {
+    group.get("id").count("the number of the group").map(u64::from).map_err(malformed)
+}
+
 /// Pages are followed one by one: whoever answers with another page than the one that was asked for is not listened to.
 fn next(pagination: Option<Pagination>, asked: u32) -> Result<Option<u32>, Fault> {
     let Some(Pagination { page, pages, .. }) = pagination else { return Ok(None) };
@@ -109,15 +141,16 @@ fn next(pagination: Option<Pagination>, asked: u32) -> Result<Option<u32>, Fault
     Ok((page < pages).then_some(page + 1))
 }
 
-fn creation(order: &Order, (size, datacenter): (&str, &str), settings: &CloudSettings) -> Value {
+fn creation(order: &Order, wanted: &Wanted<'_>, settings: &CloudSettings) -> Value {
     let own = order.machine_tags().into_iter().map(|(key, value)| format!("{key}={value}"));
     let setup = &*order.setup;
     let tags: Vec<String> = setup.marks.iter().map(ToString::to_string).chain(own).collect();
     json!({
         "name": order.name,
         "hostname": order.name,
-        "offering_id": size,
-        "datacenter_id": datacenter,
+        "offering_id": wanted.size,
+        "datacenter_id": wanted.datacenter,
+        "group_id": wanted.group,
         "resourceIdentifier": settings.cluster,
         "projectId": setup.project.as_ref().or(settings.project.as_ref()),
         "os_image_id": setup.image,

@@ -268,7 +268,7 @@ table! {
     SCALE_UP_REQUESTED = Histogram "vpsie_autoscaler_scale_up_decision_nodes_requested" ["nodegroup" "namespace"]
         "How many nodes were asked for at once";
     SCALE_DOWN_BLOCKED = Counter "vpsie_autoscaler_scale_down_blocked_total" ["nodegroup" "namespace" "reason"]
-        "How often a node turned out to stay: cooldown, min_nodes, local_storage, capacity, protected_node, pdb, \
+        "How often a node turned out to stay: cooldown, min_nodes, local_storage, capacity, affinity, protected_node, pdb, \
          safety_check or policy_constraint";
     VPSIE_UNSCHEDULABLE = Counter "vpsie_autoscaler_unschedulable_pods_total" ["constraint" "namespace"]
         "How often pods were told why they have no place: cpu, memory, pods, taint, affinity, anti_affinity, node_selector \

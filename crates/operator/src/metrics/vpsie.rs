@@ -172,3 +172,124 @@ fn error_of(status: u16) -> Option<&'static str> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use berth_cloud::vpsie::Lane;
+
+    use super::*;
+
+    /// What each event adds to a scrape, all of them told to the same client in this order.
+    #[test]
+    fn all_that_the_client_does_is_counted() {
+        let secs = Duration::from_secs;
+        let called = |outcome| Event::Called { method: "GET", outcome, took: secs(2) };
+        let changes = |from, to| Event::Breaker { from, to };
+        let withheld = |probe_in| Event::Withheld { method: "GET", probe_in };
+        let cases: [(Event<'_>, &[&str]); 20] = [
+            (
+                called(Outcome::Status(200)),
+                &[
+                    r#"api_requests_total{method="GET",status="200"} 1"#,
+                    r#"api_request_duration_seconds_sum{method="GET"} 2.0"#,
+                    r#"api_request_duration_seconds_count{method="GET"} 1"#,
+                ],
+            ),
+            (called(Outcome::Status(401)), &[r#"api_errors_total{method="GET",error_type="auth"} 1"#]),
+            (called(Outcome::Status(404)), &[r#"api_errors_total{method="GET",error_type="not_found"} 1"#]),
+            (
+                called(Outcome::Status(429)),
+                &[r#"api_errors_total{method="GET",error_type="rate_limited"} 1"#],
+            ),
+            (called(Outcome::Status(422)), &[r#"api_errors_total{method="GET",error_type="client"} 1"#]),
+            (called(Outcome::Status(503)), &[r#"api_errors_total{method="GET",error_type="server"} 1"#]),
+            (
+                called(Outcome::Lost("timeout")),
+                &[
+                    r#"api_requests_total{method="GET",status="none"} 1"#,
+                    r#"api_errors_total{method="GET",error_type="timeout"} 1"#,
+                    r#"api_request_duration_seconds_count{method="GET"} 7"#,
+                ],
+            ),
+            (
+                Event::Waited { method: "POST", lane: Lane::Acting, took: secs(3) },
+                &[
+                    r#"api_rate_limited_total{method="POST"} 1"#,
+                    r#"api_rate_limit_wait_duration_seconds_sum{method="POST"} 3.0"#,
+                    r#"api_rate_limit_wait_duration_seconds_count{method="POST"} 1"#,
+                ],
+            ),
+            (
+                changes(Phase::Closed, Phase::Open),
+                &[
+                    r#"api_circuit_breaker_state{state="open"} 1.0"#,
+                    r#"api_circuit_breaker_state{state="closed"} 0.0"#,
+                    r#"api_circuit_breaker_state_changes_total{from_state="closed",to_state="open"} 1"#,
+                    "api_circuit_breaker_opened_total 1",
+                ],
+            ),
+            // What is not sent while VPSie is down was not rejected by a probe.
+            (withheld(secs(30)), &[r#"api_circuit_breaker_state{state="half_open"} 0.0"#]),
+            (
+                changes(Phase::Open, Phase::Probing),
+                &[
+                    r#"api_circuit_breaker_state{state="half_open"} 1.0"#,
+                    r#"api_circuit_breaker_state_changes_total{from_state="open",to_state="half_open"} 1"#,
+                    "api_circuit_breaker_half_open_attempts_total 1",
+                ],
+            ),
+            (withheld(Duration::ZERO), &["api_circuit_breaker_half_open_rejected_total 1"]),
+            (
+                changes(Phase::Probing, Phase::Open),
+                &["api_circuit_breaker_half_open_failures_total 1", "api_circuit_breaker_opened_total 2"],
+            ),
+            (
+                changes(Phase::Open, Phase::Probing),
+                &["api_circuit_breaker_half_open_attempts_total 2", "api_circuit_breaker_opened_total 2"],
+            ),
+            (
+                changes(Phase::Probing, Phase::Closed),
+                &[
+                    "api_circuit_breaker_half_open_successes_total 1",
+                    r#"api_circuit_breaker_state{state="closed"} 1.0"#,
+                ],
+            ),
+            (
+                Event::SignedIn { lasts: Duration::from_hours(1) },
+                &["credential_expires_at_timestamp 1767229200.0"],
+            ),
+            (Event::Recognized { accepted: false }, &["credential_valid 0.0"]),
+            (Event::Recognized { accepted: true }, &["credential_valid 1.0"]),
+            (
+                Event::Rotated { accepted: false, took: secs(1) },
+                &["credential_rotation_attempts_total 1", "credential_rotation_failures_total 1"],
+            ),
+            (
+                Event::Rotated { accepted: true, took: secs(4) },
+                &[
+                    "credential_rotation_attempts_total 2",
+                    "credential_rotation_successes_total 1",
+                    "credential_rotation_failures_total 1",
+                    "credential_rotation_duration_seconds_sum 5.0",
+                    "credential_rotation_duration_seconds_count 2",
+                ],
+            ),
+        ];
+        let metrics = Metrics::default();
+        let clock = Clock::new(|| "2026-01-01T00:00:00Z".parse().unwrap());
+        let counting = ApiMetrics::new(metrics.clone(), clock);
+        for (event, lines) in cases {
+            counting.observe(&event);
+            let told = metrics.scrape(&Report::default(), "berth");
+            for line in lines {
+                let is_it = |said: &str| {
+                    let said = said.strip_prefix("vpsie_autoscaler_");
+                    said.is_some_and(|said| said.strip_prefix("vpsie_").unwrap_or(said) == *line)
+                };
+                assert!(told.lines().any(is_it), "{event:?}: {line}\n{told}");
+            }
+        }
+    }
+}

@@ -74,6 +74,7 @@ fn values_are_checked() {
         "settings.shadow=true",
         "settings.enable-webhook=true",
         "webhook.caBundle=-----BEGIN",
+        "vpsieSecretName=",
     ] {
         assert!(rendered(&helm, bad).is_err(), "{bad} should be refused");
     }
@@ -83,15 +84,19 @@ fn values_are_checked() {
 #[test]
 fn a_shadow_may_read_the_secret_of_vpsie_and_change_nothing() {
     let Some(helm) = helm() else { return };
-    for (value, namespace) in [
-        ("shadow=true,vpsie=true", NAMESPACE),
-        ("shadow=true,vpsie=true,vpsieSecretNamespace=kube-system", "kube-system"),
-        ("vpsie=true,vpsieSecretNamespace=kube-system", "kube-system"),
+    for (value, namespace, secret) in [
+        ("shadow=true,vpsie=true", NAMESPACE, "vpsie-secret"),
+        ("shadow=true,vpsie=true,vpsieSecretNamespace=kube-system", "kube-system", "vpsie-secret"),
+        ("vpsie=true,vpsieSecretNamespace=kube-system", "kube-system", "vpsie-secret"),
+        ("vpsie=true,vpsieSecretName=keys", NAMESPACE, "keys"),
     ] {
         let objects = by_name(chart(&helm, value));
         let container = &objects["Deployment/berth"]["spec"]["template"]["spec"]["containers"][0];
         let args: Vec<&str> = list(&container["args"]).filter_map(Value::as_str).collect();
         assert!(args.contains(&&*format!("--vpsie-secret-namespace={namespace}")), "{value}: {args:?}");
+        assert!(args.contains(&&*format!("--vpsie-secret-name={secret}")), "{value}: {args:?}");
+        let read = &objects["Role/berth-vpsie"]["rules"][0]["resourceNames"];
+        assert_eq!(*read, json!([secret]), "{value}");
         for kind in ["Role", "RoleBinding"] {
             let object = &objects[&format!("{kind}/berth-vpsie")];
             assert_eq!(object["metadata"]["namespace"], namespace, "{value}: {kind}");

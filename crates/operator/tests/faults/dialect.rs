@@ -151,6 +151,7 @@ impl Dialect {
     pub(crate) fn pool(self, object: &Value) -> Pool {
         let whole = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
         let spec = &object["spec"];
+        let is_deleting = !object["metadata"]["deletionTimestamp"].is_null();
         match self {
             Self::Karpenter => {
                 let budgets = spec["disruption"]["budgets"].as_array();
@@ -162,6 +163,7 @@ impl Dialect {
                     away_max: away.min().unwrap_or(u64::MAX),
                     replicas: whole(&spec["replicas"]),
                     nodes_min: 0,
+                    is_deleting,
                     ledger: pool.and_then(|pool| ledger::of(&pool.metadata).ok()).unwrap_or_default(),
                 }
             }
@@ -173,6 +175,7 @@ impl Dialect {
                     away_max: GROUP_AWAY_MAX,
                     replicas: None,
                     nodes_min: whole(&spec["minNodes"]).unwrap_or(0),
+                    is_deleting,
                     ledger: group.and_then(|group| ledger::of(&group.metadata).ok()).unwrap_or_default(),
                 }
             }

@@ -252,7 +252,13 @@ fn disruption_budget(state: &State, name: &str, pool: &Pool) -> Option<Broken> {
 pub(crate) fn is_voluntary(state: &State, claim: &Claim) -> bool {
     let machine = state.machine_of(claim).is_some_and(|machine| machine.is_alive && !machine.is_doomed);
     let node = state.node_of(&claim.provider_id);
-    machine && node.is_some_and(|(_, node)| !node.is_deleting) && claim.deletion.is_none()
+    let is_there = machine && node.is_some_and(|(_, node)| !node.is_deleting) && claim.deletion.is_none();
+    is_there && !is_of_deleted_pool(state, claim)
+}
+
+/// Whoever deletes a pool wants none of its nodes any more.
+fn is_of_deleted_pool(state: &State, claim: &Claim) -> bool {
+    state.pools.get(&claim.pool).is_some_and(|pool| pool.is_deleting)
 }
 
 /// Of a write by an operator, before it has its effect.
@@ -386,7 +392,10 @@ fn fail_safe(state: &State, name: &str, claim: &Claim) -> Option<Broken> {
     let machine = state.machine_of(claim).filter(|machine| machine.is_alive && !machine.is_doomed)?;
     let has_node = state.node_of(&claim.provider_id).is_some();
     let age = state.now.duration_since(claim.created).as_secs();
-    let is_waiting = !has_node && !claim.holds.contains("Registered") && claim.deletion.is_none();
+    let is_waiting = !has_node
+        && !claim.holds.contains("Registered")
+        && claim.deletion.is_none()
+        && !is_of_deleted_pool(state, claim);
     let is_known = !claim.provider_id.is_empty();
     let how = || format!("{name} was given up after {age} s while {} was on its way", machine.id);
     Invariant::FailSafe.unless(!is_waiting || !is_known || age > JOIN_SECS_MAX, how)

@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
+use crate::account::group;
+use crate::dialect::Dialect;
 use crate::objects::{budget, pod, pool};
 use crate::play::Stage;
 use crate::truth::State;
@@ -50,9 +52,8 @@ impl Deed {
         Self::Cordoned,
     ];
 
-    /// F22, where nodes are checked before they go.
-    pub(crate) const RACES_WITH_CHECKS: [Self; 3] =
-        [Self::ProtectedPodBeforeTaint, Self::LocalDataBeforeTaint, Self::NodeProtectedBeforeTaint];
+    /// F22, besides, where nodes that keep data stay.
+    pub(crate) const RACES_WITH_CHECKS: [Self; 1] = [Self::LocalDataBeforeTaint];
 
     /// F17.
     pub(crate) const KUBELETS: [Self; 4] = [Self::Flaps5s, Self::Flaps60s, Self::NeverReady, Self::Silent];
@@ -236,10 +237,12 @@ pub(crate) enum Poison {
     PodWithOddProtection,
     PodTooLarge,
     HugeLabels,
+    GroupOfNothing,
+    NodeOfNoGroup,
 }
 
 impl Poison {
-    pub(crate) const ALL: [Self; 9] = [
+    const ALL: [Self; 11] = [
         Self::PoolWithoutClass,
         Self::PoolWithBadSchedule,
         Self::PoolWithForeignLedger,
@@ -249,7 +252,15 @@ impl Poison {
         Self::PodWithOddProtection,
         Self::PodTooLarge,
         Self::HugeLabels,
+        Self::GroupOfNothing,
+        Self::NodeOfNoGroup,
     ];
+
+    /// Those whose kinds are defined for it.
+    pub(crate) fn of(dialect: Dialect) -> impl Iterator<Item = Self> {
+        let is_vpsies = |poison: &Self| matches!(poison, Self::GroupOfNothing | Self::NodeOfNoGroup);
+        Self::ALL.into_iter().filter(move |poison| dialect.is_vpsie() || !is_vpsies(poison))
+    }
 
     pub(crate) async fn apply(self, stage: &Stage) {
         let elsewhere = |pod: &mut Value| pod["metadata"]["namespace"] = json!("kube-public");
@@ -297,6 +308,19 @@ impl Poison {
                     pod["metadata"]["labels"][format!("label-{index}")] = json!("x".repeat(60));
                 }
                 pod["spec"]["nodeSelector"] = json!({ "nowhere": "true" });
+            }),
+            Self::GroupOfNothing => group("poison", |group| {
+                group["spec"]["minNodes"] = json!(1);
+                group["spec"]["offeringIDs"] = json!(["nowhere"]);
+            }),
+            Self::NodeOfNoGroup => json!({
+                "apiVersion": "autoscaler.vpsie.com/v1alpha1", "kind": "VPSieNode",
+                "metadata": { "name": "poison", "namespace": "kube-system" },
+                "spec": {
+                    "vpsieInstanceID": 0, "instanceType": "small", "nodeGroupName": "elsewhere",
+                    "datacenterID": "dc-1", "resourceIdentifier": "c-1", "project": "p-1",
+                    "kubernetesVersion": "v1.34.0",
+                },
             }),
         };
         stage.apply(object).await;

@@ -5,6 +5,7 @@ use berth_world::cloud::Call;
 use berth_world::vpsie::Deed as Request;
 use serde_json::{Value, json};
 
+use crate::account::DATACENTER;
 use crate::cloud::CloudCrash;
 use crate::dialect::Dialect;
 use crate::faults::{Case, Injection};
@@ -17,7 +18,7 @@ use crate::workloads::Workload;
 pub(crate) fn kinds(dialect: Dialect) -> &'static [u8] {
     match dialect {
         Dialect::Karpenter => &[1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 22, 23],
-        Dialect::Vpsie(_) => &[1, 2, 4, 5, 6, 7, 8, 11, 12, 14, 19, 22, 24],
+        Dialect::Vpsie(_) => &[1, 2, 3, 4, 5, 6, 7, 8, 11, 12, 13, 14, 15, 16, 17, 18, 19, 22, 23, 24],
     }
 }
 
@@ -39,17 +40,23 @@ pub(crate) fn cases(workload: Workload, kind: u8, counts: &Counts) -> Vec<Case> 
         10 => launches_lost(counts),
         11 => [30, 120, 300].map(|secs| weather(json!({ "times": { "appear": delay(secs) } }))).to_vec(),
         12 => terminations(counts),
+        13 if dialect.is_vpsie() => lists_of_vpsie(),
         13 => lists(),
         14 if dialect.is_vpsie() => quotas(),
         14 => stock(),
-        15 => substituted(counts),
-        16 => joins(counts),
+        // Another size than was asked for is another end of the workload.
+        15 if dialect.is_vpsie() => sold(counts, &["underway"]),
+        15 => sold(counts, &["substituted", "underway"]),
+        16 if dialect.is_vpsie() => joins(counts, &[&JOINS[..], &STRANGE_JOINS[..]].concat()),
+        16 => joins(counts, &JOINS),
         17 => meddlers(&Deed::KUBELETS, counts.launches),
-        18 => reclaims(),
+        18 => reclaims(workload),
         19 => leaders(counts),
-        22 if dialect.is_vpsie() => meddlers(&Deed::RACES_WITH_CHECKS, 2),
+        22 if dialect.is_vpsie() => {
+            [meddlers(&Deed::RACES, 2), meddlers(&Deed::RACES_WITH_CHECKS, 2)].concat()
+        }
         22 => meddlers(&Deed::RACES, 3),
-        23 => Poison::ALL.map(Injection::Poison).to_vec(),
+        23 => Poison::of(dialect).map(Injection::Poison).collect(),
         24 => vpsie(dialect, counts),
         _ => Vec::new(),
     };
@@ -225,6 +232,32 @@ fn lists() -> Vec<Injection> {
     injections
 }
 
+/// F13 at VPSie, where a list that does not add up is none: what lies does so for a time.
+fn lists_of_vpsie() -> Vec<Injection> {
+    let stranger = json!({
+        "name": "workers-1", "instanceType": "small", "zone": DATACENTER, "capacityType": "on-demand",
+    });
+    let mut injections = vec![
+        weather(json!({ "strangers": [stranger] })),
+        weather(json!({ "launches": { "untagged": { "permille": 1000 } } })),
+    ];
+    for from_secs in [0, 30, 60, 120, 240] {
+        let lasting = json!({
+            "permille": 1000, "between": { "fromMs": from_secs * 1000, "untilMs": (from_secs + 60) * 1000 },
+        });
+        for fault in ["empty", "cut", "doubled", "elsewhere"] {
+            let lists = json!({ "pageSize": 1, (fault): lasting });
+            injections.push(weather(json!({ "lists": lists, "strangers": [stranger] })));
+        }
+    }
+    for nth in 1..=8_u64 {
+        injections.push(weather(json!({ "lists": { "empty": { "nth": [nth] } } })));
+        injections.push(weather(json!({ "lists": { "pageSize": 1, "cut": { "nth": [nth, nth + 1] } } })));
+        injections.push(nth_call("list", "unreachable", nth));
+    }
+    injections
+}
+
 fn stock() -> Vec<Injection> {
     let none = |of: Value, until_ms: u64| {
         weather(json!({ "stock": [{ "of": of, "count": 0 }, { "of": of, "atMs": until_ms, "count": 100 }] }))
@@ -296,10 +329,9 @@ fn vpsie(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
     at_request("sign-in", 1, &["lost", "failed", "throttled", "garbled"]);
     at_request("offers", 2, &["failed", "throttled", "garbled"]);
     at_request("look", 6, &["failed", "throttled", "garbled", "expired"]);
-    if dialect == Dialect::Vpsie(Family::Managed) {
-        at_request("groups", 2, &["failed", "garbled"]);
-        at_request("add-group", 1, &["lost", "failed", "failedAfter", "throttled"]);
-    }
+    let groups = if dialect == Dialect::Vpsie(Family::Managed) { 2 } else { 1 };
+    at_request("groups", groups, &["failed", "garbled", "slow"]);
+    at_request("add-group", 1, &["lost", "failed", "failedAfter", "throttled"]);
     for from_secs in [0, 5, 30, 60, 120, 240] {
         for secs in [60, 300, 600] {
             let window = json!({ "fromMs": from_secs * 1000, "untilMs": (from_secs + secs) * 1000 });
@@ -317,33 +349,38 @@ fn vpsie(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
     injections
 }
 
-fn substituted(counts: &Counts) -> Vec<Injection> {
+fn sold(counts: &Counts, faults: &[&str]) -> Vec<Injection> {
     let mut injections = Vec::new();
     for nth in 1..=counts.launches {
-        for fault in ["substituted", "underway"] {
-            injections.push(weather(json!({ "launches": { fault: { "nth": [nth] } } })));
+        for fault in faults {
+            injections.push(weather(json!({ "launches": { (*fault): { "nth": [nth] } } })));
         }
     }
     injections
 }
 
-fn joins(counts: &Counts) -> Vec<Injection> {
-    let faults = ["never", "late", "again", "namesake", "unlabelled", "untainted", "mislabelled"];
+const JOINS: [&str; 7] = ["never", "late", "again", "namesake", "unlabelled", "untainted", "mislabelled"];
+/// Of kubelets that do not say on which machine they run.
+const STRANGE_JOINS: [&str; 3] = ["renamed", "unidentified", "misidentified"];
+
+fn joins(counts: &Counts, faults: &[&str]) -> Vec<Injection> {
     let mut injections = Vec::new();
     for nth in 1..=counts.launches {
-        injections.extend(faults.map(|fault| weather(json!({ "joins": { fault: { "nth": [nth] } } }))));
+        let joins = faults.iter().map(|fault| weather(json!({ "joins": { (*fault): { "nth": [nth] } } })));
+        injections.extend(joins);
         injections.push(weather(json!({ "launches": { "stillborn": { "nth": [nth] } } })));
     }
     injections
 }
 
-fn reclaims() -> Vec<Injection> {
+fn reclaims(workload: Workload) -> Vec<Injection> {
     let mut injections = Vec::new();
+    let zone = if workload.dialect().is_vpsie() { DATACENTER } else { "test-zone-a" };
     for at_secs in (20..400).step_by(20) {
         for change in [
             json!({ "sharePermille": 1, "machinesMax": 1 }),
             json!({ "sharePermille": 300 }),
-            json!({ "sharePermille": 1000, "of": { "zone": "test-zone-a" } }),
+            json!({ "sharePermille": 1000, "of": { "zone": zone } }),
         ] {
             let mut reclaim = json!({ "atMs": at_secs * 1000, "of": {}, "noticeMs": 120_000 });
             if let (Value::Object(reclaim), Value::Object(change)) = (&mut reclaim, change) {

@@ -166,6 +166,7 @@ pub(crate) struct Pool {
     pub(crate) away_max: u64,
     pub(crate) replicas: Option<u64>,
     pub(crate) nodes_min: u64,
+    pub(crate) is_deleting: bool,
     pub(crate) ledger: Commitments,
 }
 
@@ -411,7 +412,7 @@ impl State {
         }
         let Past { claims, bought_for, owners, .. } = &self.past;
         let pool = self.pools.keys().next();
-        for machine in &mut self.machines {
+        for machine in self.machines.iter_mut().filter(|machine| machine.token.is_some()) {
             let buyer = bought_for.get(&machine.id);
             machine.pool = pool.cloned().unwrap_or_default();
             let owner = owners.get(&machine.id);
@@ -425,7 +426,7 @@ impl State {
             }
         }
         // What one has asked for another may have got, and then asks again. What is nobody's is one too many for who asked.
-        for machine in &mut self.machines {
+        for machine in self.machines.iter_mut().filter(|machine| machine.token.is_some()) {
             let owner = machine.token.as_ref().filter(|token| !token.is_empty());
             let whose = owner.or_else(|| bought_for.get(&machine.id));
             let named = |uid: &String| claims.iter().find(|(_, uids)| uids.contains(uid));

@@ -20,7 +20,7 @@ pub(crate) const CLUSTER: &str = "c-1";
 pub(crate) const SECRET: &str = "canary+5ecret&x=y";
 /// Where VPSie is for those who are in its process.
 pub(crate) const URL: &str = "https://vpsie.test/v2";
-const DATACENTER: &str = "dc-1";
+pub(crate) const DATACENTER: &str = "dc-1";
 pub(crate) const OFFERS: &str = r#"[
     {"id": "1", "name": "big", "cpu": 8, "ram": 16384, "disk": 160, "hourly_price": 0.2, "datacenter_id": "dc-1"},
     {"id": "2", "name": "small", "cpu": 2, "ram": 4096, "disk": 80, "hourly_price": 0.05, "datacenter_id": "dc-1"}]"#;

@@ -1,11 +1,14 @@
 //! The record of what cannot be taken back: each deed once, with what it takes to find out why.
 
+use berth_cloud::vpsie::Family;
 use berth_world::cloud::Weather;
 use serde_json::{Value, json};
 
+use crate::account::group;
 use crate::awaited;
-use crate::log::Log;
+use crate::log::{Line, Log};
 use crate::scene::{Scene, class, deployment, pool, text};
+use crate::vpsie::{played, workload};
 
 const EPOCH: u64 = 7;
 
@@ -89,4 +92,56 @@ fn each_deed_is_recorded_once() {
         };
         scene.play_with(scene.operator("berth", EPOCH), script).await;
     });
+}
+
+/// The life of a VPSieNode, in the fields by which those who run VPSie's own autoscaler look for it.
+#[test]
+fn a_vpsie_nodes_life_is_logged_in_its_fields() {
+    for family in [Family::Servers, Family::Managed] {
+        let log = Log::default();
+        let _listening = log.listen();
+        played(family, async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(group("workers", |_| {})).await;
+            scene.apply(workload(1)).await;
+            scene.until(300, "it is ready", async || berthed.phases().await == ["Ready"]).await;
+            let node = only(berthed.nodes().await);
+            scene.apply(workload(0)).await;
+            scene.until(1800, "it is gone", async || berthed.nodes().await.is_empty()).await;
+            let of = |target: &str| -> Vec<Line> {
+                log.lines().into_iter().filter(|line| line.target == target).collect()
+            };
+            let lives: Vec<Line> =
+                of("berth::lives").into_iter().filter(|line| !line.field("phase").is_empty()).collect();
+            let phases: Vec<&str> = lives.iter().map(|line| line.field("phase")).collect();
+            for phase in ["Provisioning", "Ready", "Terminating", "Deleting"] {
+                assert!(phases.contains(&phase), "{phase} is not among {phases:?} ({family:?})");
+            }
+            assert!(lives.iter().all(|line| line.field("nodegroup") == "workers"), "{}", log.text());
+            let ready = lives.iter().find(|line| line.field("phase") == "Ready").expect("it was ready");
+            assert_eq!(ready.field("node"), text(&node["status"]["nodeName"]), "{ready}");
+            assert_eq!(ready.field("vpsId"), text(&node["spec"]["vpsieNodeIdentifier"]), "{ready}");
+            let secs: u64 = ready.field("duration").parse().expect("seconds");
+            assert!((45..300).contains(&secs), "{ready}");
+            for act in ["claim deleted", "machine terminated", "node deleted"] {
+                let lines = of("berth::acts");
+                let done = lines.iter().find(|line| line.field("act") == act);
+                let done = done.unwrap_or_else(|| panic!("{act}: {}", log.text()));
+                let fields = ["nodegroup", "node", "vpsId"].map(|name| done.field(name));
+                assert_eq!(fields, ["workers", ready.field("node"), ready.field("vpsId")], "{done}");
+                assert_ne!(done.field("phase"), "", "{done}");
+            }
+            let asked: Vec<Line> = log
+                .lines()
+                .into_iter()
+                .filter(|line| line.field("message").contains("asked VPSie"))
+                .collect();
+            let mut ids: Vec<&str> = asked.iter().map(|line| line.field("requestID")).collect();
+            assert!(ids.iter().all(|id| id.starts_with("berth-")), "{ids:?}");
+            ids.sort_unstable();
+            ids.dedup();
+            assert!(ids.len() == asked.len() && asked.len() > 5, "each has its own: {ids:?}");
+            assert!(asked.iter().all(|line| line.field("duration").parse::<f64>().is_ok()), "{}", asked[0]);
+        });
+    }
 }

@@ -7,15 +7,17 @@ use std::time::Duration;
 use axum::body::Bytes;
 use berth_api::ClassKind;
 use berth_cloud::vpsie::{Family, Lost, Sent, Transport};
+use berth_cloud::{CatalogOptions, Cloud};
 use berth_world::cloud::weather::{Odds, Weather};
-use berth_world::vpsie::{Deed, DeedFaults, Faults};
+use berth_world::cloud::{Account, SimulatedCloud};
+use berth_world::vpsie::{Deed, DeedFaults, Faults, InProcess};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::account::{self, CLUSTER, GROUPS, SECRET, group};
 use crate::awaited;
 use crate::permissions;
-use crate::scene::{Scene, condition, pool, text};
+use crate::scene::{Scene, began, class, condition, deployment, pool, text};
 use crate::vpsie::{Berthed, CONFIGS, config, played, workload};
 
 /// VPSie fails while the Secret changes, and afterwards knows only what the changed one says.
@@ -271,36 +273,89 @@ fn nodes_that_do_not_say_what_they_are_are_found() {
     });
 }
 
-/// What answers is not VPSie: its certificate is another host's.
-#[derive(Debug)]
-struct Stranger;
+/// What answers is not VPSie.
+#[derive(Clone, Copy, Debug)]
+enum Stranger {
+    /// Its certificate is another host's.
+    Elsewhere,
+    /// It has a page for everything.
+    Page,
+}
 
 impl Transport for Stranger {
     fn send(&self, _: http::Request<Bytes>) -> Sent<'_> {
-        let why = "invalid peer certificate: not valid for name \"vpsie.test\"".to_owned();
-        Box::pin(async { Err(Lost::Connection(why)) })
+        let answer = match self {
+            Self::Elsewhere => {
+                let why = "invalid peer certificate: not valid for name \"vpsie.test\"";
+                Err(Lost::Connection(why.to_owned()))
+            }
+            Self::Page => Ok(http::Response::new(Bytes::from_static(b"<html>Welcome to nginx!</html>"))),
+        };
+        Box::pin(async { answer })
     }
 }
 
+/// What is wrong with the way to VPSie is named on the groups that need it. A pool that buys elsewhere goes on.
 #[test]
-fn a_certificate_of_another_host_is_named_on_the_group() {
-    awaited(async {
-        let berthed = Berthed::new(Family::Managed, Weather::default(), Faults::default()).await;
-        berthed.sign(SECRET).await;
-        let scene = &berthed.scene;
-        let client = kube::Client::new(scene.world.client("berth"), "default");
-        let cloud = berthed.cloud_through(&client, Arc::new(Stranger));
-        let means = (BTreeMap::from([(ClassKind::Vpsie, cloud)]), berthed.settings.clone());
-        let operator = scene.operator_with(means, (client, "berth"), berth_operator::alone(1));
-        let script = async {
-            scene.apply(group("workers", |_| {})).await;
-            let is_told = async || {
-                let group = berthed.group("workers").await;
-                condition(&group, "Error").is_some_and(|(status, _)| status == "True")
-                    && group["status"]["conditions"].to_string().contains("certificate")
+fn a_way_to_vpsie_that_is_wrong_is_named_on_the_group() {
+    type Change = fn(&mut Value);
+    let as_it_is: Change = |_| ();
+    let cases: [(&str, Change, Option<Stranger>, &str); 6] = [
+        ("a certificate of another host", as_it_is, Some(Stranger::Elsewhere), "certificate"),
+        ("no JSON", as_it_is, Some(Stranger::Page), "JSON"),
+        ("no secret", |data| data["clientSecret"] = json!(""), None, "`clientSecret`"),
+        // A byte that is no ASCII.
+        ("no text", |data| data["clientSecret"] = json!("/w=="), None, "visible ASCII"),
+        ("http://vpsie.test/v2", |data| data["url"] = json!("aHR0cDovL3Zwc2llLnRlc3QvdjI="), None, "https"),
+        ("no address", |data| data["url"] = json!("bm93aGVyZQ=="), None, "`url`"),
+    ];
+    for (what, change, stranger, words) in cases {
+        awaited(async {
+            let berthed = Berthed::new(Family::Managed, Weather::default(), Faults::default()).await;
+            let scene = &berthed.scene;
+            let mut secret = account::secret(permissions::NAMESPACE, account::URL, SECRET);
+            change(&mut secret["data"]);
+            scene.apply(secret).await;
+            let client = kube::Client::new(scene.world.client("berth"), "default");
+            let transport: Arc<dyn Transport> = match stranger {
+                Some(stranger) => Arc::new(stranger),
+                None => Arc::new(InProcess(berthed.vpsie.clone())),
             };
-            scene.until(180, "the group says so", is_told).await;
-        };
-        scene.play_with(operator, script).await;
-    });
+            let vpsie = berthed.cloud_through(&client, transport);
+            let other = elsewhere();
+            let kwok: Arc<dyn Cloud> = Arc::new(other.clone());
+            let clouds = BTreeMap::from([(ClassKind::Vpsie, vpsie), (ClassKind::Kwok, kwok)]);
+            let means = (clouds, berthed.settings.clone());
+            let operator = scene.operator_with(means, (client, "berth"), berth_operator::alone(1));
+            let script = async {
+                scene.apply(group("workers", |_| {})).await;
+                scene.apply(class()).await;
+                scene.apply(pool("default", |_| {})).await;
+                scene.apply(deployment("web", 1, "1")).await;
+                let is_told = async || {
+                    let group = berthed.group("workers").await;
+                    condition(&group, "Error").is_some_and(|(status, _)| status == "True")
+                        && group["status"]["conditions"].to_string().contains(words)
+                };
+                scene.until(180, what, is_told).await;
+                scene.until(300, "the other goes on", async || scene.running().await == 1).await;
+                let told = scene.told().await;
+                assert!(!told.contains(SECRET), "{told}");
+            };
+            let script = async {
+                tokio::select! {
+                    biased;
+                    () = scene.world.kubelets().live_on(&other) => {}
+                    () = script => {}
+                }
+            };
+            Box::pin(scene.play_with(operator, script)).await;
+        });
+    }
+}
+
+/// A cloud that has nothing to do with VPSie.
+fn elsewhere() -> SimulatedCloud {
+    let catalog = berth_cloud::load("kwok", &CatalogOptions::default()).expect("it is built in");
+    SimulatedCloud::new(Account::new(Arc::new(catalog), Weather::default(), 2, began()))
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use berth_api::Timestamp;
+use berth_cloud::vpsie::Family;
 use berth_world::cloud::weather::Weather;
 use berth_world::vpsie::Faults;
 use serde_json::{Value, json};
@@ -446,6 +447,16 @@ fn an_object_tells_its_machines_life() {
         assert!(address.starts_with("10."), "{node}");
         let workers = berthed.group("workers").await;
         assert_eq!(workers["status"]["nodes"][0]["ipAddress"], address);
+        let number = &node["spec"]["vpsieGroupID"];
+        assert!(number.as_i64() > Some(0), "{node}");
+        assert_eq!(workers["status"]["vpsieGroupID"], *number, "{workers}");
+        // Of nodes of managed clusters VPSie tells neither.
+        let (address_v6, traffic) = match berthed.family {
+            Family::Servers => (json!(format!("::ffff:{address}")), json!(2000)),
+            Family::Managed => (Value::Null, Value::Null),
+        };
+        assert_eq!(node["spec"]["ipv6Address"], address_v6, "{node}");
+        assert_eq!(status["resources"]["bandwidthGB"], traffic, "{status}");
         let told = scene.told().await;
         assert!(told.contains("ScalingUp from 0 to 1 nodes"), "{told}");
 
@@ -453,8 +464,13 @@ fn an_object_tells_its_machines_life() {
         let mut phases: Vec<String> = Vec::new();
         for _ in 0..60 {
             let nodes = berthed.nodes().await;
-            let same = nodes.iter().filter(|other| other["metadata"]["uid"] == node["metadata"]["uid"]);
-            phases.extend(same.map(|node| text(&node["status"]["phase"]).to_owned()));
+            for same in nodes.iter().filter(|other| other["metadata"]["uid"] == node["metadata"]["uid"]) {
+                let phase = text(&same["status"]["phase"]);
+                let is_going = ["Terminating", "Deleting"].contains(&phase);
+                let since: Option<Timestamp> = text(&same["status"]["terminatingAt"]).parse().ok();
+                assert_eq!(since.is_some(), is_going, "{same}");
+                phases.push(phase.to_owned());
+            }
             phases.dedup();
             sleep(Duration::from_secs(1)).await;
         }

@@ -9,9 +9,9 @@ use berth_world::vpsie::{Deed, Faults};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::account::{GROUPS, SECRET, group};
+use crate::account::{GROUPS, SECRET, group, suited};
 use crate::awaited;
-use crate::scene::{condition, text};
+use crate::scene::{condition, deployment, text};
 use crate::vpsie::{Berthed, apart, config, workload};
 
 /// In two datacenters, and in the first as spot too.
@@ -349,6 +349,53 @@ fn a_group_that_uses_much_has_a_node_to_spare() {
             }
         });
     }
+}
+
+/// Two nodes of each group, whose pods ask for a twentieth of them and use three tenths: that is more than one group thinks
+/// is worth a node, and less than the other does.
+#[test]
+fn groups_shrink_by_what_their_nodes_use() {
+    played("{}", async |berthed| {
+        let scene = &berthed.scene;
+        scene
+            .apply(config("default", &json!({ "maxClusterWorkers": 0, "scaleDownCooldownSeconds": 0 })))
+            .await;
+        let pods = |group: &str, name: &str, (replicas, cpu): (u32, &str), uses: &str| {
+            let mut pods = suited(deployment(&format!("{name}-{group}"), replicas, cpu));
+            let labels = pods["spec"]["selector"]["matchLabels"].clone();
+            let template = &mut pods["spec"]["template"];
+            template["metadata"]["annotations"] = json!({ "berth.dev/usage": uses });
+            template["spec"]["nodeSelector"]["only"] = json!(group);
+            template["spec"]["topologySpreadConstraints"] = json!([{
+                "maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": { "matchLabels": labels },
+            }]);
+            pods
+        };
+        let much = "cpu=600m,memory=64Mi";
+        for (name, threshold) in [("strict", 20), ("easy", 40)] {
+            let own = |group: &mut Value| {
+                group["spec"]["offeringIDs"] = json!(["small"]);
+                group["spec"]["labels"]["only"] = json!(name);
+                group["spec"]["scaleDownPolicy"]["cpuThreshold"] = json!(threshold);
+            };
+            scene.apply(group(name, own)).await;
+            scene.apply(pods(name, "filler", (2, "1200m"), "cpu=10m,memory=64Mi")).await;
+            scene.apply(pods(name, "web", (2, "100m"), much)).await;
+        }
+        scene.until(900, "all run", async || scene.running().await == 8).await;
+        assert_eq!(by_label(berthed, "only").await, counts(&[("easy", 2), ("strict", 2)]));
+        for name in ["strict", "easy"] {
+            scene.apply(pods(name, "filler", (0, "1200m"), much)).await;
+        }
+        let shrunk = counts(&[("easy", 1), ("strict", 2)]);
+        scene.until(3600, "one shrinks", async || by_label(berthed, "only").await == shrunk).await;
+        sleep(Duration::from_mins(40)).await;
+        assert_eq!(by_label(berthed, "only").await, shrunk, "and the other does not: {}", scene.told().await);
+        scene.apply(pods("strict", "web", (2, "100m"), "cpu=200m,memory=64Mi")).await;
+        let shrunk = counts(&[("easy", 1), ("strict", 1)]);
+        scene.until(3600, "so does the other", async || by_label(berthed, "only").await == shrunk).await;
+    });
 }
 
 /// A budget keeps the pod on a spot machine that is taken back ten minutes from its notice. It need not wait for that.

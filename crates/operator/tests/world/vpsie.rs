@@ -7,6 +7,7 @@ use std::time::Duration;
 use berth_api::ClassKind;
 use berth_cloud::Cloud;
 use berth_cloud::vpsie::{Family, Transport};
+use berth_core::claim::Failures;
 use berth_operator::rbac::{PERMISSIONS, Part, Scope};
 use berth_operator::{Clock, Clouds, Cluster, Lead, Metrics, Operator, Report, Settings, VpsieAccess};
 use berth_world::cloud::Account;
@@ -27,7 +28,7 @@ use crate::scene::{Scene, began, condition, deployment, text};
 pub(crate) struct Berthed {
     pub(crate) scene: Scene,
     pub(crate) vpsie: Vpsie,
-    family: Family,
+    pub(crate) family: Family,
     pub(crate) settings: Settings,
 }
 
@@ -259,9 +260,19 @@ fn nothing_is_allowed_for_vpsie_in_vain() {
 #[test]
 fn a_node_that_never_comes_up_fails_and_makes_room() {
     let weather = r#"{"launches": {"stillborn": {"nth": [1]}}}"#;
+    // For half an hour if nobody says, for as long as is said, or until somebody deletes it.
+    for (failures, secs) in
+        [(None, Some(1800)), (Some(Failures::KeptSecs(400)), Some(400)), (Some(Failures::Kept), None)]
+    {
+        failed_and_made_room(weather, failures, secs);
+    }
+}
+
+fn failed_and_made_room(weather: &str, failures: Option<Failures>, kept_secs: Option<u64>) {
     let weather: Weather = serde_json::from_str(weather).expect("weather");
     awaited(async {
-        let berthed = Berthed::new(Family::Servers, weather, Faults::default()).await;
+        let mut berthed = Berthed::new(Family::Servers, weather, Faults::default()).await;
+        berthed.settings.failed_vpsie_nodes = failures.unwrap_or(berthed.settings.failed_vpsie_nodes);
         berthed.sign(SECRET).await;
         let scene = &berthed.scene;
         let script = async {
@@ -270,6 +281,7 @@ fn a_node_that_never_comes_up_fails_and_makes_room() {
             scene
                 .until(1200, "it failed", async || berthed.phases().await.contains(&"Failed".to_owned()))
                 .await;
+            let failed_at = scene.world.clock_of("test");
             scene.until(300, "the pod runs on another", async || scene.running().await == 1).await;
             assert_eq!(scene.machines(), 1, "the machine of the failed node is ended");
             let failed = berthed.nodes().await.into_iter().find(|node| node["status"]["phase"] == "Failed");
@@ -277,10 +289,19 @@ fn a_node_that_never_comes_up_fails_and_makes_room() {
             assert_eq!(condition(&failed, "Failed"), Some(("True", "MachineGone")));
             let workers = berthed.group("workers").await;
             assert_eq!(workers["status"]["currentNodes"], 1, "one that failed does not count");
-            scene.until(1900, "it is gone", async || berthed.phases().await == ["Ready"]).await;
             let of_group = r#"{nodegroup="workers",namespace="kube-system"}"#;
+            let deletion = format!("vpsienode_ttl_deletions_total{of_group} 1");
+            let Some(kept_secs) = kept_secs else {
+                sleep(Duration::from_hours(3)).await;
+                assert_eq!(berthed.phases().await.len(), 2, "it stays: {}", scene.told().await);
+                assert!(!berthed.counted().contains(&deletion));
+                return;
+            };
+            scene.until(1900, "it is gone", async || berthed.phases().await == ["Ready"]).await;
+            let took = scene.world.clock_of("test").duration_since(failed_at).as_secs().unsigned_abs();
+            assert!((kept_secs - 10..kept_secs + 60).contains(&took), "after {took} s");
             let counted = berthed.counted();
-            assert!(counted.contains(&format!("vpsienode_ttl_deletions_total{of_group} 1")), "{counted}");
+            assert!(counted.contains(&deletion), "{counted}");
         };
         scene.play_with(berthed.operator(), script).await;
     });
@@ -388,16 +409,34 @@ fn what_happens_is_counted_as_vpsies_autoscaler_does() {
             ] {
                 assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
             }
+            // Somebody else is always faster, for a while.
+            let busy = "berth before patch nodegroups.autoscaler.vpsie.com/status #1x3: status 409";
+            scene.world.plan_faults(busy.parse().expect("a plan"));
             scene.apply(workload(0)).await;
+            let is_measured = async || {
+                let told = berthed.metrics().scrape(&reports.borrow(), "berth");
+                let of_node = r#",nodegroup="workers",namespace="kube-system"} "#;
+                ["cpu", "memory"].iter().all(|resource| {
+                    let series = format!("vpsie_autoscaler_node_utilization_{resource}_percent{{node=");
+                    told.lines().any(|line| line.starts_with(&series) && line.contains(of_node))
+                })
+            };
+            scene.until(300, "what nodes use is told", is_measured).await;
             scene.until(7200, "all nodes go", async || scene.machines() == 0).await;
             let told = berthed.metrics().scrape(&reports.borrow(), "berth");
-            for line in ["scale_down_total", "node_termination_duration_seconds_count"] {
+            for line in [
+                "scale_down_total",
+                "scale_down_nodes_removed_sum",
+                "node_termination_duration_seconds_count",
+            ] {
                 assert!(told.contains(&format!("vpsie_autoscaler_{line}{of_group}")), "{line}\n{told}");
             }
             for line in [
                 r#"scale_down_blocked_total{nodegroup="workers",namespace="kube-system",reason="cooldown"}"#,
                 r#"scaling_decisions_total{nodegroup="workers",namespace="kube-system",decision="scale_down",reason="Empty"}"#,
                 r#"audit_events_total{event_type="claim_deleted",category="claim",severity="info"}"#,
+                r#"controller_reconcile_errors_total{controller="nodegroup",error_type="conflict"}"#,
+                "vpsienode_discovery_duration_seconds_sum ",
             ] {
                 assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
             }

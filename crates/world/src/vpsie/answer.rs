@@ -16,6 +16,8 @@ use super::Asked;
 const PER_PAGE: usize = 20;
 const PER_PAGE_MAX: usize = 100;
 
+pub(super) const OUT_OF_STOCK: &str = "The selected size is out of stock";
+
 pub(super) fn enveloped(data: &Value) -> Response {
     json_of(200, &json!({ "error": false, "code": 200, "message": "success", "data": data }))
 }
@@ -56,7 +58,7 @@ pub(super) fn refused(refusal: &Refusal) -> Response {
         Refusal::Unknown(_) => broken(),
         Refusal::Unavailable(lacking) => match lacking.first().map(|lacking| &lacking.lack) {
             Some(Lack::Quota(name)) => error_with_status_200(400, &format!("Quota exceeded: {name}")),
-            Some(Lack::Stock) => enveloped_error(422, "The selected size is out of stock"),
+            Some(Lack::Stock) => enveloped_error(422, OUT_OF_STOCK),
             Some(Lack::NotOffered) | None => enveloped_error(400, "There is no such offering"),
         },
     }

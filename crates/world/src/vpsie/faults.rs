@@ -7,7 +7,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
 use super::Asked;
-use super::answer::{broken, enveloped_error, text_of, throttled};
+use super::answer::{OUT_OF_STOCK, broken, enveloped_error, error_with_status_200, text_of, throttled};
 use crate::cloud::fate::Fate;
 use crate::cloud::weather::Odds;
 
@@ -37,9 +37,10 @@ impl Deed {
             _ if has("auth") => Self::SignIn,
             _ if has("offers") || has("offerings") || has("datacenters") => Self::Offers,
             "DELETE" => Self::Delete,
+            "POST" if has("nodegroups") => Self::AddGroup,
             "POST" if has("slave") || !has("group") => Self::Create,
             "POST" => Self::AddGroup,
-            _ if has("groups") => Self::Groups,
+            _ if has("groups") || has("nodegroups") => Self::Groups,
             _ => Self::Look,
         }
     }
@@ -68,6 +69,12 @@ pub struct DeedFaults {
     pub retry_after_secs: u64,
     /// It is refused in words that repeat what was sent, and nothing is done.
     pub echoed: Odds,
+    /// The account may have no more, and nothing is done.
+    pub over_quota: Odds,
+    /// The account may not have this size, and nothing is done.
+    pub not_in_plan: Odds,
+    /// There is none of this size, and nothing is done.
+    pub sold_out: Odds,
     /// A 5xx, and nothing is done.
     pub failed: Odds,
     /// It is done, and then a 5xx.
@@ -119,6 +126,9 @@ impl Faults {
                 throttled: odds("throttled"),
                 retry_after_secs: fate.lot("retry after", 0) % 5,
                 echoed: Odds::never(),
+                over_quota: Odds::never(),
+                not_in_plan: Odds::never(),
+                sold_out: Odds::never(),
                 failed: odds("failed"),
                 failed_after: odds("failed after"),
                 unheard: odds("unheard"),
@@ -146,6 +156,9 @@ impl Faults {
                 Instead::Throttled { retry_after_secs: faults.retry_after_secs },
             ),
             (&faults.echoed, "echoed", Instead::Echoed),
+            (&faults.over_quota, "over quota", Instead::OverQuota),
+            (&faults.not_in_plan, "not in plan", Instead::NotInPlan),
+            (&faults.sold_out, "sold out", Instead::SoldOut),
             (&faults.failed, "failed", Instead::Failed),
             (&faults.unheard, "unheard", Instead::Unheard),
         ];
@@ -180,6 +193,9 @@ enum Instead {
     Unauthorized,
     Throttled { retry_after_secs: u64 },
     Echoed,
+    OverQuota,
+    NotInPlan,
+    SoldOut,
     Failed,
     Unheard,
 }
@@ -211,6 +227,9 @@ impl Strikes {
                 let body = String::from_utf8_lossy(&asked.body);
                 enveloped_error(400, &format!("not understood: Bearer {bearer}: {body}"))
             }
+            Instead::OverQuota => error_with_status_200(400, "Quota exceeded: groups"),
+            Instead::NotInPlan => error_with_status_200(400, "Your plan does not allow this size"),
+            Instead::SoldOut => enveloped_error(422, OUT_OF_STOCK),
             Instead::Failed => failed(number),
             Instead::Unheard => broken(),
         })

@@ -13,7 +13,7 @@ use super::servers::status_of;
 use super::state::Group;
 use super::{Asked, Vpsie};
 
-const NO_CLUSTER: &str = "the cluster is not found";
+pub(super) const NO_CLUSTER: &str = "the cluster is not found";
 
 /// What VPSie's machines have besides a name: here the end of it, which counts them. `None`: it has none.
 pub fn number_of(machine: &MachineId) -> Option<i64> {
@@ -22,7 +22,7 @@ pub fn number_of(machine: &MachineId) -> Option<i64> {
 }
 
 impl Vpsie {
-    fn is_here(&self, cluster: &str) -> bool {
+    pub(super) fn is_here(&self, cluster: &str) -> bool {
         *self.settings().cluster == *cluster
     }
 

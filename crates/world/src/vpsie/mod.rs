@@ -8,6 +8,7 @@ mod faults;
 mod managed;
 mod offers;
 mod served;
+mod server_groups;
 mod servers;
 mod sign_in;
 mod state;
@@ -177,6 +178,8 @@ impl Vpsie {
             ("GET", ["datacenters"]) => self.datacenters(),
             ("GET", ["offerings"]) => self.offerings(asked).await,
             ("POST", ["k8s", "offers"]) => self.cluster_offers(asked).await,
+            ("GET", ["k8s", "nodegroups"]) => self.list_server_groups(asked),
+            ("POST", ["k8s", "nodegroups"]) => self.add_server_group(asked),
             ("GET", ["servers", "notices"]) => self.notices().await,
             ("GET", ["servers" | "vm"]) => self.list_servers(asked).await,
             ("POST", ["servers" | "vm"]) => self.create_server(asked).await,

@@ -80,9 +80,15 @@ impl Vpsie {
         let Some(order) = self.order(&body, &tags, wanted) else {
             return enveloped_error(400, "the server cannot be ordered like this");
         };
+        let group = body["group_id"].as_u64();
+        if group.is_some_and(|number| !self.has_server_group(number)) {
+            return enveloped_error(400, "group_id: there is no such group");
+        }
         self.register().orders.push(body);
         let enter = |vpsie: &Self, id: &MachineId| {
-            vpsie.register().tags.insert(id.clone(), tags.clone());
+            let mut register = vpsie.register();
+            register.tags.insert(id.clone(), tags.clone());
+            register.entered_in.extend(group.map(|number| (id.clone(), number)));
         };
         match self.buy(&order, enter).await {
             Ok(Launched::Machine { machine, .. }) => enveloped(&self.server(&machine)),
@@ -188,7 +194,10 @@ impl Vpsie {
     }
 
     fn server(&self, machine: &Machine) -> Value {
-        let given = self.register().tags.get(&machine.id).cloned();
+        let (given, group) = {
+            let register = self.register();
+            (register.tags.get(&machine.id).cloned(), register.entered_in.get(&machine.id).copied())
+        };
         let own = || machine.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
         // The weather may hide them.
         let tags: Vec<String> = if machine.tags.is_empty() { Vec::new() } else { given.unwrap_or_else(own) };
@@ -203,6 +212,7 @@ impl Vpsie {
             "boxsize_id": self.offer_of(&machine.instance_type, &machine.zone, machine.capacity_type),
             "datacenter_id": machine.zone,
             "created_on": machine.launched_at.to_string(),
+            "group_id": group,
             "tags": tags,
         })
     }

@@ -16,6 +16,10 @@ pub(super) struct Register {
     pub(super) tags: BTreeMap<MachineId, Vec<String>>,
     /// The orders of servers, as they came.
     pub(super) orders: Vec<Value>,
+    /// The groups that servers are entered in, by their names.
+    pub(super) server_groups: Vec<String>,
+    /// The groups of servers.
+    pub(super) entered_in: BTreeMap<MachineId, u64>,
     pub(super) groups: Vec<Group>,
     /// The groups of nodes.
     pub(super) group_of: BTreeMap<MachineId, u64>,

@@ -66,7 +66,7 @@ async fn five_at_once_get_five() {
             }
             assert_eq!(machines(&claims).len(), 5, "{family:?} {appear}");
             assert_eq!(alive(&vpsie), 5, "{family:?} {appear}");
-            assert_eq!(vpsie.calls(Deed::AddGroup), u64::from(family == Family::Managed));
+            assert_eq!(vpsie.calls(Deed::AddGroup), 1, "{family:?} {appear}");
             assert!(vpsie.most_calls_in_a_minute() <= 100);
             sleep(Duration::from_mins(5)).await;
             let listed = list_all(&*cloud).await.machines;
@@ -176,6 +176,67 @@ async fn the_next_size_if_the_first_is_sold_out() {
         let words = "none of the offerings can be had: small in dc-1 as on-demand is out of stock; \
                      tiny in dc-1 as on-demand is not offered";
         assert_eq!(refusals.first().map(ToString::to_string).as_deref(), Some(words), "{family:?}");
+    }
+}
+
+/// Nodes need a group of their size first, and that can be refused as they can. What is about a size leaves the others.
+#[tokio::test(start_paused = true)]
+async fn the_next_size_if_the_first_gets_no_group() {
+    type Refused = fn(Odds) -> DeedFaults;
+    let quota: Refused = |over_quota| DeedFaults { over_quota, ..DeedFaults::default() };
+    let plan: Refused = |not_in_plan| DeedFaults { not_in_plan, ..DeedFaults::default() };
+    let stock: Refused = |sold_out| DeedFaults { sold_out, ..DeedFaults::default() };
+    let of_account = "any type is beyond the quota Quota exceeded: groups";
+    let of_plan = "small in dc-1 as on-demand is beyond the quota Your plan does not allow this size; \
+                   big in dc-1 as on-demand is beyond the quota Your plan does not allow this size";
+    let of_stock = "small in dc-1 as on-demand is out of stock; big in dc-1 as on-demand is out of stock";
+    for (refused, odds, bought, words) in [
+        (quota, Odds::always(), None, of_account),
+        // It is told at once, and a moment later may be otherwise.
+        (quota, Odds::nth(1), Some("small"), of_account),
+        (plan, Odds::always(), None, of_plan),
+        (plan, Odds::nth(1), Some("big"), ""),
+        (stock, Odds::always(), None, of_stock),
+        (stock, Odds::nth(1), Some("big"), ""),
+    ] {
+        let case = format!("{:?}", refused(odds.clone()));
+        let vpsie = vpsie(calm(), 1, Faults::of(Deed::AddGroup, refused(odds)));
+        let mut claims = [Claim::new("uid-1", &["small", "big"])];
+        let refusals = lived(&vpsie, Family::Managed, &mut claims, 60).await;
+        let told = refusals.first().map(ToString::to_string).unwrap_or_default();
+        let told = told.strip_prefix("none of the offerings can be had: ").unwrap_or(&told);
+        assert_eq!(told, words, "{case}");
+        let has = vpsie.cloud().inspect(|account| {
+            account.records().first().map(|record| record.machine.instance_type.to_string())
+        });
+        assert_eq!(has.as_deref(), bought, "{case}");
+    }
+}
+
+/// Servers of a pool are in one group, whoever buys them. Where there are no groups they are bought all the same.
+#[tokio::test(start_paused = true)]
+async fn servers_are_entered_in_the_group_of_their_pool() {
+    let garbled = DeedFaults { garbled: Odds::always(), ..DeedFaults::default() };
+    let slow = DeedFaults { slow: Odds::always(), slow_by_ms: 20_000, ..DeedFaults::default() };
+    let refused = DeedFaults { over_quota: Odds::always(), ..DeedFaults::default() };
+    let unheard = DeedFaults { lost: Odds::nth(1), ..DeedFaults::default() };
+    for (what, faults, groups, made) in [
+        ("it is made once", Faults::none(), [Some(500), Some(500)], 1),
+        ("it is found by its name", Faults::of(Deed::AddGroup, unheard), [None, Some(500)], 1),
+        ("there is no such path", Faults::of(Deed::Groups, garbled), [None, None], 0),
+        ("nobody waits for long", Faults::of(Deed::Groups, slow), [None, None], 0),
+        ("each process tries it once", Faults::of(Deed::AddGroup, refused), [None, None], 2),
+    ] {
+        let vpsie = vpsie(calm(), 1, faults);
+        for (process, group) in groups.into_iter().enumerate() {
+            let cloud = process_here(&vpsie, Family::Servers);
+            for n in 0..3 {
+                let mut claim = Claim::new(&format!("uid-{process}-{n}"), &["small"]);
+                let machine = step(&cloud, &mut claim, Arc::default()).await.unwrap();
+                assert_eq!(machine.map(|machine| machine.extras.group), Some(group), "{what}");
+            }
+        }
+        assert_eq!((vpsie.calls(Deed::AddGroup), alive(&vpsie)), (made, 6), "{what}");
     }
 }
 

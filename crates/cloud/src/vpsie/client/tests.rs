@@ -404,7 +404,7 @@ async fn secrets_are_seen_nowhere() {
         })
         .await;
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    assert!(log.contains("asked VPSie") && log.contains("request_id"), "{log}");
+    assert!(log.contains("asked VPSie") && log.contains("requestID"), "{log}");
     assert!(!log.contains(CANARY), "{log}");
 }
 

@@ -21,6 +21,7 @@ use crate::vpsie::limiter::Lane;
 use crate::vpsie::managed::Group;
 use crate::vpsie::note::{Aim, Memo, SOMEBODY_ELSE, Target, number_of};
 use crate::vpsie::offers::size_of;
+use crate::vpsie::servers::Wanted;
 use crate::vpsie::settings::Family;
 
 /// A note is sent within this, or another is made. So whoever reads one knows when the launch went out at the latest.
@@ -129,14 +130,15 @@ impl VpsieCloud {
     async fn send_server(&self, order: &Order, memo: &Memo, catalog: &Catalog) -> Result<Launched, Refusal> {
         let Some(departure) = self.departure(memo) else { return Ok(self.nothing(order)) };
         let _unsent = Unsent { cloud: self, order, departure: &departure };
+        let group = self.group_of_servers(&order.pool).await;
         let mut passed_over = Vec::new();
         for wanted in &order.offerings {
             let Some(size) = size_of(catalog, wanted) else {
                 passed_over.push(not_offered(wanted));
                 continue;
             };
-            let offer = (&*size, &*wanted.zone);
-            match self.client.create_server(order, offer, &self.settings, &departure).await {
+            let server = Wanted { size: &size, datacenter: &wanted.zone, group };
+            match self.client.create_server(order, &server, &self.settings, &departure).await {
                 Ok(Some(server)) => {
                     let machine = ours(order, self.describe(&server, catalog, None));
                     self.launches().found(&order.token, &machine, self.now());

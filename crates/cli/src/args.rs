@@ -16,7 +16,7 @@ use berth_core::catalog::{CapacityType, OfferingPattern};
 use berth_core::disruption::{DisruptionPolicy, SavingMin};
 use berth_core::names::Text;
 use berth_core::units::{Price, PriceError};
-use berth_world::faults::Fault;
+use berth_world::faults::{Fault, Harm, PlanError};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use file::{Unusable, parse};
@@ -399,12 +399,21 @@ pub(crate) struct World {
 
     /// Something that is to go wrong, as in 'kubectl before create pods #2: status 409'; may be repeated. The client is
     /// a program by its user agent, or * for any
-    #[arg(long = "fault", value_name = "FAULT")]
+    #[arg(long = "fault", value_name = "FAULT", value_parser = fault)]
     pub(crate) faults: Vec<Fault>,
 
     /// Manifests that are applied at the start: files, directories, or - for standard input
     #[arg(short = 'f', long = "filename", value_name = "PATH", num_args = 1..)]
     pub(crate) paths: Vec<PathBuf>,
+}
+
+/// What can befall a program that is not of this world.
+fn fault(text: &str) -> Result<Fault, String> {
+    let fault: Fault = text.parse().map_err(|error: PlanError| error.to_string())?;
+    match fault.harm {
+        Harm::Clock(_) | Harm::Pace(_) => Err("a program's clock is its own, and cannot be set".to_owned()),
+        _ => Ok(fault),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -344,11 +344,15 @@ impl Drop for World {
 
 /// A world that was started, its address and the path of its kubeconfig, as it says itself.
 fn started(line: &str) -> io::Result<(World, String, String)> {
-    let mut child = berth(line).stdout(Stdio::piped()).spawn()?;
+    started_as(&mut berth(line))
+}
+
+fn started_as(command: &mut Command) -> io::Result<(World, String, String)> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
     let mut lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
     let mut after = |words: &str| {
         let said = lines.find_map(|line| Some(line.ok()?.split_once(words)?.1.to_owned()));
-        said.ok_or_else(|| io::Error::other(format!("berth {line} does not say {words}")))
+        said.ok_or_else(|| io::Error::other(format!("{command:?} does not say {words}")))
     };
     let address = after("https://")?.split(". ").next().unwrap_or_default().to_owned();
     let kubeconfig = after("export KUBECONFIG=")?;
@@ -391,6 +395,30 @@ fn a_world_lives_until_it_is_ended_and_leaves_nothing() {
     let directory = std::path::Path::new(&kubeconfig).parent().expect("it is in a directory");
     assert!(!directory.exists(), "{} is left", directory.display());
     assert!(std::net::TcpStream::connect(&address).is_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_world_goes_wrong_as_it_is_told() {
+    for (fault, complaint) in [
+        ("nonsense", "\"nonsense\" is no fault: there is no `: ` before the harm"),
+        ("* after event pods #1: drop", "say `before event`"),
+        ("* before get pods #1: clock +1h", "a program's clock is its own"),
+        ("* before get pods #1: clock 50%", "a program's clock is its own"),
+    ] {
+        let output = berth("world").args(["--fault", fault]).output().expect("berth starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{fault}: {said}");
+        assert!(said.contains(complaint), "{fault}: {said}");
+    }
+    let forbidden = "* before list nodes #1x999: status 403";
+    let (_world, _, kubeconfig) =
+        started_as(berth("world --nodes 0").args(["--fault", forbidden])).expect("it starts");
+    let line = format!("advise --cluster --kubeconfig {kubeconfig}");
+    let output = berth(&line).output().expect("berth starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("a fault was planned"), "{said}");
 }
 
 #[cfg(unix)]

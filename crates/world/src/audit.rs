@@ -9,7 +9,7 @@ pub struct Asked {
     pub client: String,
     /// As roles name it: `create`.
     pub verb: &'static str,
-    /// As `nodeclaims.karpenter.sh`, or `pods/eviction`.
+    /// As `nodeclaims.karpenter.sh`, `pods/eviction`, or a path that is no resource.
     pub resource: String,
     /// Empty for all of them, and where there are none.
     pub namespace: String,
@@ -25,12 +25,19 @@ pub struct Asked {
 
 impl Asked {
     pub fn is_write(&self) -> bool {
-        !matches!(self.verb, "get" | "list" | "watch")
+        !matches!(self.verb, "get" | "list" | "watch") && !is_question(&self.resource)
     }
 
     pub fn is_done(&self) -> bool {
         self.status < 400
     }
+}
+
+/// Whether creating one of these only asks: who somebody is, or what they may do.
+pub(crate) fn is_question(resource: &str) -> bool {
+    resource.split_once('.').is_some_and(|(plural, group)| {
+        plural.ends_with("reviews") && matches!(group, "authorization.k8s.io" | "authentication.k8s.io")
+    })
 }
 
 /// What became of an object under one revision.

@@ -28,6 +28,39 @@ impl Clock {
     }
 }
 
+/// How far a clock is ahead of the world's, and how fast it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Skew {
+    /// At that time.
+    ahead: SignedDuration,
+    since: Timestamp,
+    pace_percent: u32,
+}
+
+impl Default for Skew {
+    fn default() -> Self {
+        Self { ahead: SignedDuration::ZERO, since: Timestamp::UNIX_EPOCH, pace_percent: 100 }
+    }
+}
+
+impl Skew {
+    /// How far it is ahead.
+    pub(crate) fn at(self, now: Timestamp) -> SignedDuration {
+        let gains = i32::try_from(self.pace_percent).unwrap_or(i32::MAX).saturating_sub(100);
+        let passed = now.duration_since(self.since);
+        let gained = passed.checked_mul(gains).and_then(|gained| gained.checked_div(100));
+        self.ahead.saturating_add(gained.unwrap_or_default())
+    }
+
+    pub(crate) fn set(&mut self, by: SignedDuration) {
+        self.ahead = self.ahead.saturating_add(by);
+    }
+
+    pub(crate) fn run(&mut self, pace_percent: u32, now: Timestamp) {
+        *self = Self { ahead: self.at(now), since: now, pace_percent };
+    }
+}
+
 /// Identities, drawn from a seed (SplitMix64): the same seed gives the same ones in the same order.
 #[derive(Clone, Debug)]
 pub(crate) struct Lots(u64);
@@ -90,6 +123,27 @@ pub(crate) fn lot_of(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clocks_jump_stand_still_and_drift() {
+        let mut skew = Skew::default();
+        let begin = Timestamp::from_second(1_767_225_600).unwrap();
+        // After so many seconds it is set, or runs at this pace; so far ahead it is a minute later.
+        for (after, jump, pace, ahead) in [
+            (0, 0, 100, 0),
+            (100, 3600, 100, 3600),
+            (200, -7200, 100, -3600),
+            (300, 3600, 0, -60),
+            (360, 60, 50, -30),
+            (420, 30, 200, 60),
+            (480, 0, 100, 60),
+        ] {
+            let now = begin + SignedDuration::from_secs(after);
+            skew.set(SignedDuration::from_secs(jump));
+            skew.run(pace, now);
+            assert_eq!(skew.at(now + SignedDuration::from_mins(1)).as_secs(), ahead, "after {after} s");
+        }
+    }
 
     #[test]
     fn lots_have_their_forms_and_repeat() {

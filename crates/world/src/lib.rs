@@ -117,7 +117,7 @@ impl World {
         self.faults.crash(client);
     }
 
-    /// Answers a client again that has crashed.
+    /// Answers a client again that has crashed. What it had asked before is never answered.
     pub fn restart(&self, client: &str) {
         self.faults.restart(client);
     }
@@ -125,7 +125,7 @@ impl World {
     /// What time it is, by the client's clock.
     pub fn clock_of(&self, client: &str) -> Timestamp {
         let now = self.api.state().now();
-        now.checked_add(self.faults.clock(client)).unwrap_or(now)
+        now.checked_add(self.faults.clock(client, now)).unwrap_or(now)
     }
 
     /// The same over TLS at an address, or at a free port of it for port 0. Must be called where tokio's clock is real.

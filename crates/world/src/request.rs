@@ -40,21 +40,6 @@ pub(crate) enum Verb {
     DeleteCollection,
 }
 
-impl Verb {
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Get => "get",
-            Self::List => "list",
-            Self::Watch => "watch",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Patch => "patch",
-            Self::Delete => "delete",
-            Self::DeleteCollection => "deletecollection",
-        }
-    }
-}
-
 /// The options that a query may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Query {

@@ -30,9 +30,21 @@ async fn answer(State(served): State<Served>, request: Request) -> Response {
     let client = call.agent.split('/').next().unwrap_or_default().to_owned();
     match faults::answer(&served, &client, call).await {
         Ok(response) => response,
-        // An answer that breaks off is as near to a broken connection as a handler comes.
-        Err(lost) => Response::new(Body::from_stream(stream::iter([Err::<Bytes, Lost>(lost)]))),
+        Err(lost) => broken(lost),
     }
+}
+
+/// An answer that breaks off is as near to a broken connection as a handler comes: who holds the connection sees
+/// by the mark that it is to break instead.
+fn broken(lost: Lost) -> Response {
+    let mut response = Response::new(Body::from_stream(stream::iter([Err::<Bytes, Lost>(lost)])));
+    response.extensions_mut().insert(lost);
+    response
+}
+
+/// Whether the client is not to hear this, but that its connection breaks.
+pub(crate) fn is_lost(response: &Response) -> bool {
+    response.extensions().get::<Lost>().is_some()
 }
 
 /// What goes back to a client, who hears events as `listener` lets them through.
@@ -73,6 +85,12 @@ pub(crate) fn refuse(failure: &Failure) -> Response {
         response.headers_mut().insert(RETRY_AFTER, secs.into());
     }
     response
+}
+
+/// What a gateway says that does not reach its server, in its own form.
+pub(crate) fn bad_gateway() -> Response {
+    let page = "<html>\n<head><title>502 Bad Gateway</title></head>\n<body>502 Bad Gateway</body>\n</html>\n";
+    response(502, "text/html", Body::from(page))
 }
 
 pub(crate) async fn read(api: &Api, request: Request) -> Result<Call, Failure> {

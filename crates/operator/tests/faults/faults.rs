@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use berth_world::cloud::{Call, Weather};
-use berth_world::faults::{Fault, PlanError};
+use berth_world::faults::{Fault, FaultPlan, PlanError};
 use berth_world::vpsie::Faults;
 use serde_json::Value;
 
@@ -30,8 +30,8 @@ pub(crate) struct Case {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Injection {
     Nothing,
-    /// Between an operator and the API.
-    Api(Fault),
+    /// Between an operator and the API; what goes together is more than one.
+    Api(FaultPlan),
     /// The operator ends at a call to the cloud.
     Cloud(CloudCrash),
     /// In the cloud: what is different from the workload's weather.
@@ -98,7 +98,10 @@ impl fmt::Display for Injection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nothing => f.write_str("nothing"),
-            Self::Api(fault) => write!(f, "api {fault}"),
+            Self::Api(FaultPlan(faults)) => {
+                let faults: Vec<String> = faults.iter().map(Fault::to_string).collect();
+                write!(f, "api {}", faults.join("; "))
+            }
             Self::Cloud(CloudCrash { call, nth, is_after }) => {
                 let side = if *is_after { "after" } else { "before" };
                 write!(f, "cloud {side} {} #{nth}: crash", call.name())

@@ -85,6 +85,25 @@ fn swarms(usually: u64, workloads: &[Workload]) {
     report.demand();
 }
 
+/// What a failure names can be seen again: nothing depends on anything but the case.
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let catalog = play::catalog();
+    for text in [
+        "W1 seed 1 F7 api berth after write * #5: rewind 30 for 120s; berth after write * #5: crash",
+        "V1Servers seed 1 F5 api berth before write * #4x2: status 502",
+    ] {
+        let case: Case = text.parse().expect("a case");
+        let (once, again) = (play::traced(&case, &catalog), play::traced(&case, &catalog));
+        let lines = once.trace.lines().zip(again.trace.lines());
+        if let Some((line, (left, right))) = lines.enumerate().find(|(_, (left, right))| left != right) {
+            panic!("{case} goes differently from line {line}:\n  {left}\n  {right}");
+        }
+        assert_eq!(once.trace.len(), again.trace.len(), "{case}");
+        assert!(once.struck > 0 && once.trace.lines().count() > 100, "{case}: {}", once.told);
+    }
+}
+
 /// What is planned and never happens is not taken for something that was withstood.
 #[test]
 fn faults_that_never_strike_are_not_counted() {

@@ -12,7 +12,6 @@ use berth_core::claim::Failures;
 use berth_operator::{Clock, Cluster, Lead, Operator, Report, Settings};
 use berth_world::World;
 use berth_world::cloud::{Account, Call, Event, SimulatedCloud};
-use berth_world::faults::FaultPlan;
 use berth_world::vpsie::{InProcess, Vpsie};
 use kube::Client;
 use serde_json::Value;
@@ -58,6 +57,8 @@ pub(crate) struct Outcome {
     pub(crate) counts: Counts,
     /// How many faults struck.
     pub(crate) struck: usize,
+    /// Every change in the cluster, if they were asked for.
+    pub(crate) trace: String,
 }
 
 /// Everything that goes on.
@@ -77,20 +78,32 @@ pub(crate) struct Stage {
 
 /// Plays a case, in virtual time, on this thread.
 pub(crate) fn play(case: &Case, catalog: &Arc<Catalog>) -> Outcome {
+    run(case, catalog, false)
+}
+
+/// The same, and takes down every change.
+pub(crate) fn traced(case: &Case, catalog: &Arc<Catalog>) -> Outcome {
+    run(case, catalog, true)
+}
+
+fn run(case: &Case, catalog: &Arc<Catalog>, is_traced: bool) -> Outcome {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
         .build()
         .expect("a runtime");
-    runtime.block_on(played(case, catalog))
+    runtime.block_on(played(case, catalog, is_traced))
 }
 
 pub(crate) fn catalog() -> Arc<Catalog> {
     Arc::new(berth_cloud::load("kwok", &CatalogOptions::default()).expect("it is built in"))
 }
 
-async fn played(case: &Case, catalog: &Arc<Catalog>) -> Outcome {
+async fn played(case: &Case, catalog: &Arc<Catalog>, is_traced: bool) -> Outcome {
     let stage = Stage::new(case, catalog).await;
+    if is_traced {
+        stage.world.begin_trace();
+    }
     let script = async {
         case.workload.play(&stage).await?;
         stage.faults_over().await;
@@ -108,7 +121,7 @@ async fn played(case: &Case, catalog: &Arc<Catalog>) -> Outcome {
     };
     let (told, counts) = stage.truth.look(|state| (state.told(), state.counts.clone()));
     let told = format!("{told}\n{}", stage.decisions());
-    Outcome { broken, told, counts, struck: stage.struck() }
+    Outcome { broken, told, counts, struck: stage.struck(), trace: stage.world.trace() }
 }
 
 impl Stage {
@@ -236,7 +249,7 @@ impl Stage {
                     return Box::pin(leaders.work(self)).await;
                 }
             }
-            Injection::Api(fault) => self.world.plan_faults(FaultPlan(vec![fault.clone()])),
+            Injection::Api(plan) => self.world.plan_faults(plan.clone()),
             Injection::Poison(poison) => poison.apply(self).await,
             _ => {}
         }

@@ -35,7 +35,7 @@ pub(crate) fn cases(workload: Workload, kind: u8, counts: &Counts) -> Vec<Case> 
         4 => throttled(counts),
         5 => failing(counts),
         6 => slow(dialect, counts),
-        7 => stale(counts),
+        7 => stale(dialect, counts),
         8 => misheard(dialect, counts),
         10 => launches_lost(counts),
         11 => [30, 120, 300].map(|secs| weather(json!({ "times": { "appear": delay(secs) } }))).to_vec(),
@@ -75,6 +75,8 @@ fn delay(secs: u64) -> Value {
     json!({ "leastMs": secs * 1000, "mostMs": secs * 1000 })
 }
 
+const READS: [&str; 3] = ["get", "list", "watch"];
+
 /// Each of the harms, given as `before * #N: status 409`, at each write.
 fn at_writes(counts: &Counts, harms: &[&str]) -> Vec<Injection> {
     let mut injections = Vec::new();
@@ -87,17 +89,16 @@ fn at_writes(counts: &Counts, harms: &[&str]) -> Vec<Injection> {
     injections
 }
 
-/// Each of the harms at the first few of each kind of reads.
-fn at_reads(counts: &Counts, each_max: u64, harms: &[&str]) -> Vec<Injection> {
+/// Each of the harms, given as `before #N: lost`, at the first few of each kind of reads with one of the verbs.
+fn at_reads(counts: &Counts, verbs: &[&str], each_max: u64, harms: &[&str]) -> Vec<Injection> {
     let mut injections = Vec::new();
-    let reads = counts.asked.iter().filter(|((verb, _), _)| matches!(&**verb, "get" | "list" | "watch"));
+    let reads = counts.asked.iter().filter(|((verb, _), _)| verbs.contains(&&**verb));
     for ((verb, resource), count) in reads {
         for nth in 1..=(*count).min(each_max) {
             for harm in harms {
-                injections.push(api(&format!(
-                    "berth before {verb} {resource} {}",
-                    harm.replace('N', &nth.to_string())
-                )));
+                let (side, rest) = harm.split_once(' ').expect("a side");
+                let rest = rest.replace('N', &nth.to_string());
+                injections.push(api(&format!("berth {side} {verb} {resource} {rest}")));
             }
         }
     }
@@ -141,42 +142,82 @@ fn lasting_conflicts(dialect: Dialect) -> Vec<Injection> {
 
 fn expired(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
     let mut injections = at_events(dialect, counts, 20, &["status 410"]);
-    injections.extend(at_reads(counts, 2, &["#N: status 410"]));
+    injections.extend(at_reads(counts, &READS, 2, &["before #N: status 410"]));
     injections
 }
 
 fn throttled(counts: &Counts) -> Vec<Injection> {
     let mut injections = at_writes(counts, &["before * #N: status 429", "before * #N: status 429 retry 5s"]);
-    injections.extend(at_reads(counts, 3, &["#N: status 429 retry 5s", "#Nx10: status 429"]));
+    injections.extend(at_reads(
+        counts,
+        &READS,
+        3,
+        &["before #N: status 429 retry 5s", "before #Nx10: status 429"],
+    ));
     injections.push(api("berth before create pods/eviction #1x30: status 429"));
     injections
 }
 
 fn failing(counts: &Counts) -> Vec<Injection> {
+    let mut injections = at_writes(
+        counts,
+        &[
+            "before * #N: status 500",
+            "before * #Nx2: status 502",
+            "before * #Nx5: status 503",
+            "before * #N: lost",
+            "after * #N: lost",
+        ],
+    );
     let harms =
-        ["before * #N: status 500", "before * #Nx5: status 503", "before * #N: lost", "after * #N: lost"];
-    let mut injections = at_writes(counts, &harms);
-    injections.extend(at_reads(counts, 3, &["#N: status 504", "#Nx20: status 503", "#N: lost"]));
+        ["before #N: status 504", "before #N: status 502", "before #Nx20: status 503", "before #N: lost"];
+    injections.extend(at_reads(counts, &READS, 3, &harms));
     injections
 }
 
 fn slow(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
-    let harms = ["before * #N: delay 15s", "before * #N: delay 30s", "after * #N: delay 30s"];
+    let harms =
+        ["before * #N: delay 15s", "before * #N: delay 30s", "after * #N: delay 30s", "after * #N: slow 30s"];
     let mut injections = at_writes(counts, &harms);
-    injections.extend(at_reads(counts, 2, &["#N: delay 5s", "#N: delay 90s", "#N: delay 600s"]));
+    let harms = [
+        "before #N: delay 5s",
+        "before #N: delay 90s",
+        "before #N: delay 600s",
+        "after #N: slow 5s",
+        "after #N: slow 90s",
+    ];
+    injections.extend(at_reads(counts, &READS, 2, &harms));
     injections.extend(at_events(dialect, counts, 8, &["silence"]));
     injections
 }
 
-fn stale(counts: &Counts) -> Vec<Injection> {
-    let mut injections =
-        at_writes(counts, &["after * #N: freeze 5s", "after * #N: freeze 60s", "after * #N: freeze 600s"]);
-    injections.extend(at_reads(counts, 2, &["#N: freeze 60s", "#N: partial 1", "#N: partial 0"]));
+fn stale(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
+    let mut injections = at_writes(
+        counts,
+        &[
+            "after * #N: freeze 5s",
+            "after * #N: freeze 60s",
+            "after * #N: freeze 600s",
+            "after * #N: rewind 30 for 60s",
+        ],
+    );
+    for nth in 1..=counts.writes {
+        // One kind stands still while the others go on, each after other writes.
+        let kinds = dialect.judged();
+        let kind = kinds.iter().cycle().nth(usize::try_from(nth).unwrap_or(0)).copied().unwrap_or("pods");
+        for secs in [60, 600] {
+            injections.push(api(&format!("berth after write * #{nth}: freeze {secs}s of {kind}")));
+        }
+        let point = format!("berth after write * #{nth}");
+        injections.push(api(&format!("{point}: rewind 30 for 120s; {point}: crash")));
+    }
+    injections.extend(at_reads(counts, &READS, 2, &["before #N: freeze 60s"]));
+    injections.extend(at_reads(counts, &["list"], 2, &["before #N: partial 1", "before #N: partial 0"]));
     injections
 }
 
 fn misheard(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
-    at_events(dialect, counts, 30, &["drop", "repeat", "delay 5s", "lost"])
+    at_events(dialect, counts, 30, &["drop", "repeat", "swap", "delay 5s", "lost"])
 }
 
 /// A fault of the so many-th call of a kind, or machine.

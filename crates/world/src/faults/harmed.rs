@@ -1,47 +1,75 @@
 //! A watch as a client with faults hears it.
 
+use std::collections::VecDeque;
 use std::future::pending;
 
 use tokio::time::{sleep, sleep_until};
 
-use super::{Deed, Faults, Harm, Lost, Side};
-use crate::api::{Api, Events};
+use super::client::Session;
+use super::seat::failure;
+use super::{Deed, Harm, Lost, Served, Side};
+use crate::api::Events;
 use crate::json::{Value, json};
+use crate::object;
 
 /// The events that reach a client.
 #[derive(Debug)]
 pub(crate) struct HarmedEvents {
-    api: Api,
-    faults: Faults,
+    served: Served,
+    session: Session,
     client: String,
     events: Events,
     deed: Deed,
-    again: Option<Value>,
+    /// What is heard next.
+    ready: VecDeque<Result<Value, Lost>>,
+    /// What waits until something is heard of another object.
+    held: Vec<Value>,
     is_over: bool,
 }
 
 impl HarmedEvents {
-    pub(crate) fn new(api: &Api, faults: &Faults, client: &str, events: Events) -> Self {
+    pub(super) fn new(served: &Served, session: Session, client: &str, events: Events) -> Self {
         let deed = Deed::event(events.place());
-        let (api, faults, client) = (api.clone(), faults.clone(), client.to_owned());
-        Self { api, faults, client, events, deed, again: None, is_over: false }
+        let (served, client) = (served.clone(), client.to_owned());
+        let (ready, held) = (VecDeque::new(), Vec::new());
+        Self { served, session, client, events, deed, ready, held, is_over: false }
     }
 
     pub(crate) async fn next(&mut self) -> Option<Result<Value, Lost>> {
+        let session = self.session.clone();
+        tokio::select! {
+            biased;
+            () = session.broken(), if !self.is_over || session.has_crashed() => {
+                if session.has_crashed() {
+                    pending::<()>().await;
+                }
+                self.end(Err(Lost));
+                self.ready.pop_front()
+            }
+            heard = self.hear() => heard,
+        }
+    }
+
+    async fn hear(&mut self) -> Option<Result<Value, Lost>> {
         loop {
-            if let Some(event) = self.again.take() {
-                return Some(Ok(event));
+            if let Some(heard) = self.ready.pop_front() {
+                return Some(heard);
             }
             if self.is_over {
                 return None;
             }
-            let event = self.events.next().await?;
+            let Some(event) = self.events.next().await else {
+                self.is_over = true;
+                self.release();
+                continue;
+            };
             self.thaw().await;
             if event["type"] == "BOOKMARK" || event["type"] == "ERROR" {
-                return Some(Ok(event));
-            }
-            if let Some(heard) = self.harm(event).await {
-                return Some(heard);
+                // What is said of all objects is true once all before it has been heard.
+                self.release();
+                self.ready.push_back(Ok(event));
+            } else {
+                self.harm(event).await;
             }
         }
     }
@@ -50,48 +78,69 @@ impl HarmedEvents {
     async fn thaw(&self) {
         loop {
             let (now, clock) = {
-                let state = self.api.state();
+                let state = self.served.api.state();
                 (state.now(), state.clock())
             };
-            let Some(frozen) = self.faults.frozen(&self.client, now) else { return };
+            let resource = &self.deed.resource;
+            let Some(frozen) = self.served.faults.frozen(&self.client, resource, now) else { return };
             sleep_until(clock.instant(frozen.until)).await;
         }
     }
 
-    /// What becomes of an event; nothing if it is left out.
-    async fn harm(&mut self, event: Value) -> Option<Result<Value, Lost>> {
-        let mut heard = Some(Ok(event.clone()));
-        for harm in self.faults.strike(&self.client, Side::Before, &self.deed) {
+    /// What becomes of an event.
+    async fn harm(&mut self, event: Value) {
+        let (mut copies, mut is_held) = (1, false);
+        for harm in self.served.faults.strike(&self.client, Side::Before, &self.deed) {
             match harm {
-                Harm::Crash => {
-                    self.faults.crash(&self.client);
-                    pending::<()>().await;
-                }
                 Harm::Silence => pending::<()>().await,
-                Harm::Drop => heard = None,
-                Harm::Repeat => self.again = Some(event.clone()),
-                Harm::Lost => {
-                    self.is_over = true;
-                    heard = Some(Err(Lost));
-                }
+                Harm::Drop => copies = 0,
+                Harm::Repeat => copies *= 2,
+                Harm::Swap => is_held = true,
+                Harm::Lost => return self.end(Err(Lost)),
                 Harm::Status { code, retry_after_secs } => {
-                    self.is_over = true;
-                    let status = super::seat::failure(code, retry_after_secs).to_status();
-                    heard = Some(Ok(json!({ "type": "ERROR", "object": status })));
+                    let status = failure(code, retry_after_secs).to_status();
+                    return self.end(Ok(json!({ "type": "ERROR", "object": status })));
                 }
                 Harm::Delay(wait) => sleep(wait).await,
-                Harm::Freeze(length) => {
-                    let (revision, now) = {
-                        let state = self.api.state();
-                        (state.store.revision(), state.now())
-                    };
-                    self.faults.freeze(&self.client, revision, now, length);
+                Harm::Partial(_) | Harm::Slow(_) => {}
+                harm => {
+                    self.served.befall(&self.client, harm);
+                    if self.session.is_broken() {
+                        // Whoever waits for this hears of it.
+                        pending::<()>().await;
+                    }
                     self.thaw().await;
                 }
-                Harm::Clock(by) => self.faults.set_clock(&self.client, by),
-                Harm::Partial(_) => {}
             }
         }
-        heard
+        for event in std::iter::repeat_n(event, copies) {
+            if is_held || self.held.iter().any(|held| about(held) == about(&event)) {
+                self.held.push(event);
+            } else {
+                self.ready.push_back(Ok(event));
+                self.release();
+            }
+        }
     }
+
+    fn release(&mut self) {
+        self.ready.extend(self.held.drain(..).map(Ok));
+    }
+
+    /// The last that is heard; what was still to come is not.
+    fn end(&mut self, last: Result<Value, Lost>) {
+        self.is_over = true;
+        self.held.clear();
+        self.ready.clear();
+        self.ready.push_back(last);
+    }
+}
+
+/// The object that an event tells of, which is in a table if the client wants tables.
+fn about(event: &Value) -> (&str, &str) {
+    let object = match &event["object"]["rows"][0]["object"] {
+        Value::Null => &event["object"],
+        in_table => in_table,
+    };
+    (object::namespace(object), object::name(object))
 }

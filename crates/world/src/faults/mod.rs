@@ -1,20 +1,25 @@
 //! Faults: what goes wrong between the API and its clients, at the points that a plan names.
 
+mod client;
+mod harm;
 mod harmed;
 mod plan;
 mod seat;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::watch;
 
-use crate::audit::Asked;
-use crate::request::{Place, Verb};
+use client::{Frozen, Harmed};
 
-pub use plan::{DeedKind, Fault, FaultPlan, Harm, PlanError, Side};
+use crate::audit::{Asked, is_question};
+use crate::request::{self, Place, Query, without_watch};
+
+pub use harm::{Harm, View};
+pub use plan::{DeedKind, Fault, FaultPlan, PlanError, Side};
 pub use seat::{Lost, Seat};
 
 pub(crate) use harmed::HarmedEvents;
@@ -23,32 +28,48 @@ pub(crate) use seat::{Served, answer};
 /// Something that a client does, or is told, that a fault may strike at.
 #[derive(Clone, Debug)]
 pub(crate) struct Deed {
-    /// `None` for an event.
-    verb: Option<Verb>,
-    /// `pods`, or `pods/eviction`.
+    /// As roles name it: `create`; or `event`.
+    verb: &'static str,
+    /// `pods`, `pods/eviction`, or a path that is no resource.
     resource: String,
     namespace: String,
     name: String,
 }
 
 impl Deed {
-    pub(crate) fn request(verb: Verb, place: &Place) -> Self {
-        let resource = place.resource.qualified();
-        let resource = match place.subresource {
-            Some(part) => format!("{resource}/{}", part.name()),
-            None => resource,
+    /// Whatever is asked, whether or not it is served.
+    pub(crate) fn request(method: &Method, path: &str, query: &str) -> Self {
+        let (path, is_watch) = without_watch(path);
+        // What is wrong with it, whoever answers says.
+        let mut query = Query::parse(query).unwrap_or_default();
+        query.watch |= is_watch;
+        let Some(asked) = request::Asked::parse(method, &path, &query) else {
+            let verb = match *method {
+                Method::GET | Method::HEAD => "get",
+                Method::POST => "create",
+                Method::PUT => "update",
+                Method::PATCH => "patch",
+                Method::DELETE => "delete",
+                _ => "",
+            };
+            return Self { verb, resource: path, namespace: String::new(), name: String::new() };
         };
-        Self { verb: Some(verb), resource, ..Self::at(place) }
+        let mut resource = asked.resource;
+        // A namespace is in none.
+        let namespace = if resource == "namespaces" { String::new() } else { asked.namespace };
+        for (mark, word) in [('.', asked.group), ('/', asked.subresource)] {
+            if !word.is_empty() {
+                resource.push(mark);
+                resource.push_str(&word);
+            }
+        }
+        Self { verb: asked.verb, resource, namespace, name: asked.name }
     }
 
     pub(crate) fn event(place: &Place) -> Self {
-        Self { resource: place.resource.qualified(), ..Self::at(place) }
-    }
-
-    fn at(place: &Place) -> Self {
         Self {
-            verb: None,
-            resource: String::new(),
+            verb: plan::EVENT,
+            resource: place.resource.qualified(),
             namespace: place.namespace.clone().unwrap_or_default(),
             name: place.name.clone().unwrap_or_default(),
         }
@@ -57,7 +78,7 @@ impl Deed {
     fn asked(&self, client: &str, status: u16, revisions: (u64, u64), stale_secs: u64) -> Asked {
         Asked {
             client: client.to_owned(),
-            verb: self.verb.map_or("", Verb::name),
+            verb: self.verb,
             resource: self.resource.clone(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
@@ -70,11 +91,8 @@ impl Deed {
 
 impl Fault {
     fn concerns(&self, client: &str, side: Side, deed: &Deed) -> bool {
-        let kind = match deed.verb {
-            Some(verb) => self.deed.covers(verb),
-            None => self.deed == DeedKind::Event,
-        };
-        kind && self.side == side
+        self.deed.covers(deed.verb, is_question(&deed.resource))
+            && self.side == side
             && self.client.as_deref().is_none_or(|of| of == client)
             && self.resource.as_deref().is_none_or(|of| of == deed.resource)
     }
@@ -87,8 +105,8 @@ pub(crate) struct Faults(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Tells of every crash.
-    crashes: watch::Sender<u64>,
+    /// Tells of every change of a client's state.
+    changes: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -107,25 +125,9 @@ struct Planned {
     done: u64,
 }
 
-/// What has become of a client.
-#[derive(Clone, Copy, Debug, Default)]
-struct Harmed {
-    has_crashed: bool,
-    frozen: Option<Frozen>,
-    clock: SignedDuration,
-}
-
-/// Lists and watches show what was at a revision, for a while.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frozen {
-    pub(crate) revision: u64,
-    since: Timestamp,
-    pub(crate) until: Timestamp,
-}
-
 impl Faults {
     pub(crate) fn none() -> Self {
-        Self(Arc::new(Shared { state: Mutex::default(), crashes: watch::Sender::new(0) }))
+        Self(Arc::new(Shared { state: Mutex::default(), changes: watch::Sender::new(0) }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -147,7 +149,7 @@ impl Faults {
             *done += 1;
             if (fault.nth..fault.nth.saturating_add(fault.times)).contains(done) {
                 struck.push(format!("{client}: {fault}"));
-                harms.push(fault.harm);
+                harms.push(fault.harm.clone());
             }
         }
         harms
@@ -172,63 +174,51 @@ impl Faults {
         }
     }
 
-    fn of(&self, client: &str) -> Harmed {
-        self.state().clients.get(client).copied().unwrap_or_default()
+    fn look<T>(&self, client: &str, look: impl FnOnce(&Harmed) -> T) -> T {
+        match self.state().clients.get(client) {
+            Some(harmed) => look(harmed),
+            None => look(&Harmed::default()),
+        }
     }
 
     fn change(&self, client: &str, change: impl FnOnce(&mut Harmed)) {
         change(self.state().clients.entry(client.to_owned()).or_default());
+        self.0.changes.send_modify(|changes| *changes += 1);
+    }
+
+    /// Waits until it holds of the clients.
+    async fn until(&self, holds: impl Fn() -> bool) {
+        let mut changes = self.0.changes.subscribe();
+        // Whoever waits holds the sender.
+        while !holds() && changes.changed().await.is_ok() {}
     }
 
     pub(crate) fn crash(&self, client: &str) {
-        self.change(client, |harmed| harmed.has_crashed = true);
-        self.0.crashes.send_modify(|crashes| *crashes += 1);
+        self.change(client, Harmed::crash);
     }
 
     pub(crate) async fn crashed(&self, client: &str) {
-        let mut crashes = self.0.crashes.subscribe();
-        while !self.of(client).has_crashed {
-            if crashes.changed().await.is_err() {
-                return;
-            }
-        }
+        self.until(|| self.look(client, |harmed| harmed.has_crashed)).await;
     }
 
-    /// The client starts anew, with a view of its own day; its clock is what it was.
     pub(crate) fn restart(&self, client: &str) {
-        self.change(client, |harmed| {
-            harmed.has_crashed = false;
-            harmed.frozen = None;
-        });
+        self.change(client, Harmed::restart);
     }
 
-    pub(crate) fn clock(&self, client: &str) -> SignedDuration {
-        self.of(client).clock
+    /// How far the client's clock is ahead.
+    pub(crate) fn clock(&self, client: &str, now: Timestamp) -> SignedDuration {
+        self.look(client, |harmed| harmed.clock.at(now))
     }
 
-    fn set_clock(&self, client: &str, by: SignedDuration) {
-        self.change(client, |harmed| harmed.clock = harmed.clock.saturating_add(by));
+    /// What the client is shown of a resource, where that is not what is.
+    fn frozen(&self, client: &str, resource: &str, now: Timestamp) -> Option<Frozen> {
+        self.look(client, |harmed| harmed.frozen(resource, now))
     }
 
-    fn freeze(&self, client: &str, revision: u64, now: Timestamp, length: Duration) {
-        let length = SignedDuration::try_from(length).unwrap_or(SignedDuration::MAX);
-        let until = now.checked_add(length).unwrap_or(Timestamp::MAX);
-        self.change(client, |harmed| {
-            // Frozen already, it does not see what came since.
-            let known = harmed.frozen.filter(|frozen| now < frozen.until);
-            let (revision, since) = known.map_or((revision, now), |known| (known.revision, known.since));
-            harmed.frozen = Some(Frozen { revision, since, until });
-        });
-    }
-
-    pub(crate) fn frozen(&self, client: &str, now: Timestamp) -> Option<Frozen> {
-        self.of(client).frozen.filter(|frozen| now < frozen.until)
-    }
-
-    /// For how long the client's lists and watches have stood still.
-    fn stale_secs(&self, client: &str, now: Timestamp) -> u64 {
-        let frozen = self.frozen(client, now);
-        frozen.map_or(0, |frozen| now.duration_since(frozen.since).unsigned_abs().as_secs())
+    /// For how long what the client is shown has been out of date, given when each resource changed last.
+    fn stale_secs(&self, client: &str, now: Timestamp, touched: impl Fn(&str) -> u64) -> u64 {
+        let mut state = self.state();
+        state.clients.get_mut(client).map_or(0, |harmed| harmed.stale_secs(now, touched))
     }
 }
 

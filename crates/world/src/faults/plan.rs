@@ -9,11 +9,9 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
-use jiff::{SignedDuration, Span, SpanRelativeTo};
-
-use crate::request::Verb;
+use super::Harm;
+use super::harm::from_1;
 
 /// Faults, each at its point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,7 +24,7 @@ pub struct Fault {
     pub client: Option<String>,
     pub side: Side,
     pub deed: DeedKind,
-    /// As `nodeclaims.karpenter.sh`, or `pods/eviction`; any for `None`.
+    /// As `nodeclaims.karpenter.sh`, `pods/eviction`, or a path that is no resource, `/version`; any for `None`.
     pub resource: Option<String>,
     /// At the so many-th deed of this kind, from 1.
     pub nth: u64,
@@ -59,32 +57,8 @@ pub enum DeedKind {
     Event,
 }
 
-/// What goes wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Harm {
-    /// The client is no more: nothing that it asked is answered.
-    Crash,
-    /// An answer with this status and reason.
-    Status {
-        code: u16,
-        retry_after_secs: Option<u32>,
-    },
-    /// The connection breaks.
-    Lost,
-    Delay(Duration),
-    /// The client's lists and watches stay as they are for so long. What is read by name is always of now.
-    Freeze(Duration),
-    /// A list ends after so many objects and does not say so.
-    Partial(usize),
-    /// An event is left out.
-    Drop,
-    /// An event comes twice.
-    Repeat,
-    /// A watch stays open and says nothing more.
-    Silence,
-    /// The client's clock is set forward, or back.
-    Clock(SignedDuration),
-}
+/// No role knows this verb.
+pub(super) const EVENT: &str = "event";
 
 const DEEDS: [(DeedKind, &str); 11] = [
     (DeedKind::Any, "any"),
@@ -97,26 +71,31 @@ const DEEDS: [(DeedKind, &str); 11] = [
     (DeedKind::Update, "update"),
     (DeedKind::Patch, "patch"),
     (DeedKind::Delete, "delete"),
-    (DeedKind::Event, "event"),
+    (DeedKind::Event, EVENT),
 ];
 
 impl DeedKind {
-    /// Whether it covers a request with this verb.
-    pub(crate) fn covers(self, verb: Verb) -> bool {
-        let is_read = matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    /// Whether it covers what roles know by this verb, or an event; questions about access change nothing.
+    pub(crate) fn covers(self, verb: &str, is_question: bool) -> bool {
+        let is_read = is_question || matches!(verb, "get" | "list" | "watch");
         match self {
+            Self::Event => verb == EVENT,
+            _ if verb == EVENT => false,
             Self::Any => true,
             Self::Read => is_read,
             Self::Write => !is_read,
-            Self::Get => verb == Verb::Get,
-            Self::List => verb == Verb::List,
-            Self::Watch => verb == Verb::Watch,
-            Self::Create => verb == Verb::Create,
-            Self::Update => verb == Verb::Update,
-            Self::Patch => verb == Verb::Patch,
-            Self::Delete => matches!(verb, Verb::Delete | Verb::DeleteCollection),
-            Self::Event => false,
+            Self::Get => verb == "get",
+            Self::List => verb == "list",
+            Self::Watch => verb == "watch",
+            Self::Create => verb == "create",
+            Self::Update => verb == "update",
+            Self::Patch => verb == "patch",
+            Self::Delete => matches!(verb, "delete" | "deletecollection"),
         }
+    }
+
+    fn name(self) -> &'static str {
+        DEEDS.iter().find(|(deed, _)| *deed == self).map_or("", |(_, word)| *word)
     }
 }
 
@@ -143,10 +122,11 @@ impl std::error::Error for PlanError {}
 impl FromStr for FaultPlan {
     type Err = PlanError;
 
-    /// A fault on each line; what follows a `//` is a remark.
+    /// A fault on each line, or several with a `;` between them; what follows a `//` is a remark.
     fn from_str(text: &str) -> Result<Self, PlanError> {
-        let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default().trim());
-        lines.filter(|line| !line.is_empty()).map(str::parse).collect::<Result<_, _>>().map(Self)
+        let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+        let faults = lines.flat_map(|line| line.split(';')).map(str::trim);
+        faults.filter(|line| !line.is_empty()).map(str::parse).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -181,17 +161,13 @@ fn parse(line: &str) -> Result<Fault, String> {
         known.ok_or_else(|| format!("{deed:?} is none of {}", DEEDS.map(|(_, word)| word).join(", ")))?;
     let numbers = count.strip_prefix('#').ok_or("the count begins with `#`")?;
     let (nth, times) = numbers.split_once('x').unwrap_or((numbers, "1"));
-    let number = |text: &str| match text.parse() {
-        Ok(0) | Err(_) => Err(format!("{text:?} is no number from 1")),
-        Ok(number) => Ok(number),
-    };
     let fault = Fault {
         client: some(client),
         side,
         deed: *deed,
         resource: some(resource),
-        nth: number(nth)?,
-        times: number(times)?,
+        nth: from_1(nth)?,
+        times: from_1(times)?,
         harm: harm.parse()?,
     };
     fault.check()?;
@@ -199,16 +175,47 @@ fn parse(line: &str) -> Result<Fault, String> {
 }
 
 impl Fault {
-    /// Events can be harmed in ways that requests cannot, and the other way round.
+    /// What would never strike, or strike without a harm.
     fn check(&self) -> Result<(), String> {
+        self.check_point()?;
         let is_event = self.deed == DeedKind::Event;
         match self.harm {
-            Harm::Drop | Harm::Repeat | Harm::Silence if !is_event => {
-                Err(format!("`{}` is for events", self.harm))
+            Harm::Drop | Harm::Repeat | Harm::Swap | Harm::Silence if !is_event => {
+                Err(format!("`{}` is for events: say `before event`", self.harm))
             }
-            Harm::Partial(_) if is_event => Err("`partial` is for lists".to_owned()),
-            Harm::Status { .. } if self.side == Side::After && !is_event => {
+            Harm::Partial(_) if self.deed != DeedKind::List || self.side != Side::Before => {
+                Err("`partial` is for lists, before they are answered: say `before list`".to_owned())
+            }
+            Harm::Slow(_) if is_event => Err("`slow` is for answers: of an event, say `delay`".to_owned()),
+            Harm::Slow(_) if self.side == Side::Before => {
+                Err("a slow answer comes after the effect: say `after`, or `delay` before it".to_owned())
+            }
+            Harm::Status { code: 502, .. } if is_event => {
+                Err("a gateway says nothing within a watch: say `lost`".to_owned())
+            }
+            Harm::Status { .. } if self.side == Side::After => {
                 Err("an answer with a status comes before the effect; after it, say `lost`".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_point(&self) -> Result<(), String> {
+        if self.deed == DeedKind::Event && self.side == Side::After {
+            return Err("an event is harmed before it is heard: say `before event`".to_owned());
+        }
+        let of_many = matches!(self.deed, DeedKind::List | DeedKind::Watch | DeedKind::Event);
+        match self.resource.as_deref() {
+            Some(path) if path.starts_with('/') && of_many => {
+                Err(format!("{path} is no resource, and is only got: say `get`"))
+            }
+            Some(part)
+                if part.contains('/')
+                    && !part.starts_with('/')
+                    && (of_many || self.deed == DeedKind::Delete) =>
+            {
+                let whole = part.split('/').next().unwrap_or_default();
+                Err(format!("for `{}` objects are whole: say `{whole}`, not `{part}`", self.deed.name()))
             }
             _ => Ok(()),
         }
@@ -221,96 +228,13 @@ impl fmt::Display for Fault {
             Side::Before => "before",
             Side::After => "after",
         };
-        let deed = DEEDS.iter().find(|(deed, _)| *deed == self.deed).map_or("", |(_, word)| *word);
+        let deed = self.deed.name();
         let (client, resource) = (self.client.as_deref(), self.resource.as_deref());
         write!(f, "{} {side} {deed} {} #{}", client.unwrap_or("*"), resource.unwrap_or("*"), self.nth)?;
         if self.times > 1 {
             write!(f, "x{}", self.times)?;
         }
         write!(f, ": {}", self.harm)
-    }
-}
-
-impl FromStr for Harm {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        match words[..] {
-            ["crash"] => Ok(Self::Crash),
-            ["lost"] => Ok(Self::Lost),
-            ["drop"] => Ok(Self::Drop),
-            ["repeat"] => Ok(Self::Repeat),
-            ["silence"] => Ok(Self::Silence),
-            ["status", code] => Ok(Self::Status { code: status(code)?, retry_after_secs: None }),
-            ["status", code, "retry", wait] => {
-                let secs =
-                    u32::try_from(length(wait)?.as_secs()).map_err(|_| format!("{wait} is too long"))?;
-                Ok(Self::Status { code: status(code)?, retry_after_secs: Some(secs) })
-            }
-            ["delay", wait] => length(wait).map(Self::Delay),
-            ["freeze", wait] => length(wait).map(Self::Freeze),
-            ["partial", count] => {
-                count.parse().map(Self::Partial).map_err(|_| format!("{count:?} is no number"))
-            }
-            ["clock", by] => match by.split_at_checked(1) {
-                Some(("+", by)) => signed(by).map(Self::Clock),
-                Some(("-", by)) => signed(by).map(|by| Self::Clock(-by)),
-                _ => Err(format!("{by:?} has no sign, as +1h has")),
-            },
-            _ => Err(format!(
-                "{text:?} is none of crash, lost, status CODE [retry TIME], delay TIME, freeze TIME, partial N, drop, \
-                 repeat, silence, clock +TIME"
-            )),
-        }
-    }
-}
-
-fn status(code: &str) -> Result<u16, String> {
-    const KNOWN: [&str; 8] = ["401", "403", "409", "410", "429", "500", "503", "504"];
-    match code.parse() {
-        Ok(number) if KNOWN.contains(&code) => Ok(number),
-        _ => Err(format!("{code:?} is none of {}", KNOWN.join(", "))),
-    }
-}
-
-fn length(text: &str) -> Result<Duration, String> {
-    Duration::try_from(signed(text)?).map_err(|_| format!("{text:?} is less than nothing"))
-}
-
-fn signed(text: &str) -> Result<SignedDuration, String> {
-    let no_time = || format!("{text:?} is no length of time, as 90s or 1h30m");
-    let span: Span = text.parse().map_err(|_| no_time())?;
-    span.to_duration(SpanRelativeTo::days_are_24_hours()).map_err(|_| no_time())
-}
-
-impl fmt::Display for Harm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::Crash => f.write_str("crash"),
-            Self::Lost => f.write_str("lost"),
-            Self::Drop => f.write_str("drop"),
-            Self::Repeat => f.write_str("repeat"),
-            Self::Silence => f.write_str("silence"),
-            Self::Status { code, retry_after_secs: None } => write!(f, "status {code}"),
-            Self::Status { code, retry_after_secs: Some(secs) } => write!(f, "status {code} retry {secs}s"),
-            Self::Delay(wait) => write!(f, "delay {}", written(wait)),
-            Self::Freeze(wait) => write!(f, "freeze {}", written(wait)),
-            Self::Partial(count) => write!(f, "partial {count}"),
-            Self::Clock(by) => {
-                let sign = if by.is_negative() { '-' } else { '+' };
-                write!(f, "clock {sign}{}", written(by.unsigned_abs()))
-            }
-        }
-    }
-}
-
-/// As it is read: in seconds, or milliseconds where they count.
-fn written(length: Duration) -> String {
-    if length.subsec_millis() == 0 {
-        format!("{}s", length.as_secs())
-    } else {
-        format!("{}ms", length.as_millis())
     }
 }
 
@@ -330,6 +254,14 @@ mod tests {
             ("b before event pods #2: status 410", ""),
             ("b before create pods/eviction #1: delay 1500ms", ""),
             ("b before read * #1: clock -1h", "b before read * #1: clock -3600s"),
+            ("b before read * #1: clock 50%", ""),
+            ("b before get /version #1: status 502", ""),
+            ("b before create selfsubjectaccessreviews.authorization.k8s.io #1: lost", ""),
+            ("b after list pods #1: slow 10s", ""),
+            ("b before list pods #1: freeze 60s of nodes", ""),
+            ("b after write * #7: rewind 40 for 60s", ""),
+            ("b after write * #7: rewind 40 for 60s of nodeclaims.karpenter.sh", ""),
+            ("b before event pods #2: swap", ""),
         ] {
             let fault: Fault = line.parse().unwrap();
             let expected = if written.is_empty() { line } else { written };
@@ -338,6 +270,8 @@ mod tests {
         }
         let plan: FaultPlan = "// nothing yet\n\n* before get pods #1: crash // now\n".parse().unwrap();
         assert_eq!(plan.to_string(), "* before get pods #1: crash\n");
+        let plan: FaultPlan = "a after get pods #1: lost; a before get pods #2: crash".parse().unwrap();
+        assert_eq!(plan.to_string(), "a after get pods #1: lost\na before get pods #2: crash\n");
     }
 
     #[test]
@@ -354,7 +288,30 @@ mod tests {
             ("a before create pods #1: delay long", "no length of time"),
             ("a before create pods #1: clock 1h", "no sign"),
             ("a before create pods #1: drop", "`drop` is for events"),
+            ("a before create pods #1: swap", "`swap` is for events: say `before event`"),
+            ("a after event pods #1: drop", "heard: say `before event`"),
+            ("a after event pods #1: lost", "heard: say `before event`"),
+            (
+                "a before event pods/status #1: drop",
+                "for `event` objects are whole: say `pods`, not `pods/status`",
+            ),
+            ("a before delete pods/eviction #1: lost", "for `delete` objects are whole: say `pods`"),
+            ("a before list /apis #1: lost", "/apis is no resource, and is only got: say `get`"),
             ("a before event pods #1: partial 3", "`partial` is for lists"),
+            ("a before create pods #1: partial 3", "say `before list`"),
+            ("a before get pods #1: partial 3", "say `before list`"),
+            ("a before any * #1: partial 3", "say `before list`"),
+            ("a after list pods #1: partial 3", "say `before list`"),
+            ("a before event pods #1: slow 3s", "of an event, say `delay`"),
+            ("a before get pods #1: slow 3s", "say `after`, or `delay` before it"),
+            ("a before event pods #1: status 502", "within a watch: say `lost`"),
+            ("a before get pods #1: delay 0s", "no time at all"),
+            ("a before get pods #1: clock +0s", "no time at all"),
+            ("a before get pods #1: clock 1001%", "no pace from 0% to 1000%"),
+            ("a before get pods #1: freeze 3s of", "\"of\" is not `of RESOURCE`"),
+            ("a before get pods #1: freeze 3s of pods/status", "is no resource that is listed"),
+            ("a before get pods #1: rewind 0 for 3s", "\"0\" is no number from 1"),
+            ("a before get pods #1: rewind 3", "is none of crash"),
             ("a after create pods #1: status 409", "say `lost`"),
         ] {
             let error = line.parse::<Fault>().unwrap_err().to_string();

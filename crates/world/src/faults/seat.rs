@@ -4,18 +4,20 @@ use std::fmt;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use axum::body::Body;
-use http::header::InvalidHeaderValue;
+use axum::body::{Body, Bytes};
+use futures::{StreamExt, stream};
+use http::header::{InvalidHeaderValue, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Request, Response};
 use tokio::time::sleep;
 use tower_service::Service;
 
+use super::client::Session;
 use super::{Deed, Faults, Harm, HarmedEvents, Side};
 use crate::api::{Answer, Api, Call};
 use crate::failure::{Failure, Reason};
 use crate::json::{Value, json};
-use crate::request::{Query, Target, Verb};
 use crate::serve;
 
 const IMPERSONATE_USER: HeaderName = HeaderName::from_static("impersonate-user");
@@ -87,85 +89,147 @@ where
 }
 
 /// The answer to a request, if the client gets one.
-pub(crate) async fn answer(served: &Served, client: &str, mut call: Call) -> Result<Response<Body>, Lost> {
-    let Served { api, faults } = served;
-    if faults.of(client).has_crashed {
+pub(crate) async fn answer(served: &Served, client: &str, call: Call) -> Result<Response<Body>, Lost> {
+    let Some(session) = Session::begin(&served.faults, client) else { return pending().await };
+    let answered = served.answer(&session, client, call).await;
+    if session.has_crashed() {
         pending::<()>().await;
     }
-    let asked = deed(api, &call);
-    let mut most = usize::MAX;
-    if let Some((_, deed)) = &asked {
-        for harm in faults.strike(client, Side::Before, deed) {
+    answered
+}
+
+impl Served {
+    async fn answer(&self, session: &Session, client: &str, mut call: Call) -> Result<Response<Body>, Lost> {
+        let Self { api, faults } = self;
+        let deed = Deed::request(&call.method, &call.path, &call.query);
+        let stale_secs = || {
+            let state = api.state();
+            faults.stale_secs(client, state.now(), |resource| state.store.touched(resource))
+        };
+        let mut most = usize::MAX;
+        for harm in faults.strike(client, Side::Before, &deed) {
             match harm {
                 Harm::Status { code, retry_after_secs } => {
                     let revision = api.state().store.revision();
-                    let stale_secs = faults.stale_secs(client, api.state().now());
+                    let stale_secs = stale_secs();
                     faults.note(|| deed.asked(client, code, (revision, revision), stale_secs));
-                    return Ok(serve::refuse(&failure(code, retry_after_secs)));
+                    return Ok(refusal(code, retry_after_secs));
                 }
                 Harm::Partial(count) => most = count,
-                harm => suffer(served, client, harm).await?,
+                harm => self.suffer(session, client, harm).await?,
             }
         }
-    }
-    let frozen = faults.frozen(client, api.state().now());
-    if let (Some((Verb::List, _)), Some(frozen)) = (&asked, frozen)
-        && !call.query.contains("continue=")
-    {
-        let then = format!("resourceVersion={}&resourceVersionMatch=Exact", frozen.revision);
-        call.query = [&*call.query, &*then].join("&");
-    }
-    let before = api.state().store.revision();
-    let mut answered = api.call(&call).await;
-    if let Some((_, deed)) = &asked {
+        let now = api.state().now();
+        if deed.verb == "list"
+            && !call.query.contains("continue=")
+            && let Some(frozen) = faults.frozen(client, &deed.resource, now)
+        {
+            let then = format!("resourceVersion={}&resourceVersionMatch=Exact", frozen.revision);
+            call.query = [&*call.query, &*then].join("&");
+        }
+        let before = api.state().store.revision();
+        let mut answered = api.call(&call).await;
         let status = match &answered {
             Ok(Answer::Object(code, _)) => *code,
+            Ok(Answer::NoPage) => 404,
             Ok(_) => 200,
             Err(failure) => failure.code(),
         };
         let after = api.state().store.revision();
-        let stale_secs = faults.stale_secs(client, api.state().now());
+        let stale_secs = stale_secs();
         faults.note(|| deed.asked(client, status, (before, after), stale_secs));
-        for harm in faults.strike(client, Side::After, deed) {
-            suffer(served, client, harm).await?;
+        let mut slow = Duration::ZERO;
+        for harm in faults.strike(client, Side::After, &deed) {
+            match harm {
+                Harm::Slow(length) => slow = slow.saturating_add(length),
+                harm => self.suffer(session, client, harm).await?,
+            }
         }
+        if let Ok(Answer::Object(200, list)) = &mut answered {
+            cut(list, most);
+        }
+        let response =
+            serve::respond(answered, |events| HarmedEvents::new(self, session.clone(), client, events));
+        let response = serve::warned(response, &call.warnings);
+        Ok(if slow.is_zero() { response } else { slowed(response, slow, session) })
     }
-    if let Ok(Answer::Object(200, list)) = &mut answered {
-        cut(list, most);
-    }
-    let response = serve::respond(answered, |events| HarmedEvents::new(api, faults, client, events));
-    Ok(serve::warned(response, &call.warnings))
-}
 
-/// What a request asks, if it is one for resources.
-fn deed(api: &Api, call: &Call) -> Option<(Verb, Deed)> {
-    let query = Query::parse(&call.query).ok()?;
-    let Ok(Target::Resource(place)) = Target::parse(&call.path, &api.state().kinds) else { return None };
-    let verb = place.verb(&call.method, query.watch).ok()?;
-    Some((verb, Deed::request(verb, &place)))
-}
-
-/// What happens to the client around its request, whatever the answer is.
-async fn suffer(served: &Served, client: &str, harm: Harm) -> Result<(), Lost> {
-    let Served { api, faults } = served;
-    match harm {
-        Harm::Crash => {
-            faults.crash(client);
+    /// What happens to the client around its request, whatever the answer is.
+    async fn suffer(&self, session: &Session, client: &str, harm: Harm) -> Result<(), Lost> {
+        match harm {
+            Harm::Lost => return Err(Lost),
+            Harm::Delay(wait) => sleep(wait).await,
+            harm => self.befall(client, harm),
+        }
+        if session.has_crashed() {
             pending::<()>().await;
         }
-        Harm::Lost => return Err(Lost),
-        Harm::Delay(wait) => sleep(wait).await,
-        Harm::Freeze(length) => {
-            let (revision, now) = {
-                let state = api.state();
-                (state.store.revision(), state.now())
-            };
-            faults.freeze(client, revision, now, length);
-        }
-        Harm::Clock(by) => faults.set_clock(client, by),
-        Harm::Status { .. } | Harm::Partial(_) | Harm::Drop | Harm::Repeat | Harm::Silence => {}
+        Ok(())
     }
-    Ok(())
+
+    /// What lasts: how the client is from now on.
+    pub(super) fn befall(&self, client: &str, harm: Harm) {
+        let behind = if let Harm::Rewind { changes, .. } = harm { changes } else { 0 };
+        let (revision, now) = {
+            let state = self.api.state();
+            let revision = state.store.revision().saturating_sub(behind).max(1);
+            // What is forgotten cannot be shown.
+            let oldest = state.store.changes_after(revision).err().map(|too_old| too_old.oldest);
+            (oldest.unwrap_or(revision), state.now())
+        };
+        self.faults.change(client, |harmed| match harm {
+            Harm::Crash => harmed.crash(),
+            Harm::Freeze { length, of } => harmed.freeze(of, revision, now, length),
+            Harm::Rewind { length, of, .. } => harmed.rewind(of, revision, now, length),
+            Harm::Clock(by) => harmed.clock.set(by),
+            Harm::Pace(percent) => harmed.clock.run(percent, now),
+            Harm::Status { .. }
+            | Harm::Lost
+            | Harm::Delay(_)
+            | Harm::Slow(_)
+            | Harm::Partial(_)
+            | Harm::Drop
+            | Harm::Repeat
+            | Harm::Swap
+            | Harm::Silence => {}
+        });
+    }
+}
+
+/// So many parts has a body that is slow.
+const PARTS: usize = 4;
+
+/// The same with a body that takes so long, in parts: in a watch, each event does.
+fn slowed(response: Response<Body>, length: Duration, session: &Session) -> Response<Body> {
+    let session = session.clone();
+    response.map(|body| {
+        let parts = body.into_data_stream().flat_map(move |chunk| {
+            let parts = in_parts(chunk);
+            let wait = length / u32::try_from(parts.len()).unwrap_or(1).max(1);
+            let session = session.clone();
+            stream::iter(parts).then(move |part| {
+                let session = session.clone();
+                async move {
+                    sleep(wait).await;
+                    if session.has_crashed() {
+                        pending::<()>().await;
+                    }
+                    part
+                }
+            })
+        });
+        Body::from_stream(parts)
+    })
+}
+
+fn in_parts<E>(chunk: Result<Bytes, E>) -> Vec<Result<Bytes, E>> {
+    match chunk {
+        Ok(bytes) if !bytes.is_empty() => {
+            let each = bytes.len().div_ceil(PARTS);
+            bytes.chunks(each).map(|part| Ok(Bytes::copy_from_slice(part))).collect()
+        }
+        whole => vec![whole],
+    }
 }
 
 /// Leaves out the end of a list, and that there is more.
@@ -184,6 +248,18 @@ fn cut(list: &mut Value, most: usize) {
             metadata.insert("continue", json!(""));
         }
     }
+}
+
+/// An answer that says no more than that something is wrong.
+fn refusal(code: u16, retry_after_secs: Option<u32>) -> Response<Body> {
+    let mut response = match code {
+        502 => serve::bad_gateway(),
+        code => serve::refuse(&failure(code, retry_after_secs)),
+    };
+    if let Some(secs) = retry_after_secs {
+        response.headers_mut().insert(RETRY_AFTER, secs.into());
+    }
+    response
 }
 
 /// A failure as a server in trouble gives it.

@@ -2,24 +2,29 @@
 
 mod people;
 
+use std::future::pending;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::middleware::map_response;
+use axum::response::Response;
 use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use people::People;
+
+use crate::serve;
 
 /// A client that connects and says nothing is not waited for.
 const HANDSHAKE_TAKES: Duration = Duration::from_secs(10);
@@ -169,7 +174,8 @@ impl Door {
             Some(peer) => self.router.layer(Extension(peer)),
             None => self.router,
         };
-        let service = TowerToHyperService::new(router);
+        let lost = Arc::new(Notify::new());
+        let service = TowerToHyperService::new(breaking(router, &lost));
         let mut builder = Builder::new(TokioExecutor::new());
         // With a timer, a client that begins a request and says no more is not waited for either.
         builder.http1().timer(TokioTimer::new());
@@ -179,9 +185,25 @@ impl Door {
             biased;
             _ = stop.changed() => connection.as_mut().graceful_shutdown(),
             _ = connection.as_mut() => return,
+            () = lost.notified() => return,
         }
         let _ = connection.await;
     }
+}
+
+/// The same, but for answers that are lost: with them the connection is, and all that is asked over it.
+fn breaking(router: Router, lost: &Arc<Notify>) -> Router {
+    let lost = lost.clone();
+    router.layer(map_response(move |response: Response| {
+        let lost = lost.clone();
+        async move {
+            if serve::is_lost(&response) {
+                lost.notify_one();
+                pending::<()>().await;
+            }
+            response
+        }
+    }))
 }
 
 #[cfg(test)]

@@ -159,3 +159,23 @@ async fn stopping_ends_watches_and_who_says_nothing() {
     let _ = watch.into_body().collect_bytes().await;
     drop(silent);
 }
+
+/// Whoever asks sees no answer at all, and can ask again.
+#[tokio::test]
+async fn a_lost_answer_breaks_the_connection() {
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+    for (fault, is_done) in
+        [("* before create configmaps #1: lost", false), ("* after create configmaps #1: lost", true)]
+    {
+        let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
+        world.plan_faults(fault.parse().unwrap());
+        let served = world.serve(LOOPBACK).await.unwrap();
+        let client = client(served.kubeconfig()).await;
+        let map = Body::from(br#"{"metadata": {"name": "x"}}"#.to_vec());
+        let answer = client.send(Request::post(MAPS).body(map).unwrap()).await;
+        assert!(answer.is_err(), "{fault}: {answer:?}");
+        let found = say(&client, get(&format!("{MAPS}/x"), &[])).await;
+        assert!(found.starts_with(if is_done { "200 " } else { "404 " }), "{fault}: {found}");
+        served.stop().await;
+    }
+}

@@ -67,6 +67,8 @@ pub struct Details {
     pub retry_after_secs: Option<u32>,
     /// The server says of some failures that it has nothing more to say.
     pub even_if_empty: bool,
+    /// Where a list can be gone on with that is not to be had as it was; empty where it cannot.
+    pub continue_token: String,
     /// The whole Status, where somebody whom the server asked has made it: it is passed on as it is.
     pub given: Option<Value>,
 }
@@ -215,8 +217,12 @@ impl Failure {
         if self.reason != Reason::Unknown {
             status["reason"] = json!(format!("{:?}", self.reason));
         }
-        if *self.details != Details::default() {
-            status["details"] = self.details.to_value();
+        if !self.details.continue_token.is_empty() {
+            status["metadata"]["continue"] = json!(self.details.continue_token);
+        }
+        let details = self.details.to_value();
+        if self.details.even_if_empty || details != json!({}) {
+            status["details"] = details;
         }
         status
     }

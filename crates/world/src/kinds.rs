@@ -60,6 +60,11 @@ impl Resource {
         if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
     }
 
+    /// The name under which its objects are kept: those of some resources are the same.
+    pub fn kept_as(&self) -> String {
+        if self.group == "events.k8s.io" { self.plural.clone() } else { self.qualified() }
+    }
+
     /// `v1`, or `apps/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }

@@ -24,6 +24,7 @@ mod api;
 mod body;
 mod clock;
 mod defaults;
+mod events;
 mod life;
 mod metrics;
 mod object;
@@ -201,8 +202,14 @@ impl World {
         self.api.state().store.subscribe()
     }
 
-    /// Forgets all changes up to now: whoever still wants them is told that they are gone.
+    /// Takes away the past, as a compaction of etcd does: whoever wants to list it, or to go on with a list of it, is
+    /// told that it is gone. Watches are answered from caches, which still have it; but events are in no cache.
     pub fn compact(&self) {
         self.api.state().store.compact();
+    }
+
+    /// Forgets the past altogether, as an API server that starts with empty caches: watches of it are told so, too.
+    pub fn forget(&self) {
+        self.api.state().store.forget();
     }
 }

@@ -1,7 +1,8 @@
 //! All objects, each change under a revision of its own, and the changes of late.
 //!
-//! The log is what watches read and what lets a list be made as of a revision that has passed. Revisions that
-//! the log no longer reaches are gone, as after a compaction of etcd.
+//! The log is what watches read and what lets a list be made as of a revision that has passed. It is etcd and the
+//! API server's caches at once: a compaction of etcd takes away the lists of the past, and leaves to watches what the
+//! caches still have.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -49,6 +50,11 @@ impl Key {
         self.text.get(self.name_at..).unwrap_or_default()
     }
 
+    /// Its name after its namespace: `default/web`.
+    pub(crate) fn path(&self) -> &str {
+        self.text.get(self.namespace_at..).unwrap_or_default()
+    }
+
     /// Whether a list of this resource, in this namespace if there is one, has it.
     pub(crate) fn is_in(&self, resource: &str, namespace: Option<&str>) -> bool {
         self.resource() == resource && namespace.is_none_or(|namespace| self.namespace() == namespace)
@@ -80,6 +86,8 @@ pub(crate) struct Store {
     objects: BTreeMap<Key, Arc<Value>>,
     changes: VecDeque<Change>,
     /// The last revision of which the log knows nothing any more.
+    forgotten: u64,
+    /// The oldest revision that can still be listed, which is never before the log.
     compacted: u64,
     latest: watch::Sender<u64>,
     /// Who has an owner of this uid.
@@ -106,6 +114,7 @@ impl Store {
             revision: 1,
             objects: BTreeMap::new(),
             changes: VecDeque::new(),
+            forgotten: 0,
             compacted: 0,
             latest: watch::Sender::new(1),
             owned: BTreeMap::new(),
@@ -220,8 +229,8 @@ impl Store {
 
     /// All changes after a revision, the oldest first.
     pub(crate) fn changes_after(&self, revision: u64) -> Result<impl Iterator<Item = &Change>, TooOld> {
-        if revision < self.compacted {
-            return Err(TooOld { oldest: self.compacted });
+        if revision < self.forgotten {
+            return Err(TooOld { oldest: self.forgotten });
         }
         let from = self.changes.partition_point(|change| change.revision <= revision);
         Ok(self.changes.range(from..))
@@ -270,7 +279,8 @@ impl Store {
         self.changes.push_back(change);
         while self.changes.len() > CHANGES_MAX {
             if let Some(gone) = self.changes.pop_front() {
-                self.compacted = gone.revision;
+                self.forgotten = gone.revision;
+                self.compacted = self.compacted.max(gone.revision);
             }
         }
         self.latest.send_replace(self.revision);
@@ -294,10 +304,26 @@ impl Store {
         reindex(&mut self.bound, key, &node(before), node(after));
     }
 
-    /// Forgets all that happened up to now.
+    /// The oldest revision that can still be listed.
+    pub(crate) fn compacted(&self) -> u64 {
+        self.compacted
+    }
+
+    /// The last revision of which watches hear nothing any more.
+    pub(crate) fn forgotten(&self) -> u64 {
+        self.forgotten
+    }
+
+    /// Takes away what was before now, and leaves the changes.
     pub(crate) fn compact(&mut self) {
+        self.compacted = self.revision;
+    }
+
+    /// Forgets all that happened up to now.
+    pub(crate) fn forget(&mut self) {
         self.changes.clear();
         self.compacted = self.revision;
+        self.forgotten = self.revision;
         self.latest.send_replace(self.revision);
     }
 }
@@ -339,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_past_can_be_listed_until_it_is_forgotten() {
+    fn the_past_can_be_listed_until_it_is_compacted_and_followed_until_it_is_forgotten() {
         let mut store = Store::new();
         for name in ["b", "a"] {
             let (key, object) = pod(name);
@@ -357,7 +383,9 @@ mod tests {
         assert_eq!(store.changes_after(before).unwrap().count(), 2);
         store.compact();
         assert_eq!(store.list_at(before, "pods", None), Err(TooOld { oldest: store.revision() }));
-        assert!(store.changes_after(before).is_err());
+        assert_eq!(store.changes_after(before).unwrap().count(), 2);
+        store.forget();
+        assert_eq!(store.changes_after(before).err(), Some(TooOld { oldest: store.revision() }));
         assert_eq!(names(&store.list_at(store.revision(), "pods", None).unwrap()), ["b", "c"]);
     }
 

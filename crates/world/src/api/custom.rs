@@ -19,20 +19,34 @@ pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8
 /// Keeps a definition for as long as there is anything that it defines.
 pub(super) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// What is defined, by plural and group; with the revision that it was read from.
+/// What is defined, by plural and group.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Definitions(BTreeMap<String, (String, Definition)>);
+pub(super) struct Definitions(BTreeMap<String, Defined>);
+
+#[derive(Clone, Debug)]
+struct Defined {
+    definition: Definition,
+    /// The revision that it was read from.
+    read_at: String,
+    /// The definition, and which of its wishes; from which revision on it has been served so.
+    wish: (String, i64),
+    since: u64,
+}
 
 impl Definitions {
     fn version(&self, resource: &Resource) -> Option<&Version> {
-        let (_, definition) = self.0.get(&resource.qualified())?;
-        definition.version(&resource.version)
+        self.0.get(&resource.qualified())?.definition.version(&resource.version)
     }
 }
 
 impl State {
     pub(super) fn columns(&self, resource: &Resource) -> Option<&[PrinterColumn]> {
         self.definitions.version(resource).map(|version| &*version.columns)
+    }
+
+    /// The revision from which on a resource has been served as it is now; 0 for what is built in.
+    pub(super) fn defined_since(&self, resource: &Resource) -> u64 {
+        self.definitions.0.get(&resource.qualified()).map_or(0, |defined| defined.since)
     }
 
     pub(super) fn selectable_fields(&self, resource: &Resource) -> &[String] {
@@ -158,7 +172,8 @@ impl State {
 
     /// Deletes all that a definition defines; whether any of it stays for now.
     pub(super) fn delete_defined(&mut self, name: &str) -> Result<bool, Failure> {
-        let resource = self.definitions.0.get(name).and_then(|(_, definition)| definition.resources().pop());
+        let defined = self.definitions.0.get(name);
+        let resource = defined.and_then(|defined| defined.definition.resources().pop());
         let Some(resource) = resource else { return Ok(false) };
         let all: Vec<(Key, Arc<Value>)> =
             self.store.list(name, None).map(|(key, object)| (key.clone(), object)).collect();
@@ -188,11 +203,23 @@ impl State {
         Some(last)
     }
 
+    /// What a stored definition defines, and what it defined before.
+    fn defined(&self, crd: &Value, before: Option<Defined>) -> Option<Defined> {
+        let definition = Definition::parse(crd).ok()?;
+        let generation = crd.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or(0);
+        let wish = (object::uid(crd).to_owned(), generation);
+        let since = match before {
+            Some(before) if before.wish == wish => before.since,
+            _ => self.store.revision(),
+        };
+        Some(Defined { definition, read_at: object::revision(crd).to_owned(), wish, since })
+    }
+
     /// Serves what the stored definitions define.
     pub(super) fn serve_definitions(&mut self) {
         let stored = self.stored_definitions();
         let mut known = std::mem::take(&mut self.definitions.0);
-        for (_, gone) in known.values() {
+        for Defined { definition: gone, .. } in known.values() {
             self.kinds.remove(&gone.group, &gone.names.plural);
         }
         for crd in stored {
@@ -205,16 +232,15 @@ impl State {
             if !is_established {
                 continue;
             }
-            let revision = object::revision(&crd).to_owned();
-            let read = match known.remove(object::name(&crd)) {
-                Some((of, definition)) if of == revision => Ok(definition),
-                _ => Definition::parse(&crd),
+            let defined = match known.remove(object::name(&crd)) {
+                Some(known) if known.read_at == object::revision(&crd) => Some(known),
+                known => self.defined(&crd, known),
             };
-            if let Ok(definition) = read {
-                for resource in definition.resources() {
+            if let Some(defined) = defined {
+                for resource in defined.definition.resources() {
                     self.kinds.add(Arc::new(resource));
                 }
-                self.definitions.0.insert(definition.name.clone(), (revision, definition));
+                self.definitions.0.insert(defined.definition.name.clone(), defined);
             }
         }
     }

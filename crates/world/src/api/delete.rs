@@ -10,6 +10,7 @@ use super::read::Selection;
 use super::{Call, State, shown};
 use crate::admission::{Matter, Operation};
 use crate::body;
+use crate::events;
 use crate::failure::Failure;
 use crate::json::{Value, json};
 use crate::kinds::Resource;
@@ -190,7 +191,7 @@ impl State {
         let options = Options::of(query, call)?;
         let selection = Selection::of(self, place, query)?;
         let list = self.list(place, query, call)?;
-        let resource = place.resource.qualified();
+        let resource = place.resource.kept_as();
         let meant: Vec<(Key, Arc<Value>)> = self
             .store
             .list(&resource, place.namespace.as_deref())
@@ -343,8 +344,9 @@ fn check(
                 "the {word} in the precondition ({wanted}) does not match the {word} in record ({is}). The object \
                  might have been {fate}"
             );
-            // Here the server calls the resource by its kind.
-            let by_kind = Resource { plural: resource.kind.clone(), ..resource.clone() };
+            // Here the server calls the resource by its kind, and events by their first name.
+            let group = if events::are(resource) { String::new() } else { resource.group.clone() };
+            let by_kind = Resource { plural: resource.kind.clone(), group, ..resource.clone() };
             return Err(Failure::conflict(&by_kind, key.name(), &why));
         }
     }

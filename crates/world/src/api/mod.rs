@@ -23,6 +23,7 @@ use http::Method;
 use jiff::Timestamp;
 
 use crate::clock::{Clock, Lots};
+use crate::events;
 use crate::failure::Failure;
 use crate::json::{Value, json};
 use crate::kinds::{Kinds, Resource, Subresource};
@@ -286,7 +287,7 @@ impl State {
     }
 
     fn key(place: &Place, name: &str) -> Key {
-        Key::new(&place.resource.qualified(), place.namespace.as_deref().unwrap_or_default(), name)
+        Key::new(&place.resource.kept_as(), place.namespace.as_deref().unwrap_or_default(), name)
     }
 
     /// The object that the place names.
@@ -320,7 +321,15 @@ fn system_classes() -> [Value; 2] {
 /// An object as the version that was asked for shows it.
 pub(crate) fn shown(resource: &Resource, object: &Value) -> Value {
     let mut object = object.clone();
+    if events::are(resource) {
+        events::to_second(&mut object);
+    }
     object["apiVersion"] = json!(resource.api_version());
     object["kind"] = json!(resource.kind);
     object
+}
+
+/// The same without a copy of what is kept in that form.
+fn in_form(resource: &Resource, object: &Arc<Value>) -> Arc<Value> {
+    if events::are(resource) { Arc::new(shown(resource, object)) } else { object.clone() }
 }

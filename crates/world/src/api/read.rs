@@ -41,16 +41,17 @@ impl Selection {
     }
 }
 
-/// Where a list goes on: at which revision, and after which object.
+/// Where a list goes on: at which revision, and from which key on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Continuation {
     #[serde(rename = "v", default)]
     version: String,
+    /// Less than nothing for whatever there is now.
     #[serde(rename = "rv", default)]
-    revision: u64,
-    /// Namespace and name of the last object that was given.
+    revision: i64,
+    /// Below what is listed: a name, after its namespace if all are listed.
     #[serde(default)]
-    after: (String, String),
+    start: String,
 }
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
@@ -66,15 +67,32 @@ impl Continuation {
             refused(format!("illegal base64 data at input byte {at}"))
         })?;
         let token: Self = serde_json::from_slice(&bytes).map_err(|error| refused(error.to_string()))?;
-        if token.version == TOKEN_VERSION {
-            return Ok(token);
+        let Self { version, revision, start } = &token;
+        if version != TOKEN_VERSION {
+            return Err(refused(format!("server does not recognize this encoded version {version}")));
         }
-        Err(refused(format!("server does not recognize this encoded version {}", token.version)))
+        if *revision == 0 {
+            let why = format!("incorrect encoded start resourceVersion (version {TOKEN_VERSION})");
+            return Err(refused(why));
+        }
+        if start.is_empty() {
+            return Err(refused(format!("encoded start key empty (version {TOKEN_VERSION})")));
+        }
+        let below = start.strip_prefix('/').unwrap_or(start).to_owned();
+        if below.split('/').any(|word| matches!(word, "" | "." | "..")) {
+            return Err(refused(start.clone()));
+        }
+        Ok(Self { start: below, ..token })
     }
 
-    fn at(revision: u64, last: &Key) -> Self {
-        let after = (last.namespace().to_owned(), last.name().to_owned());
-        Self { version: TOKEN_VERSION.to_owned(), revision, after }
+    fn after(last: &str, revision: u64) -> Self {
+        let revision = i64::try_from(revision).unwrap_or(i64::MAX);
+        Self { version: TOKEN_VERSION.to_owned(), revision, start: format!("{last}\0") }
+    }
+
+    /// The same of what there is now, whatever has changed.
+    fn of_now(self) -> Self {
+        Self { revision: -1, ..self }
     }
 
     fn token(&self) -> String {
@@ -86,6 +104,16 @@ const CONTINUE_TOO_OLD: &str = "The provided continue parameter is too old to di
     You can start a new list without the continue parameter, or use the continue token in this response to retrieve \
     the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that \
     were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
+
+/// What is said to whoever wants to list what is gone, and how it can go on with what is there.
+fn expired(went_on: Option<Continuation>) -> Failure {
+    let Some(continuation) = went_on else {
+        return Failure::new(Reason::Expired, "The resourceVersion for the provided list is too old.");
+    };
+    let mut failure = Failure::new(Reason::Expired, CONTINUE_TOO_OLD);
+    failure.details.continue_token = continuation.of_now().token();
+    failure
+}
 
 /// A resourceVersion as a number; nothing for none.
 pub(super) fn revision(text: &str) -> Result<Option<u64>, Failure> {
@@ -193,20 +221,13 @@ impl State {
     pub(super) fn list(&self, place: &Place, query: &Query, call: &Call) -> Result<Value, Failure> {
         check_versions(query, false)?;
         let selection = Selection::of(self, place, query)?;
-        let (at, after) = self.start_of_list(query)?;
-        let resource = place.resource.qualified();
-        let listed = self.store.list_at(at, &resource, place.namespace.as_deref()).map_err(|too_old| {
-            let message = if query.continue_token.is_empty() {
-                format!("The resourceVersion for the provided list is too old: {at} ({})", too_old.oldest)
-            } else {
-                CONTINUE_TOO_OLD.to_owned()
-            };
-            Failure::new(Reason::Expired, message)
-        })?;
-        let is_after = |key: &Key| {
-            after.as_ref().is_none_or(|(namespace, name)| *key > Key::new(&resource, namespace, name))
-        };
-        let mut rest = listed.iter().filter(|(key, object)| is_after(key) && selection.matches(object));
+        let (at, went_on) = self.start_of_list(query)?;
+        let listed = self
+            .store
+            .list_at(at, &place.resource.kept_as(), place.namespace.as_deref())
+            .map_err(|_| expired(went_on.clone()))?;
+        let is_left = |key: &Key| went_on.as_ref().is_none_or(|from| below(place, key) >= &*from.start);
+        let mut rest = listed.iter().filter(|(key, object)| is_left(key) && selection.matches(object));
         let most = if query.limit == 0 { usize::MAX } else { query.limit };
         let page: Vec<(&Key, &Arc<Value>)> = rest.by_ref().take(most).collect();
         let remaining = rest.count();
@@ -215,7 +236,7 @@ impl State {
             metadata["continue"] = json!("");
         }
         if let Some((last, _)) = page.last().filter(|_| remaining > 0) {
-            metadata["continue"] = json!(Continuation::at(at, last).token());
+            metadata["continue"] = json!(Continuation::after(below(place, last), at).token());
             // With a selector the server does not know how many would match.
             if query.label_selector.is_empty() && query.field_selector.is_empty() {
                 metadata["remainingItemCount"] = json!(remaining);
@@ -247,18 +268,20 @@ impl State {
         object
     }
 
-    /// The revision to list at, and the object to go on after.
-    fn start_of_list(&self, query: &Query) -> Result<(u64, Option<(String, String)>), Failure> {
+    /// The revision to list at, and where to go on.
+    fn start_of_list(&self, query: &Query) -> Result<(u64, Option<Continuation>), Failure> {
         let current = self.store.revision();
         let asked = revision(&query.resource_version)?;
         if !query.continue_token.is_empty() {
+            let went_on = Continuation::parse(&query.continue_token)?;
             if asked.is_some_and(|asked| asked > 0) {
                 return Err(Failure::bad_request(
                     "specifying resource version is not allowed when using continue",
                 ));
             }
-            let Continuation { revision, after, .. } = Continuation::parse(&query.continue_token)?;
-            return Ok((revision, Some(after)));
+            let at = u64::try_from(went_on.revision).unwrap_or(current);
+            check_not_ahead(at, current)?;
+            return Ok((at, Some(went_on)));
         }
         check_not_ahead(asked.unwrap_or(0), current)?;
         match (&*query.resource_version_match, asked) {
@@ -268,6 +291,11 @@ impl State {
             _ => Ok((current, None)),
         }
     }
+}
+
+/// A key as it is below what is listed: a name, after its namespace if all are listed.
+fn below<'a>(place: &Place, key: &'a Key) -> &'a str {
+    if place.resource.is_namespaced() && place.namespace.is_none() { key.path() } else { key.name() }
 }
 
 /// The metrics of pods and nodes: objects that nobody keeps.

@@ -14,12 +14,16 @@ use crate::failure::{Failure, Reason};
 use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::object;
+use crate::proto::put_in_form;
 use crate::request::{Place, Query};
 use crate::store::Change;
+use crate::strategy::is_custom;
 use crate::table::{self, IncludeObject, PrinterColumn};
 
-/// How often a client that wants to know hears that nothing happened.
+/// How often a client that wants to know hears how far it is.
 const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
+/// So long before the end it hears so once more, to go on from there.
+const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
 /// How long a watch lasts at most if its client does not say.
 const LASTS: Duration = Duration::from_mins(30);
 
@@ -33,6 +37,8 @@ pub(crate) struct Events {
     tables: Option<IncludeObject>,
     /// All up to this revision has been told.
     told: u64,
+    /// The revision when it began.
+    begun: u64,
     ready: VecDeque<Value>,
     latest: Receiver<u64>,
     next_bookmark: Option<Instant>,
@@ -51,8 +57,9 @@ impl Events {
         let current = state.store.revision();
         let asked =
             revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?.unwrap_or(0);
-        let resource = place.resource.qualified();
+        let resource = place.resource.kept_as();
         let mut ready = VecDeque::new();
+        let mut has_ended = false;
         let lists = query.initial_events == Some(true);
         let from_start = asked == 0 || lists;
         if from_start {
@@ -60,29 +67,32 @@ impl Events {
             let seen = there.filter(|(_, object)| selection.matches(object));
             let form = Form::new(&state, &place, tables);
             ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(&object))));
-            if lists {
+            if lists && query.bookmarks {
                 let mut end = bookmark(&place, current);
                 end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
                 ready.push_back(end);
             }
-        } else if let Err(too_old) = state.store.changes_after(asked) {
-            let message = format!("too old resource version: {asked} ({})", too_old.oldest);
-            return Err(Failure::new(Reason::Expired, message));
+        } else if let Some(missed) = state.missed(&place.resource, asked) {
+            ready.push_back(event("ERROR", &missed.to_status()));
+            has_ended = true;
         }
         // One object is a resource with one name.
         place.name = None;
         let now = Instant::now();
+        let ends = now + query.timeout_secs.map_or(LASTS, Duration::from_secs);
+        let wants_bookmarks = query.bookmarks && is_cached(&place.resource);
         Ok(Self {
             told: if from_start { current } else { asked },
+            begun: current,
             latest: state.store.subscribe(),
             api: api.clone(),
             place,
             selection,
             tables,
             ready,
-            next_bookmark: query.bookmarks.then(|| now + BOOKMARK_EVERY),
-            ends: now + query.timeout_secs.map_or(LASTS, Duration::from_secs),
-            has_ended: false,
+            next_bookmark: next_bookmark(now, ends).filter(|_| wants_bookmarks),
+            ends,
+            has_ended,
         })
     }
 
@@ -118,15 +128,18 @@ impl Events {
         if now >= self.ends {
             self.has_ended = true;
         } else if self.next_bookmark.is_some_and(|at| now >= at) {
-            self.next_bookmark = Some(now + BOOKMARK_EVERY);
-            self.ready.push_back(bookmark(&self.place, self.told));
+            self.next_bookmark = next_bookmark(now, self.ends);
+            // Only what is new since then is worth a word.
+            if self.told > self.begun {
+                self.ready.push_back(bookmark(&self.place, self.told));
+            }
         }
     }
 
     /// What has happened since the last look.
     fn collect(&mut self) {
         let state = self.api.state();
-        let resource = self.place.resource.qualified();
+        let resource = self.place.resource.kept_as();
         let form = Form::new(&state, &self.place, self.tables);
         match state.store.changes_after(self.told) {
             Ok(changes) => {
@@ -138,13 +151,42 @@ impl Events {
                 }
             }
             Err(too_old) => {
-                let message = format!("too old resource version: {} ({})", self.told, too_old.oldest);
-                let failure = Failure::new(Reason::Expired, message);
-                self.ready.push_back(event("ERROR", &failure.to_status()));
+                self.ready.push_back(event("ERROR", &expired(self.told, too_old.oldest).to_status()));
                 self.has_ended = true;
             }
         }
     }
+}
+
+impl State {
+    /// Why nobody can tell any more what came after a revision. The API server's caches reach back to when they were
+    /// begun, or as far as they have room; of what is in none, etcd is asked.
+    fn missed(&self, resource: &Resource, asked: u64) -> Option<Failure> {
+        let forgotten = self.store.forgotten();
+        if !is_cached(resource) {
+            let is_gone = asked < forgotten || asked + 1 < self.store.compacted();
+            let message = "The resourceVersion for the provided watch is too old.";
+            return is_gone.then(|| Failure::new(Reason::Expired, message));
+        }
+        let oldest = forgotten.max(self.defined_since(resource));
+        (asked < oldest).then(|| expired(asked, oldest))
+    }
+}
+
+/// What a cache says that has begun later.
+fn expired(asked: u64, oldest: u64) -> Failure {
+    Failure::new(Reason::Expired, format!("too old resource version: {asked} ({oldest})"))
+}
+
+/// Of events there are too many to keep them in a cache.
+fn is_cached(resource: &Resource) -> bool {
+    resource.kind != "Event" || is_custom(resource)
+}
+
+/// When a client that wants to know hears next how far it is, if it does before the end.
+fn next_bookmark(now: Instant, ends: Instant) -> Option<Instant> {
+    let last = ends.checked_sub(BOOKMARK_BEFORE_END)?;
+    (last > now).then(|| last.min(now + BOOKMARK_EVERY))
 }
 
 /// How a watch shows objects.
@@ -188,10 +230,109 @@ fn event(kind: &str, object: &Value) -> Value {
 }
 
 fn bookmark(place: &Place, revision: u64) -> Value {
-    let object = json!({
-        "kind": place.resource.kind,
-        "apiVersion": place.resource.api_version(),
+    let (api_version, kind) = (place.resource.api_version(), &*place.resource.kind);
+    let mut object = json!({
+        "kind": kind, "apiVersion": api_version,
         "metadata": { "resourceVersion": revision.to_string() },
     });
+    put_in_form(&api_version, kind, &mut object, None);
     event("BOOKMARK", &object)
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::BodyDataStream;
+    use futures::StreamExt;
+
+    use super::*;
+    use crate::World;
+
+    const MAPS: &str = "/api/v1/namespaces/default/configmaps";
+
+    fn world() -> World {
+        World::new(1, "2026-01-01T00:00:00Z".parse().unwrap())
+    }
+
+    async fn ask(world: &World, method: &str, path: &str, body: &Value) -> BodyDataStream {
+        let request = http::Request::builder().method(method).uri(path);
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let request = request.header("content-type", "application/json").body(axum::body::Body::from(body));
+        let answer = tower_service::Service::call(&mut world.client("test"), request.unwrap()).await.unwrap();
+        assert!(answer.status().is_success(), "{}", answer.status());
+        answer.into_body().into_data_stream()
+    }
+
+    async fn watch(world: &World, query: &str) -> BodyDataStream {
+        ask(world, "GET", &format!("{MAPS}?watch=true&{query}"), &Value::Null).await
+    }
+
+    async fn make(world: &World, resources: &str, name: &str) {
+        drop(ask(world, "POST", resources, &json!({"metadata": {"name": name}})).await);
+    }
+
+    /// What is heard next: the kind of the event, and the name, the code or else the version that it tells.
+    async fn heard(events: &mut BodyDataStream) -> String {
+        let Some(line) = events.next().await else { return "end".to_owned() };
+        let event: Value = serde_json::from_slice(&line.unwrap()).unwrap();
+        let object = &event["object"];
+        let told = [&object["metadata"]["name"], &object["code"], &object["metadata"]["resourceVersion"]];
+        let told = told.into_iter().find(|told| !told.is_null()).unwrap();
+        format!("{} {}", object::text(&event, &["type"]), told.to_string().trim_matches('"'))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_wants_to_know_hears_every_minute_how_far_it_is_and_before_the_end() {
+        let world = world();
+        for (row, (query, others_write, expected)) in [
+            ("timeoutSeconds=150&allowWatchBookmarks=true", true, &[60, 120, 148, 150][..]),
+            ("timeoutSeconds=150&allowWatchBookmarks=true", false, &[150]),
+            ("timeoutSeconds=61&allowWatchBookmarks=true", true, &[59, 61]),
+            ("timeoutSeconds=3&allowWatchBookmarks=true", true, &[1, 3]),
+            ("timeoutSeconds=2&allowWatchBookmarks=true", true, &[2]),
+            ("timeoutSeconds=150", true, &[150]),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let begin = Instant::now();
+            let mut events = watch(&world, &format!("resourceVersion={}&{query}", world.revision())).await;
+            let (last, bookmarks) = expected.split_last().unwrap();
+            for second in bookmarks.iter().chain([last]) {
+                if others_write {
+                    make(&world, "/api/v1/namespaces/default/secrets", &format!("s{row}-{second}")).await;
+                }
+                let told =
+                    if second == last { "end".to_owned() } else { format!("BOOKMARK {}", world.revision()) };
+                assert_eq!((heard(&mut events).await, begin.elapsed().as_secs()), (told, *second), "{query}");
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_asks_for_what_is_forgotten_is_told_so_in_the_stream() {
+        let world = world();
+        let past = world.revision();
+        make(&world, MAPS, "a").await;
+        let now = world.revision();
+        let mut up_to_date = watch(&world, &format!("resourceVersion={now}")).await;
+        let mut behind = watch(&world, &format!("resourceVersion={past}")).await;
+        let mut late = watch(&world, &format!("resourceVersion={now}")).await;
+        assert_eq!(heard(&mut behind).await, "ADDED a");
+        make(&world, MAPS, "b").await;
+        assert_eq!(heard(&mut up_to_date).await, "ADDED b");
+        assert_eq!(heard(&mut behind).await, "ADDED b");
+        world.forget();
+        make(&world, MAPS, "c").await;
+        for events in [&mut up_to_date, &mut behind] {
+            assert_eq!(heard(events).await, "ADDED c");
+        }
+        // It has not listened in time.
+        assert_eq!((&*heard(&mut late).await, &*heard(&mut late).await), ("ERROR 410", "end"));
+        let mut again = watch(&world, &format!("resourceVersion={now}")).await;
+        assert_eq!((&*heard(&mut again).await, &*heard(&mut again).await), ("ERROR 410", "end"));
+        let mut afresh = watch(&world, "resourceVersion=0").await;
+        for name in ["a", "b", "c"] {
+            assert_eq!(heard(&mut afresh).await, format!("ADDED {name}"));
+        }
+    }
 }

@@ -8,10 +8,11 @@ use super::admit::matter;
 use super::bodies::patch_of;
 use super::custom::DEFINITIONS;
 use super::meant::{check_revision, check_uid, expect_name, expect_namespace, expect_no_uid};
-use super::{Call, State, shown};
+use super::{Call, State, in_form, shown};
 use crate::admission::Operation;
 use crate::crd;
 use crate::defaults;
+use crate::events;
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::json::{Value, json};
 use crate::kinds::{Resource, Subresource};
@@ -109,7 +110,7 @@ impl State {
             }
             return Err(failure);
         }
-        Ok((201, self.store(query, key, object)))
+        Ok((201, self.store(&place.resource, query, key, object)))
     }
 
     /// Has everybody look at a new object who may have something to add or something against it.
@@ -150,7 +151,7 @@ impl State {
         self.complete_new(resource, &mut object);
         self.prepare_new(resource, &mut object);
         self.identify(resource, &mut object);
-        let key = Key::new(&resource.qualified(), object::namespace(&object), object::name(&object));
+        let key = Key::new(&resource.kept_as(), object::namespace(&object), object::name(&object));
         self.store.put(key, object)
     }
 
@@ -247,7 +248,7 @@ impl State {
                 self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
                 let key = self.admit_new(place, query, &mut object)?;
-                Ok((201, self.store(query, key, object)))
+                Ok((201, self.store(&place.resource, query, key, object)))
             }
         }
     }
@@ -263,6 +264,7 @@ impl State {
         mut new: Value,
     ) -> Result<Written, Failure> {
         let resource = &place.resource;
+        let old = &in_form(resource, old);
         expect_name(place, &new)?;
         let given = object::revision(&new);
         check_revision(&new)?;
@@ -314,7 +316,7 @@ impl State {
             object::set(&mut new, "resourceVersion", json!(revision));
             return Ok((200, Arc::new(new)));
         }
-        Ok((200, self.store(query, key.clone(), new)))
+        Ok((200, self.store(resource, query, key.clone(), new)))
     }
 
     /// What the server makes of a changed object.
@@ -341,8 +343,16 @@ impl State {
         Ok(())
     }
 
-    fn store(&mut self, query: &Query, key: Key, object: Value) -> Arc<Value> {
-        if query.is_dry_run() { Arc::new(object) } else { self.store.put(key, object) }
+    /// Keeps an object; what it is then, in the form that it came in.
+    fn store(&mut self, resource: &Resource, query: &Query, key: Key, mut object: Value) -> Arc<Value> {
+        if query.is_dry_run() {
+            return Arc::new(object);
+        }
+        if events::are(resource) {
+            events::to_first(&mut object);
+            object["apiVersion"] = json!("v1");
+        }
+        in_form(resource, &self.store.put(key, object))
     }
 
     /// Gives the object a name if it wants one made.

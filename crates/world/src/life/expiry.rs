@@ -19,7 +19,7 @@ impl Controller for Expiry {
     }
 
     fn observe(&mut self, change: &Change, _: View<'_>) -> Vec<Key> {
-        let is_event = matches!(change.key.resource(), "events" | "events.events.k8s.io");
+        let is_event = change.key.resource() == "events";
         change.after.iter().filter(|_| is_event).map(|_| change.key.clone()).collect()
     }
 
@@ -37,11 +37,7 @@ impl Controller for Expiry {
 
 /// When an event was written last, as far as it says so.
 fn written(event: &Value) -> Option<Timestamp> {
-    let paths: [&[&str]; 4] = [
-        &["metadata", "creationTimestamp"],
-        &["lastTimestamp"],
-        &["deprecatedLastTimestamp"],
-        &["series", "lastObservedTime"],
-    ];
+    let paths: [&[&str]; 3] =
+        [&["metadata", "creationTimestamp"], &["lastTimestamp"], &["series", "lastObservedTime"]];
     paths.iter().filter_map(|path| object::text(event, path).parse().ok()).max()
 }

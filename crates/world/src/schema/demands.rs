@@ -582,7 +582,9 @@ fn rule_words(rule: &ValidationRule, path: &str, causes: &mut Vec<Cause>) {
 
 fn compiled(rule: &ValidationRule, schema: &Schema, path: &str, within: &Within, found: &mut Found) {
     let at = |name: &str| child(path, name);
-    match Rule::parse(rule, schema) {
+    let parsed = Rule::parse(rule, schema);
+    let fitting = parsed.and_then(|parsed| parsed.fits(rule, schema, within.is_root).map(|()| parsed));
+    match fitting {
         Err(Unfit::FieldPath) => {
             let field_path = text(rule.field_path.as_ref());
             found.of_schema.push(invalid_text(&at("fieldPath"), field_path, "must be a valid path"));
@@ -597,6 +599,14 @@ fn compiled(rule: &ValidationRule, schema: &Schema, path: &str, within: &Within,
         Err(Unfit::MessageExpression(error)) => {
             let detail = format!("messageExpression compilation failed: {}", in_margin(&error));
             found.of_rules.push(invalid(&at("messageExpression"), &in_go(rule), &detail));
+        }
+        Err(Unfit::Outcome) => {
+            let detail = "cel expression must evaluate to a bool";
+            found.of_rules.push(invalid(&at("rule"), &in_go(rule), detail));
+        }
+        Err(Unfit::MessageOutcome) => {
+            let detail = "messageExpression must evaluate to a string";
+            found.of_rules.push(invalid(&at("messageExpression"), &in_go(rule), detail));
         }
         Ok(parsed) if parsed.uses_old => {
             if let Some(around) = &within.uncorrelated {

@@ -16,6 +16,7 @@ pub(crate) mod rules;
 pub(crate) mod said;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::collections::BTreeMap;
 

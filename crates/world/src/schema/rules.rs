@@ -13,6 +13,7 @@ use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
 use super::said::{
     child, duplicate, entry, forbidden, go_type, invalid, invalid_text, invalid_unshown, required, shown,
 };
+use super::typed::{self, Kind};
 use super::{Schema, Type, paths};
 use crate::failure::{Cause, CauseReason};
 use crate::json::{Text, Value};
@@ -33,7 +34,11 @@ pub(super) struct Rule {
 
 pub(super) enum Unfit {
     Rule(String),
+    /// It comes to something else than a truth.
+    Outcome,
     MessageExpression(String),
+    /// Its message is no text.
+    MessageOutcome,
     FieldPath,
 }
 
@@ -78,6 +83,24 @@ impl Rule {
             program,
             message_program,
         })
+    }
+
+    /// Whether it fits the schema that it is about.
+    pub(super) fn fits(&self, rule: &ValidationRule, schema: &Schema, is_root: bool) -> Result<(), Unfit> {
+        let outcome = |source: &str, program: &Program| {
+            typed::outcome(source, program.expression(), schema, is_root, self.is_old_optional)
+        };
+        if !matches!(outcome(&rule.rule, &self.program).map_err(Unfit::Rule)?, Kind::Bool | Kind::Any) {
+            return Err(Unfit::Outcome);
+        }
+        let Some((source, program)) = rule.message_expression.as_deref().zip(self.message_program.as_ref())
+        else {
+            return Ok(());
+        };
+        match outcome(source, program).map_err(Unfit::MessageExpression)? {
+            Kind::Text | Kind::Any => Ok(()),
+            _ => Err(Unfit::MessageOutcome),
+        }
     }
 
     fn cause(&self, path: &str, value: &Value, schema: &Schema, detail: &str) -> Cause {
@@ -385,7 +408,7 @@ const RESERVED: [&str; 21] = [
 ];
 
 /// The name by which a rule can reach a field.
-fn escaped(name: &str) -> String {
+pub(super) fn escaped(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");
     }

@@ -122,8 +122,9 @@ fn field(label: &str, resource: &Resource, selectable: &[String]) -> Result<Fiel
             "metadata.name" => Ok(Field::Name),
             "metadata.namespace" if resource.is_namespaced() => Ok(Field::Namespace),
             _ => {
-                let path = selectable.iter().find(|path| path.strip_prefix('.').unwrap_or(path) == label);
-                path.and_then(|path| JsonPath::parse(path)).map(Field::Custom).ok_or_else(unknown)
+                let is_known = selectable.iter().any(|path| path.strip_prefix('.').unwrap_or(path) == label);
+                let path = is_known.then(|| JsonPath::parse(&format!(".{label}"))).flatten();
+                path.map(Field::Custom).ok_or_else(unknown)
             }
         };
     }
@@ -210,15 +211,7 @@ const EVENTS: &[(&str, Field)] = &[
     ("involvedObject.fieldPath", REGARDING_FIELD_PATH),
     ("reason", Field::Text(&["/reason"])),
     ("reportingComponent", REPORTER),
-    (
-        "source",
-        Field::Text(&[
-            "/source/component",
-            "/deprecatedSource/component",
-            "/reportingComponent",
-            "/reportingController",
-        ]),
-    ),
+    ("source", Field::Text(&["/source/component", "/reportingComponent"])),
     ("type", Field::Text(&["/type"])),
 ];
 
@@ -235,16 +228,15 @@ const NEW_EVENTS: &[(&str, Field)] = &[
     ("type", Field::Text(&["/type"])),
 ];
 
-// Events have two forms, with different names for the same fields.
-const REGARDING_KIND: Field = Field::Text(&["/involvedObject/kind", "/regarding/kind"]);
-const REGARDING_NAMESPACE: Field = Field::Text(&["/involvedObject/namespace", "/regarding/namespace"]);
-const REGARDING_NAME: Field = Field::Text(&["/involvedObject/name", "/regarding/name"]);
-const REGARDING_UID: Field = Field::Text(&["/involvedObject/uid", "/regarding/uid"]);
-const REGARDING_API_VERSION: Field = Field::Text(&["/involvedObject/apiVersion", "/regarding/apiVersion"]);
-const REGARDING_RESOURCE_VERSION: Field =
-    Field::Text(&["/involvedObject/resourceVersion", "/regarding/resourceVersion"]);
-const REGARDING_FIELD_PATH: Field = Field::Text(&["/involvedObject/fieldPath", "/regarding/fieldPath"]);
-const REPORTER: Field = Field::Text(&["/reportingComponent", "/reportingController"]);
+// Whatever they are called where they are asked for, they are kept under the names of the first form.
+const REGARDING_KIND: Field = Field::Text(&["/involvedObject/kind"]);
+const REGARDING_NAMESPACE: Field = Field::Text(&["/involvedObject/namespace"]);
+const REGARDING_NAME: Field = Field::Text(&["/involvedObject/name"]);
+const REGARDING_UID: Field = Field::Text(&["/involvedObject/uid"]);
+const REGARDING_API_VERSION: Field = Field::Text(&["/involvedObject/apiVersion"]);
+const REGARDING_RESOURCE_VERSION: Field = Field::Text(&["/involvedObject/resourceVersion"]);
+const REGARDING_FIELD_PATH: Field = Field::Text(&["/involvedObject/fieldPath"]);
+const REPORTER: Field = Field::Text(&["/reportingComponent"]);
 
 /// At the commas, except those after a backslash, which stays.
 fn split_terms(query: &str) -> Vec<&str> {
@@ -318,7 +310,7 @@ mod tests {
     }
 
     fn selectable() -> Vec<String> {
-        vec![".spec.color".to_owned(), ".spec.size".to_owned()]
+        vec![".spec.color".to_owned(), "spec.size".to_owned()]
     }
 
     #[test]
@@ -332,7 +324,6 @@ mod tests {
             "metadata": {"name": "a", "namespace": "b"}, "involvedObject": {"kind": "Pod", "name": "p"},
             "reason": "Killing", "reportingComponent": "kubelet", "type": "Normal",
         });
-        let new_event = json!({"metadata": {"name": "a"}, "regarding": {"kind": "Pod"}, "reportingController": "kubelet"});
         let widget =
             json!({"metadata": {"name": "a", "namespace": "b"}, "spec": {"color": "a,b=c\\", "size": 5}});
         for (group, plural, object, query, selected) in [
@@ -359,7 +350,7 @@ mod tests {
                 "reason=Killing,source=kubelet,reportingComponent=kubelet,type=Normal",
                 true,
             ),
-            ("events.k8s.io", "events", &new_event, "regarding.kind=Pod,reportingController=kubelet", true),
+            ("events.k8s.io", "events", &event, "regarding.kind=Pod,reportingController=kubelet", true),
             ("", "namespaces", &json!({"status": {"phase": "Active"}}), "status.phase=Active", true),
             ("", "secrets", &json!({"type": "Opaque"}), "type=Opaque", true),
             ("", "services", &json!({"spec": {"type": "ClusterIP"}}), "spec.type!=ClusterIP", false),

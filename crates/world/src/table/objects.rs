@@ -131,46 +131,38 @@ fn first_three(all: &[String]) -> String {
     }
 }
 
-/// In the form of the core group or of `events.k8s.io`, which have other names for the same fields.
+/// In the form that they are kept in.
 pub(super) fn event(view: View<'_>) -> Vec<Value> {
-    let either = |core: &'static str, new: &'static str| match view.text(core) {
-        "" => view.text(new),
-        text => text,
-    };
-    let first = match either("/firstTimestamp", "/deprecatedFirstTimestamp") {
+    let first = match view.text("/firstTimestamp") {
         "" => view.since(view.text("/eventTime")),
         first => view.since(first),
     };
-    let last = match (either("/lastTimestamp", "/deprecatedLastTimestamp"), view.at("/series")) {
+    let last = match (view.text("/lastTimestamp"), view.at("/series")) {
         (_, series) if !series.is_null() => view.since(text(&series["lastObservedTime"])),
         ("", _) => first.clone(),
         (last, _) => view.since(last),
     };
-    let count = match (view.at("/series"), view.int("/count") + view.int("/deprecatedCount")) {
+    let count = match (view.at("/series"), view.int("/count")) {
         (Value::Null, 0) => 1,
         (Value::Null, count) => count,
         (series, _) => series["count"].as_i64().unwrap_or_default(),
     };
-    let kind = either("/involvedObject/kind", "/regarding/kind").to_lowercase();
-    let object = match either("/involvedObject/name", "/regarding/name") {
+    let kind = view.text("/involvedObject/kind").to_lowercase();
+    let object = match view.text("/involvedObject/name") {
         "" => kind,
         name => format!("{kind}/{name}"),
     };
-    let component = non_empty(
-        either("/source/component", "/deprecatedSource/component"),
-        either("/reportingComponent", "/reportingController"),
-    );
-    let instance =
-        non_empty(either("/source/host", "/deprecatedSource/host"), view.text("/reportingInstance"));
+    let component = non_empty(view.text("/source/component"), view.text("/reportingComponent"));
+    let instance = non_empty(view.text("/source/host"), view.text("/reportingInstance"));
     let source = if instance.is_empty() { component.to_owned() } else { format!("{component}, {instance}") };
     vec![
         json!(last),
         json!(view.text("/type")),
         json!(view.text("/reason")),
         json!(object),
-        json!(either("/involvedObject/fieldPath", "/regarding/fieldPath")),
+        json!(view.text("/involvedObject/fieldPath")),
         json!(source),
-        json!(either("/message", "/note").trim()),
+        json!(view.text("/message").trim()),
         json!(first),
         json!(count),
         json!(view.name()),

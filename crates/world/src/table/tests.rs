@@ -486,7 +486,7 @@ fn jobs_have_a_status() {
 }
 
 #[test]
-fn events_come_in_two_forms() {
+fn events_are_of_once_or_of_a_series() {
     let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-01T00:59:00Z");
     let core = json!({
         "firstTimestamp": early, "lastTimestamp": late, "count": 4, "type": "Normal", "reason": "Killing", "message": " Stopping \n",
@@ -506,8 +506,8 @@ fn events_come_in_two_forms() {
     ]);
     assert_eq!(cells("", "events", &core), of_core);
     let new = json!({
-        "eventTime": early, "type": "Warning", "reason": "X", "note": "Said", "regarding": {"kind": "Node"},
-        "reportingController": "c", "series": {"count": 9, "lastObservedTime": late},
+        "eventTime": early, "type": "Warning", "reason": "X", "message": "Said", "involvedObject": {"kind": "Node"},
+        "reportingComponent": "c", "series": {"count": 9, "lastObservedTime": late},
     });
     let of_new = json!(["60s", "Warning", "X", "node", "", "c", "Said", "60m", 9, "a"]);
     assert_eq!(cells("events.k8s.io", "events", &new), of_new);

@@ -1,6 +1,7 @@
 //! Events, old and new.
 
 use super::faults::{Faults, number, text};
+use crate::events;
 use crate::json::{Value, json};
 use crate::names::dns_subdomain_problems;
 use crate::object;
@@ -68,18 +69,9 @@ pub(super) fn on_update(faults: &mut Faults, new: &Value, old: &Value, is_new: b
 /// Under the names that the server itself has for the fields, whatever version they came in.
 fn as_kept(event: &Value) -> Value {
     let mut kept = event.clone();
-    for (theirs, ours) in [
-        ("regarding", "involvedObject"),
-        ("note", "message"),
-        ("reportingComponent", "reportingController"),
-        ("deprecatedSource", "source"),
-        ("deprecatedFirstTimestamp", "firstTimestamp"),
-        ("deprecatedLastTimestamp", "lastTimestamp"),
-        ("deprecatedCount", "count"),
-    ] {
-        if let Some(value) = kept.as_object_mut().and_then(|fields| fields.remove(theirs)) {
-            kept[ours] = value;
-        }
+    events::to_first(&mut kept);
+    if let Some(controller) = kept.as_object_mut().and_then(|fields| fields.remove("reportingComponent")) {
+        kept["reportingController"] = controller;
     }
     kept
 }

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::request::{Form, Request, Watched};
+use http::Method;
+
+use crate::request::{Deed, Form, Request, Until, Watched};
 
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -41,22 +43,33 @@ impl Case {
     }
 }
 
-/// `GET path`, `PATCH path merge`, `WATCH path 3`; quiet with a `~` before it, with managers by `managed` at the end.
+/// `GET path`, `PATCH path merge`; `WATCH path 3`, and `HEAR 2 1` for one more event of the second request's watch;
+/// `COMPACT`. With `~` or `?` before it, it is asked again until it succeeds or is refused; with `managed` at the end, it
+/// is compared who manages what; with `at:/a,/items/name=b`, only that much of the answer.
 fn begin(line: &str) -> Option<Request> {
-    let mut words = line.trim_start_matches('~').split_whitespace();
-    let (method, path, how) = (words.next()?, words.next()?, words.next().unwrap_or_default());
-    let known = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "WATCH"];
+    let until = Until::LETTERS.iter().find(|(letter, _)| line.starts_with(*letter));
+    let mut words = line.trim_start_matches(['~', '?']).split_whitespace();
+    let method = words.next()?;
+    if method == "COMPACT" {
+        let nowhere = Request::new(Method::GET, "", Form::Object, String::new());
+        return Some(Request { deed: Deed::Compact, ..nowhere });
+    }
+    let (path, how) = (words.next()?, words.next().unwrap_or_default());
+    let known = ["GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "WATCH", "HEAR"];
     let method = known.into_iter().find(|known| *known == method)?;
     let form = Form::WORDS.iter().find(|(word, _)| *word == how).map_or(Form::Object, |(_, form)| *form);
-    let (method, watched) = match (method, how.strip_prefix("until:")) {
-        ("WATCH", Some(name)) => ("GET", Some(Watched::Until(name.to_owned()))),
-        ("WATCH", None) => ("GET", Some(Watched::Events(how.parse().unwrap()))),
-        (method, _) => (method, None),
+    let (method, deed) = match method {
+        "WATCH" => ("GET", Deed::Watch(Watched::parse(how))),
+        "HEAR" => ("GET", Deed::Hear(path.parse().unwrap(), Watched::parse(how))),
+        method => (method, Deed::Ask),
     };
+    let last = words.next().unwrap_or(how);
+    let at = last.strip_prefix("at:").into_iter().flat_map(|paths| paths.split(','));
     Some(Request {
-        is_quiet: line.starts_with('~'),
-        shows_managers: how == "managed" || words.next() == Some("managed"),
-        watched,
+        at: at.map(str::to_owned).collect(),
+        until: until.map_or(Until::Answered, |(_, until)| *until),
+        shows_managers: last == "managed",
+        deed,
         ..Request::new(method.parse().unwrap(), path, form, String::new())
     })
 }

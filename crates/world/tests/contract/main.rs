@@ -15,6 +15,7 @@
 
 mod asking;
 mod case;
+mod kubernetes;
 mod plain;
 mod plane;
 mod request;
@@ -25,9 +26,8 @@ use std::path::{Path, PathBuf};
 
 use asking::Said;
 use berth_control_plane::ControlPlane;
-use berth_world::World;
 use case::Case;
-use kube::Client;
+use kubernetes::Kubernetes;
 use plane::Plane;
 
 fn directory() -> PathBuf {
@@ -52,18 +52,17 @@ fn cases(file: &Path) -> Vec<Case> {
 }
 
 /// All that a Kubernetes says to the cases of a file: for each case, for each request.
-async fn answers(client: &Client, file: &Path) -> Vec<Vec<Said>> {
+async fn answers(kubernetes: &Kubernetes, file: &Path) -> Vec<Vec<Said>> {
     let stem = file.file_stem().unwrap().to_string_lossy().into_owned();
     let mut answers = Vec::new();
     for (number, case) in cases(file).iter().enumerate() {
-        answers.push(asking::play(client, &case.requests, &format!("{stem}-{number}")).await);
+        answers.push(asking::play(kubernetes, &case.requests, &format!("{stem}-{number}")).await);
     }
     answers
 }
 
 async fn answers_of_the_world(file: &Path) -> Vec<Vec<Said>> {
-    let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
-    answers(&Client::new(world.router(), "default"), file).await
+    answers(&Kubernetes::of_world(), file).await
 }
 
 /// The answers as they are kept. What one of both says on purpose has their letter before it.
@@ -147,16 +146,16 @@ async fn the_world_answers_as_kubernetes_does() {
 async fn kubernetes_answers_as_it_did() {
     // Nothing else runs that would change what is written.
     let Some(plane) = ControlPlane::api_for_test().unwrap().map(Plane) else { return };
-    let client = plane.client().await;
+    let kubernetes = Kubernetes::of_plane(&plane).await;
     let record = std::env::var_os("BERTH_RECORD").is_some();
     let mut wrong = String::new();
     for file in files() {
-        let kubernetes = answers(&client, &file).await;
+        let said = answers(&kubernetes, &file).await;
         if record {
             let world = answers_of_the_world(&file).await;
-            std::fs::write(file.with_extension("answers"), both(&file, &kubernetes, &world)).unwrap();
+            std::fs::write(file.with_extension("answers"), both(&file, &said, &world)).unwrap();
         }
-        wrong.push_str(&differences(&kept(&file, 'k'), &transcript(&file, &kubernetes, 'k')));
+        wrong.push_str(&differences(&kept(&file, 'k'), &transcript(&file, &said, 'k')));
     }
     assert!(wrong.is_empty(), "Kubernetes (+) does not answer as it did (-):\n{wrong}");
 }
@@ -165,8 +164,7 @@ async fn kubernetes_answers_as_it_did() {
 #[tokio::test]
 async fn berths_own_definitions_are_taken() {
     let Some(plane) = ControlPlane::api_for_test().unwrap().map(Plane) else { return };
-    let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
-    let both = [plane.client().await, Client::new(world.router(), "default")];
+    let both = [plane.client().await, Kubernetes::of_world().client];
     for (client, who) in both.iter().zip(["Kubernetes", "the world"]) {
         for definition in berth_api::crds::all() {
             let name = definition.metadata.name.clone().unwrap_or_default();

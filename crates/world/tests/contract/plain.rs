@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use axum::body::BodyDataStream;
 use futures::StreamExt;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -13,6 +14,17 @@ pub(crate) fn plain(value: &Value, namespace: &str, with_managers: bool) -> Stri
     let mut value = value.clone();
     tidy(&mut value, with_managers);
     value.to_string().replace(namespace, "{ns}")
+}
+
+/// The part of an answer at a path: `/items/name=a` is the item with that name.
+pub(crate) fn part<'a>(value: &'a Value, path: &str) -> &'a Value {
+    path.split('/').skip(1).fold(value, |value, word| match word.strip_prefix("name=") {
+        Some(name) => {
+            let mut items = value.as_array().into_iter().flatten();
+            items.find(|item| item["metadata"]["name"] == name).unwrap_or(&Value::Null)
+        }
+        None => value.pointer(&format!("/{word}")).unwrap_or(&Value::Null),
+    })
 }
 
 fn tidy(value: &mut Value, with_managers: bool) {
@@ -52,7 +64,13 @@ fn tidy(value: &mut Value, with_managers: bool) {
             }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| tidy(item, with_managers)),
-        Value::String(text) => *text = without_identities(text),
+        Value::String(text) => {
+            *text = without_identities(text);
+            // An address that changes with what is there.
+            if let Some((address, _)) = text.split_once("?hash=") {
+                *text = format!("{address}?hash=<hash>");
+            }
+        }
         _ => {}
     }
 }
@@ -68,6 +86,10 @@ fn name_age(cell: &mut Value) {
 /// Messages name identities and versions, too.
 fn without_identities(text: &str) -> String {
     const BEFORE_VERSIONS: [&str; 4] = ["current:", "meta:", "precondition", "record"];
+    // A watch that wants too much is told what it wants and what there is.
+    if text.starts_with("too old resource version: ") {
+        return "too old resource version: <rv> (<rv>)".to_owned();
+    }
     let mut last = "";
     let mut words = Vec::new();
     for word in text.split(' ') {
@@ -100,33 +122,45 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Where none is to come, so long is waited for it.
 const PATIENCE_FOR_NONE: Duration = Duration::from_secs(1);
 
-/// The first events of a watch.
-pub(crate) async fn events(body: Body, watched: &Watched) -> Vec<Value> {
-    let mut chunks = axum::body::Body::new(body).into_data_stream();
-    let mut text = String::new();
-    let mut events: Vec<Value> = Vec::new();
-    let is_enough = |events: &[Value]| match watched {
-        Watched::Events(count) => events.len() >= (*count).max(1),
-        Watched::Until(name) => {
-            events.last().is_some_and(|event| event["object"]["metadata"]["name"] == json!(name))
-        }
-    };
-    // What was not made is never told of.
-    if matches!(watched, Watched::Until(name) if name.is_empty()) {
-        return events;
+/// Whoever listens to a watch.
+pub(crate) struct Listener {
+    chunks: BodyDataStream,
+    /// What has come of the next line.
+    text: String,
+}
+
+impl Listener {
+    pub(crate) fn new(body: Body) -> Self {
+        Self { chunks: axum::body::Body::new(body).into_data_stream(), text: String::new() }
     }
-    let patience = if matches!(watched, Watched::Events(0)) { PATIENCE_FOR_NONE } else { PATIENCE };
-    loop {
-        while let Some((line, rest)) = text.split_once('\n') {
-            events.push(serde_json::from_str(line).unwrap());
-            text = rest.to_owned();
-            if is_enough(&events) {
-                return events;
+
+    /// The next events; and what became of the watch if there were not enough of them.
+    pub(crate) async fn listen(&mut self, watched: &Watched) -> (Vec<Value>, Option<&'static str>) {
+        let mut events: Vec<Value> = Vec::new();
+        let is_enough = |events: &[Value]| match watched {
+            Watched::Events(count) => events.len() >= (*count).max(1),
+            Watched::Until(name) => {
+                events.last().is_some_and(|event| event["object"]["metadata"]["name"] == json!(name))
             }
+        };
+        // What was not made is never told of.
+        if matches!(watched, Watched::Until(name) if name.is_empty()) {
+            return (events, None);
         }
-        match tokio::time::timeout(patience, chunks.next()).await {
-            Ok(Some(chunk)) => text.push_str(&String::from_utf8_lossy(&chunk.unwrap())),
-            Ok(None) | Err(_) => return events,
+        let patience = if matches!(watched, Watched::Events(0)) { PATIENCE_FOR_NONE } else { PATIENCE };
+        loop {
+            while let Some((line, rest)) = self.text.split_once('\n') {
+                events.push(serde_json::from_str(line).unwrap());
+                self.text = rest.to_owned();
+                if is_enough(&events) {
+                    return (events, None);
+                }
+            }
+            match tokio::time::timeout(patience, self.chunks.next()).await {
+                Ok(Some(chunk)) => self.text.push_str(&String::from_utf8_lossy(&chunk.unwrap())),
+                Ok(None) => return (events, Some("and the end")),
+                Err(_) => return (events, Some("and nothing yet")),
+            }
         }
     }
 }

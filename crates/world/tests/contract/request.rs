@@ -12,13 +12,25 @@ pub(crate) struct Request {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) form: Form,
-    pub(crate) watched: Option<Watched>,
-    /// Asked until it succeeds, and its answer is not compared: what comes first differs, what follows does not.
-    pub(crate) is_quiet: bool,
+    pub(crate) deed: Deed,
+    pub(crate) until: Until,
     /// Whether it is compared who manages what.
     pub(crate) shows_managers: bool,
+    /// The only parts of a large answer that are compared; all of it without any.
+    pub(crate) at: Vec<String>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: String,
+}
+
+/// What is done with it.
+#[derive(Clone, Debug)]
+pub(crate) enum Deed {
+    Ask,
+    Watch(Watched),
+    /// The watch of an earlier request, by its number, is listened to again.
+    Hear(usize, Watched),
+    /// Nothing is asked: the past is taken away.
+    Compact,
 }
 
 /// How long a watch is listened to.
@@ -27,6 +39,33 @@ pub(crate) enum Watched {
     Events(usize),
     /// Until this object is told of.
     Until(String),
+}
+
+/// How often it is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Until {
+    Answered,
+    /// Until it succeeds, and the answer is not compared: what comes first differs, what follows does not.
+    DoneQuietly,
+    /// Until it is refused, and that is compared.
+    Refused,
+}
+
+impl Until {
+    pub(crate) const LETTERS: [(char, Self); 2] = [('~', Self::DoneQuietly), ('?', Self::Refused)];
+
+    pub(crate) fn is_quiet(self) -> bool {
+        self == Self::DoneQuietly
+    }
+
+    /// Whether an answer with this code is what was waited for.
+    pub(crate) fn is_met(self, code: u16) -> bool {
+        match self {
+            Self::Answered => true,
+            Self::DoneQuietly => code < 300,
+            Self::Refused => code >= 300,
+        }
+    }
 }
 
 /// What a body is said to be.
@@ -78,9 +117,10 @@ impl Request {
             method,
             path: path.to_owned(),
             form,
-            watched: None,
-            is_quiet: false,
+            deed: Deed::Ask,
+            until: Until::Answered,
             shows_managers: false,
+            at: Vec::new(),
             headers: Vec::new(),
             body,
         }
@@ -113,29 +153,65 @@ impl Request {
             text
         };
         let headers = self.headers.iter().map(|(name, value)| (name.clone(), fill(value))).collect();
-        let watched = self.watched.as_ref().map(|watched| match watched {
-            Watched::Events(count) => Watched::Events(*count),
-            Watched::Until(name) => Watched::Until(fill(name)),
-        });
-        Self { path: fill(&self.path), body: fill(&self.body), headers, watched, ..self.clone() }
+        let at = self.at.iter().map(|path| fill(path)).collect();
+        let deed = self.deed.clone().with(fill);
+        Self { path: fill(&self.path), body: fill(&self.body), headers, at, deed, ..self.clone() }
+    }
+}
+
+impl Deed {
+    /// With what it waits for said otherwise.
+    pub(crate) fn with(self, say: impl Fn(&str) -> String) -> Self {
+        let watched = |watched| match watched {
+            Watched::Events(count) => Watched::Events(count),
+            Watched::Until(name) => Watched::Until(say(&name)),
+        };
+        match self {
+            Self::Watch(until) => Self::Watch(watched(until)),
+            Self::Hear(of, until) => Self::Hear(of, watched(until)),
+            Self::Ask | Self::Compact => self,
+        }
+    }
+}
+
+impl Watched {
+    /// `3`, or `until:name`.
+    pub(crate) fn parse(text: &str) -> Self {
+        match text.strip_prefix("until:") {
+            Some(name) => Self::Until(name.to_owned()),
+            None => Self::Events(text.parse().unwrap()),
+        }
+    }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Events(count) => write!(f, "{count}"),
+            Self::Until(name) => write!(f, "until:{name}"),
+        }
     }
 }
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_quiet {
-            f.write_str("~")?;
+        if let Some((letter, _)) = Until::LETTERS.iter().find(|(_, until)| *until == self.until) {
+            write!(f, "{letter}")?;
         }
-        match &self.watched {
-            None => write!(f, "{} {}", self.method, self.path)?,
-            Some(Watched::Events(events)) => write!(f, "WATCH {} {events}", self.path)?,
-            Some(Watched::Until(name)) => write!(f, "WATCH {} until:{name}", self.path)?,
+        match &self.deed {
+            Deed::Ask => write!(f, "{} {}", self.method, self.path)?,
+            Deed::Watch(watched) => write!(f, "WATCH {} {watched}", self.path)?,
+            Deed::Hear(of, watched) => write!(f, "HEAR {of} {watched}")?,
+            Deed::Compact => f.write_str("COMPACT")?,
         }
         if let Some((word, _)) = Form::WORDS.iter().find(|(_, form)| *form == self.form) {
             write!(f, " {word}")?;
         }
         if self.shows_managers {
             f.write_str(" managed")?;
+        }
+        if !self.at.is_empty() {
+            write!(f, " at:{}", self.at.join(","))?;
         }
         for (name, value) in &self.headers {
             write!(f, "\n@{name}: {value}")?;

@@ -16,6 +16,8 @@ mod bodies;
 #[path = "../contract/case.rs"]
 mod case;
 mod draw;
+#[path = "../contract/kubernetes.rs"]
+mod kubernetes;
 #[path = "../contract/plain.rs"]
 mod plain;
 #[path = "../contract/plane.rs"]
@@ -33,10 +35,9 @@ use std::time::{Duration, Instant};
 
 use asking::Said;
 use berth_control_plane::ControlPlane;
-use berth_world::World;
 use case::Case;
 use futures::{StreamExt, stream};
-use kube::Client;
+use kubernetes::Kubernetes;
 use plane::Plane;
 use request::Request;
 use tokio::time::timeout;
@@ -55,7 +56,7 @@ const COMMAND: &str = "cargo test -p berth-world --test random";
 
 /// Plays sequences on both, each time in a namespace that nobody has used.
 struct Stage {
-    kubernetes: Client,
+    kubernetes: Kubernetes,
     played: AtomicUsize,
 }
 
@@ -67,19 +68,18 @@ struct Difference {
 }
 
 impl Stage {
-    async fn new(kubernetes: Client) -> Self {
+    async fn new(kubernetes: Kubernetes) -> Self {
         asking::play(&kubernetes, &sequence::stage(), "stage").await;
         Self { kubernetes, played: AtomicUsize::new(0) }
     }
 
     /// The first difference that is not meant to be.
     async fn difference(&self, sequence: &[Request]) -> Option<Difference> {
-        let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
-        let client = Client::new(world.router(), "default");
-        asking::play(&client, &sequence::stage(), "stage").await;
+        let world = Kubernetes::of_world();
+        asking::play(&world, &sequence::stage(), "stage").await;
         let namespace = format!("s{}", self.played.fetch_add(1, Ordering::Relaxed));
         let kubernetes = asking::play(&self.kubernetes, sequence, &namespace).await;
-        let world = asking::play(&client, sequence, &namespace).await;
+        let world = asking::play(&world, sequence, &namespace).await;
         for (at, (kubernetes, world)) in kubernetes.into_iter().zip(world).enumerate() {
             if kubernetes != world && purpose::why(&kubernetes, &world).is_none() {
                 return Some(Difference { at, kubernetes, world });
@@ -172,7 +172,7 @@ fn number(name: &str) -> Option<u64> {
 async fn the_world_answers_random_requests_as_kubernetes_does() {
     // Nothing else runs that would change what is written.
     let Some(plane) = ControlPlane::api_for_test().unwrap().map(Plane) else { return };
-    let stage = Stage::new(plane.client().await).await;
+    let stage = Stage::new(Kubernetes::of_plane(&plane).await).await;
     let reports = if let Some(file) = std::env::var_os("BERTH_REPLAY") {
         let mut reports = Vec::new();
         for case in Case::all(&std::fs::read_to_string(file).unwrap()) {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::bodies::{DEFINITION, KINDS, Kind, METADATA};
 use crate::draw::Lots;
-use crate::request::{Form, Request, Watched};
+use crate::request::{Deed, Form, Request, Until, Watched};
 
 /// What a Kubernetes needs before any sequence.
 pub(crate) fn stage() -> Vec<Request> {
@@ -14,7 +14,7 @@ pub(crate) fn stage() -> Vec<Request> {
     let boats = "/apis/random.example.com/v1/boats";
     [define, Request::new(Method::GET, boats, Form::Object, String::new())]
         .into_iter()
-        .map(|request| Request { is_quiet: true, ..request })
+        .map(|request| Request { until: Until::DoneQuietly, ..request })
         .collect()
 }
 
@@ -284,8 +284,8 @@ impl Draw {
         self.ask(Method::POST, kind.path, Form::Object, &body);
         let mine = if kind.name == "Node" { "&labelSelector=of%3D{ns}" } else { "" };
         let path = format!("{}?watch=true&resourceVersion={{1.rv}}{mine}", kind.path);
-        let watched = Some(Watched::Until(format!("{{{}.name}}", self.asked.len())));
-        self.asked.push(Request { watched, ..Request::new(Method::GET, &path, Form::Object, String::new()) });
+        let deed = Deed::Watch(Watched::Until(format!("{{{}.name}}", self.asked.len())));
+        self.asked.push(Request { deed, ..Request::new(Method::GET, &path, Form::Object, String::new()) });
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::request::{Request, Watched};
+use crate::request::Request;
 use crate::{Difference, Stage};
 
 /// Fewer requests first, then smaller bodies, for as long as there is a difference.
@@ -80,10 +80,7 @@ fn without(sequence: &[Request], gone: usize) -> Vec<Request> {
     let rest = sequence.iter().enumerate().filter(|(index, _)| *index != gone);
     rest.map(|(_, request)| Request {
         path: renumbered(&request.path),
-        watched: request.watched.as_ref().map(|watched| match watched {
-            Watched::Events(count) => Watched::Events(*count),
-            Watched::Until(name) => Watched::Until(renumbered(name)),
-        }),
+        deed: request.deed.clone().with(renumbered),
         body: renumbered(&request.body),
         ..request.clone()
     })

@@ -81,7 +81,7 @@ impl Events {
             tables,
             ready,
             next_bookmark: query.bookmarks.then(|| now + BOOKMARK_EVERY),
-            ends: now + query.timeout_secs.map_or(LASTS, Duration::from_secs),
+            ends: ends(now, query),
             has_ended: false,
         })
     }
@@ -145,6 +145,12 @@ impl Events {
             }
         }
     }
+}
+
+/// What no clock holds is as good as what nobody said.
+fn ends(now: Instant, query: &Query) -> Instant {
+    let asked = query.timeout_secs.and_then(|secs| now.checked_add(Duration::from_secs(secs)));
+    asked.unwrap_or(now + LASTS)
 }
 
 /// How a watch shows objects.

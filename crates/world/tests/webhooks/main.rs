@@ -149,7 +149,7 @@ async fn play(client: &Client, server: &Server, hooks: &[Hook], case: &Case, nam
     let mut asked: Vec<String> = server
         .take_seen()
         .iter()
-        .map(|(path, review)| format!("asked {path} {}", plain::plain(review, namespace, true)))
+        .map(|(path, review)| format!("asked {path} {}", plain::plain(review, namespace, false)))
         .collect();
     // Those that may only refuse are asked at the same time.
     if hooks.iter().filter(|hook| hook.phase == "Validating").count() > 1 {
@@ -159,7 +159,15 @@ async fn play(client: &Client, server: &Server, hooks: &[Hook], case: &Case, nam
         let path = format!("{}/{namespace}-{number}", hook.configurations());
         asking::play(client, &[quiet(Method::DELETE, &path, String::new())], namespace).await;
     }
-    answers.into_iter().flatten().chain(asked).collect()
+    answers.into_iter().flatten().map(|line| without_the_reviews_uid(&line)).chain(asked).collect()
+}
+
+/// Whoever answers with another uid is told which it should have been.
+fn without_the_reviews_uid(line: &str) -> String {
+    const BEFORE: &str = "expected response.uid=\\\"";
+    let mut parts = line.split(BEFORE);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |line, part| line + BEFORE + part.get(36..).unwrap_or_default())
 }
 
 async fn until_known(client: &Client, number: usize, namespace: &str) {

@@ -9,6 +9,7 @@ mod e2e;
 mod form;
 mod growth;
 mod labels;
+mod likeness;
 mod machine;
 mod peers;
 mod planner;
@@ -36,7 +37,7 @@ Examples:
   cargo xtask bench --quick                     shows that everything works, and judges nothing
   cargo xtask bench provision                   plans for pods without a place
   cargo xtask bench consolidate                 clusters that have more nodes than they need
-  cargo xtask bench world                       lives of clusters in the in-process world
+  cargo xtask bench world                       lives of clusters in the in-process world, and how like they are
   cargo xtask bench demo                        from the command to the picture
   cargo xtask bench e2e                         berth run on a real control plane, and on a large cluster
   cargo xtask bench vpsie                       berth run on a real control plane, with VPSie
@@ -60,7 +61,7 @@ enum Question {
     Provision(provision::Options),
     /// Plans for clusters with too many nodes: time, memory, what is saved, what moves, and how these grow
     Consolidate(form::Form),
-    /// Lives of whole clusters in the in-process world: time and memory
+    /// Lives of whole clusters in the in-process world: time, memory, and how like each other and Kubernetes they are
     World(form::Form),
     /// berth demo: how long until there is something to look at
     Demo(form::Form),

@@ -7,6 +7,11 @@ use berth_control_plane::workspace;
 
 const TARGETS: &str = "fuzz/fuzz_targets";
 
+/// What the world is asked in its tests is what its target begins with, a case each.
+const REQUEST: &str = "request";
+const REQUEST_CASES: [&str; 2] = ["crates/world/tests/contract/cases", "crates/world/tests/robust/cases"];
+const REQUEST_SEEDS: &str = "fuzz/corpus/request-cases";
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Only these targets (default: all)
@@ -37,12 +42,42 @@ pub(crate) fn run(options: &Options) -> Result<(), StepError> {
         let corpus = format!("fuzz/corpus/{target}");
         fs::create_dir_all(workspace().join(&corpus))
             .map_err(|source| StepError::File { path: corpus.clone(), source })?;
-        let seeds = format!("fuzz/seeds/{target}");
+        let seeds = if target == REQUEST { request_seeds()? } else { format!("fuzz/seeds/{target}") };
         let words =
             ["cargo", "+nightly", "fuzz", "run", target, &corpus, &seeds, "--", &time, "-verbosity=0"];
         command(&format!("fuzz {target}"), &words)?;
     }
     Ok(())
+}
+
+fn request_seeds() -> Result<String, StepError> {
+    let failed = |path: &str| {
+        let path = path.to_owned();
+        move |source| StepError::File { path, source }
+    };
+    fs::create_dir_all(workspace().join(REQUEST_SEEDS)).map_err(failed(REQUEST_SEEDS))?;
+    for directory in REQUEST_CASES {
+        for entry in fs::read_dir(workspace().join(directory)).map_err(failed(directory))? {
+            let path = entry.map_err(failed(directory))?.path();
+            let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+            let Some(stem) = stem.filter(|_| path.extension().is_some_and(|extension| extension == "txt"))
+            else {
+                continue;
+            };
+            let text = fs::read_to_string(&path).map_err(failed(directory))?;
+            for (number, case) in cases_in(&text).enumerate() {
+                let seed = format!("{REQUEST_SEEDS}/{stem}-{number}");
+                fs::write(workspace().join(&seed), case).map_err(failed(&seed))?;
+            }
+        }
+    }
+    Ok(REQUEST_SEEDS.to_owned())
+}
+
+/// Without their names.
+fn cases_in(text: &str) -> impl Iterator<Item = &str> {
+    let cases = text.split("\n# ").map(|case| case.trim_start_matches("# "));
+    cases.map(|case| case.split_once('\n').map_or("", |(_, requests)| requests))
 }
 
 fn targets() -> Result<Vec<String>, StepError> {
@@ -56,4 +91,16 @@ fn targets() -> Result<Vec<String>, StepError> {
     }
     names.sort();
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_lose_their_names() {
+        let text = "# a case\nGET /a\n\n# another\nPOST /b\n{\"a\": \"# b\"}\n";
+        let cases: Vec<&str> = cases_in(text).collect();
+        assert_eq!(cases, ["GET /a\n", "POST /b\n{\"a\": \"# b\"}\n"]);
+    }
 }

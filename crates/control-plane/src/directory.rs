@@ -9,13 +9,14 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process;
+use std::process::{self, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::program::Program;
+use crate::sweeper::Sweeper;
 
 /// Marks a directory as ours: no other is ever removed. Holds the pid of the owner.
 const LOCK: &str = "control-plane.lock";
@@ -43,10 +44,11 @@ pub struct Component {
     pub port: u16,
 }
 
-/// Held by its owner, and removed with all that is in it when dropped.
+/// Held by its owner, and removed with all that is in it when dropped, or when the owner is killed.
 #[derive(Debug)]
 pub struct Directory {
     path: PathBuf,
+    sweeper: Sweeper,
     /// Held until the rest is gone.
     _lock: Lock,
     is_kept: bool,
@@ -88,7 +90,12 @@ impl Directory {
             io::ErrorKind::AlreadyExists => Error::InUse { path: path.to_owned() },
             _ => failed(error),
         })?;
-        Ok(Self { path: path.to_owned(), _lock: lock, is_kept: false })
+        let sweeper = Sweeper::new(path, LOCK, &lock.0).map_err(|source| {
+            // Nobody has moved in yet, and the lock is still held.
+            let _ = remove(path);
+            Error::NotStarted { program: "sh".to_owned(), source }
+        })?;
+        Ok(Self { path: path.to_owned(), sweeper, _lock: lock, is_kept: false })
     }
 
     /// One of its own among the temporary files. Those of dead owners are removed.
@@ -117,6 +124,12 @@ impl Directory {
             .map_err(Error::file(path))
     }
 
+    /// The standard input of a process that writes here: after the owner's death, the directory goes once it has
+    /// ended, too.
+    pub(crate) fn tie(&self) -> io::Result<Stdio> {
+        self.sweeper.tie()
+    }
+
     pub fn is_asked_to_stop(&self) -> bool {
         self.path.join(STOP).exists()
     }
@@ -135,6 +148,7 @@ impl Drop for Directory {
             // Nobody is left to tell; the next owner tries again.
             let _ = remove(&self.path);
         }
+        self.sweeper.dismiss();
     }
 }
 
@@ -323,6 +337,37 @@ mod tests {
             assert!(sweep(&path).expect("writable"));
             assert!(!path.exists());
             assert!(!sweep(&path).expect("nothing left"));
+        }
+    }
+
+    #[test]
+    fn an_owner_that_is_killed_leaves_nothing() {
+        let outer = Directory::temporary().expect("a directory");
+        let path = outer.path().join("it's a plane");
+        fs::create_dir(&path).expect("writable");
+        let held = File::create(path.join(LOCK)).expect("writable");
+        held.lock().expect("nobody else has it");
+        fs::create_dir_all(path.join("etcd/.hidden")).expect("writable");
+        fs::write(path.join(".secret"), "").expect("writable");
+        let sweeper = Sweeper::new(&path, LOCK, &held).expect("sh");
+        let mut tied =
+            process::Command::new("sleep").arg("600").stdin(sweeper.tie().expect("a pipe")).spawn();
+        let tied = tied.as_mut().expect("sleep");
+        // As the kernel does it.
+        drop((sweeper, held));
+        wait_until(|| fs::read_to_string(path.join(LOCK)).is_ok_and(|pid| pid.is_empty()));
+        let busy = Occupant::Alive { pid: None, record: None };
+        assert_eq!(Occupant::of(&path).expect("readable"), busy, "whoever is tied to it can still write");
+        tied.kill().expect("killable");
+        tied.wait().expect("a child");
+        wait_until(|| !path.exists());
+    }
+
+    fn wait_until(is_true: impl Fn() -> bool) {
+        let start = std::time::Instant::now();
+        while !is_true() {
+            assert!(start.elapsed().as_secs() < 60, "waited in vain");
+            thread::sleep(std::time::Duration::from_millis(5));
         }
     }
 

@@ -13,8 +13,8 @@
 //! # }
 //! ```
 //!
-//! Nothing is left behind. Components end with the process that started them even if that is killed; what it
-//! leaves on disk is found and removed by the next.
+//! Nothing is left behind. Components end with the process that started them even if that is killed, and what it
+//! wrote to disk goes after them.
 
 mod audience;
 mod certificates;
@@ -29,6 +29,7 @@ mod ports;
 mod probe;
 mod program;
 mod programs;
+mod sweeper;
 mod visit;
 
 pub use audience::Audience;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -74,13 +74,12 @@ impl ControlPlane {
         audience: &Audience<'_>,
     ) -> Result<Self, Error> {
         let secrets = Secrets::new()?;
-        let files = Files::below(directory.path());
         let has_left = || (audience.has_left)() || directory.is_asked_to_stop();
         let audience = &Audience { say: audience.say, has_left: &has_left };
         let mut attempt = 1;
         let (running, ports) = loop {
             let ports = Ports::choose(apiserver)?;
-            match Running::start(parts, programs, &files, &secrets, ports, audience) {
+            match Running::start(parts, programs, &directory, &secrets, ports, audience) {
                 Ok(running) => break (running, ports),
                 Err(error) if attempt < ATTEMPTS && is_lost_port(&error) => {
                     (audience.say)("somebody else took a port; choosing others");
@@ -95,6 +94,7 @@ impl ControlPlane {
             pid: child.id(),
             port: port_of(*program, ports),
         });
+        let files = Files::below(directory.path());
         let record = Record {
             kubeconfig: files.kubeconfig(Identity::Admin),
             kubectl: programs.path(Program::Kubectl).to_owned(),
@@ -159,11 +159,12 @@ impl Running {
     fn start(
         parts: &[&[Program]],
         programs: &Programs,
-        files: &Files,
+        directory: &Directory,
         secrets: &Secrets,
         ports: Ports,
         audience: &Audience<'_>,
     ) -> Result<Self, Error> {
+        let files = &Files::below(directory.path());
         secrets.write(files, ports.apiserver)?;
         // An earlier attempt may have begun to fill it.
         if files.etcd_data().exists() {
@@ -174,7 +175,7 @@ impl Running {
         let mut running = Self { leash, components: Vec::new() };
         for together in parts {
             for program in *together {
-                running.spawn(*program, programs.path(*program), files, ports)?;
+                running.spawn(*program, programs.path(*program), directory, ports)?;
             }
             for program in *together {
                 let port = port_of(*program, ports);
@@ -193,7 +194,14 @@ impl Running {
         Ok(running)
     }
 
-    fn spawn(&mut self, program: Program, path: &Path, files: &Files, ports: Ports) -> Result<(), Error> {
+    fn spawn(
+        &mut self,
+        program: Program,
+        path: &Path,
+        directory: &Directory,
+        ports: Ports,
+    ) -> Result<(), Error> {
+        let files = &Files::below(directory.path());
         let log_path = log_of(program, files);
         let log = File::create(&log_path).map_err(Error::file(&log_path))?;
         let errors = log.try_clone().map_err(Error::file(&log_path))?;
@@ -203,7 +211,7 @@ impl Running {
                 Command::new(path)
                     .args(flags(program, files, ports))
                     .current_dir(files.logs())
-                    .stdin(Stdio::null())
+                    .stdin(directory.tie().map_err(Error::file(directory.path()))?)
                     .stdout(log)
                     .stderr(errors),
             )

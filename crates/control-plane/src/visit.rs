@@ -27,13 +27,14 @@ pub enum Stopped {
 
 /// Ends the control plane in `directory`, if there is one, and removes what is left of it.
 pub fn stop(directory: &Path) -> Result<Stopped, Error> {
-    let Occupant::Alive { pid, record } = Occupant::of(directory)? else {
+    let Occupant::Alive { record, .. } = Occupant::of(directory)? else {
         return Ok(if sweep(directory)? { Stopped::Remains } else { Stopped::Nothing });
     };
     ask_to_stop(directory)?;
     if !is_true_in_time(|| is_gone(directory)) {
-        // It hangs. It holds the lock, so the pid is its own, and the components end with it.
-        if let Some(pid) = pid {
+        // It hangs. It holds the lock, so the pid is its own, and the components end with it. One that was killed has
+        // none any more, and is being swept.
+        if let Occupant::Alive { pid: Some(pid), .. } = Occupant::of(directory)? {
             let _ = Command::new("sh").args(["-c", "kill -KILL \"$1\"", "sh", &pid.to_string()]).status();
         }
         if !is_true_in_time(|| is_gone(directory)) {

@@ -11,7 +11,7 @@ use super::bar::Bar;
 use super::form::Form;
 use super::program::Program;
 use super::report::{Report, Section};
-use super::table::{Table, count, seconds};
+use super::table::{Table, count, timed};
 use crate::step::StepError;
 
 const COMMAND: &str = "cargo xtask bench demo";
@@ -129,10 +129,6 @@ fn section(shown: &Shown) -> Section {
     let nodes = u64::try_from(shown.nodes).unwrap_or(u64::MAX);
     table.row(vec![timed(shown.greeting), timed(shown.page), timed(shown.view), count(nodes)]);
     Section::new(&table, Vec::new())
-}
-
-fn timed(time: Duration) -> String {
-    seconds(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A table as Markdown, aligned so that it reads as well in a terminal.
 
 use std::fmt;
+use std::time::Duration;
 
 pub(super) struct Table {
     title: String,
@@ -66,6 +67,10 @@ pub(super) fn seconds(microseconds: u64) -> String {
     // Rounded up, so that no time looks shorter than it was.
     let milliseconds = microseconds.div_ceil(1000);
     format!("{}.{:03} s", milliseconds / 1000, milliseconds % 1000)
+}
+
+pub(super) fn timed(time: Duration) -> String {
+    seconds(u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
 }
 
 pub(super) fn megabytes(kib: u64) -> String {

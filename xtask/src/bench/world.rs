@@ -1,9 +1,10 @@
-//! `cargo xtask bench world`: how fast the in-process world lives, and how much room it needs.
+//! `cargo xtask bench world`: how fast the in-process world lives, how much room it needs, and how like Kubernetes it is.
 
 use serde::Deserialize;
 
 use super::bar::Bar;
 use super::form::Form;
+use super::likeness;
 use super::program::{Program, Run};
 use super::report::{Report, Section};
 use super::table::{Table, count, megabytes, seconds};
@@ -27,6 +28,7 @@ pub(super) fn run(form: Form) -> Result<(), StepError> {
     };
     let life = live(&program, LIFE, MINUTES)?;
     let large = live(&once, LARGE, LARGE_MINUTES)?;
+    let likeness = likeness::measure(form)?;
     let report = Report {
         part: "world",
         title: "The in-process world",
@@ -37,8 +39,11 @@ pub(super) fn run(form: Form) -> Result<(), StepError> {
                  is cordoned and drained, one is deleted, a deployment is scaled down and up, one is restarted and \
                  one loses its pods. The time and the memory are those of the whole process. MB are 10^6 bytes."
             .to_owned(),
-        bars: vec![life_bar(&life), large_bar(&large), whole_bar(&[&life, &large])],
-        sections: vec![section(&[&life, &large])],
+        bars: [life_bar(&life), large_bar(&large), whole_bar(&[&life, &large])]
+            .into_iter()
+            .chain(likeness.bars())
+            .collect(),
+        sections: vec![section(&[&life, &large]), likeness.section()],
     };
     report.finish(form)
 }

@@ -79,7 +79,7 @@ impl Events {
         // One object is a resource with one name.
         place.name = None;
         let now = Instant::now();
-        let ends = now + query.timeout_secs.map_or(LASTS, Duration::from_secs);
+        let ends = ends(now, query);
         let wants_bookmarks = query.bookmarks && is_cached(&place.resource);
         Ok(Self {
             told: if from_start { current } else { asked },
@@ -187,6 +187,12 @@ fn is_cached(resource: &Resource) -> bool {
 fn next_bookmark(now: Instant, ends: Instant) -> Option<Instant> {
     let last = ends.checked_sub(BOOKMARK_BEFORE_END)?;
     (last > now).then(|| last.min(now + BOOKMARK_EVERY))
+}
+
+/// What no clock holds is as good as what nobody said.
+fn ends(now: Instant, query: &Query) -> Instant {
+    let asked = query.timeout_secs.and_then(|secs| now.checked_add(Duration::from_secs(secs)));
+    asked.unwrap_or(now + LASTS)
 }
 
 /// How a watch shows objects.

@@ -33,7 +33,7 @@ fn unforeseen(message: String) -> Failure {
 }
 
 /// JSON's name for what was found where something else was expected, as Go's decoder says it.
-fn go_kind(value: &Value) -> &'static str {
+pub(crate) fn go_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "bool",

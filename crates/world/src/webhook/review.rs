@@ -1,7 +1,7 @@
 //! An AdmissionReview, and what is made of the one that comes back.
 
-use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use base64::{DecodeError, Engine};
 
 use super::{Phase, in_version};
 use crate::admission::{Matter, Operation};
@@ -9,6 +9,7 @@ use crate::failure::{Failure, Reason};
 use crate::json::{Value, json};
 use crate::kinds::{Resource, Subresource};
 use crate::object;
+use crate::patch::go_kind;
 use crate::rbac::User;
 
 /// What a webhook is told.
@@ -93,17 +94,34 @@ pub(crate) fn judge(phase: Phase, hook: &str, review: &Review, said: &Value) -> 
         let why = "converting (v1beta1.AdmissionReview) to (v1.AdmissionReview): unknown conversion";
         return Err(format!("failed to call webhook: {why}"));
     }
+    let (api_version, kind) = (object::text(said, &["apiVersion"]), object::text(said, &["kind"]));
+    let is_known = (api_version, kind) == ("admission.k8s.io/v1", "AdmissionReview");
+    if !is_known && !api_version.is_empty() && !kind.is_empty() {
+        return Err(format!(
+            "failed to call webhook: no kind {kind:?} is registered for version {api_version:?} in scheme \
+             \"pkg/runtime/scheme.go:111\""
+        ));
+    }
     let invalid = |why: String| format!("received invalid webhook response: {why}");
     let response = match said.get("response") {
         Some(response) if response.is_object() => response,
         _ => return Err(invalid("webhook response was absent".to_owned())),
     };
+    if let Some(other) = response.get("allowed").filter(|allowed| !allowed.is_boolean() && !allowed.is_null())
+    {
+        return Err(format!(
+            "failed to call webhook: json: cannot unmarshal {} into Go struct field AdmissionResponse.response.allowed \
+             of type bool",
+            go_kind(other)
+        ));
+    }
     let (uid, expected) = (object::text(response, &["uid"]), review.uid());
     if uid != expected {
         return Err(invalid(format!("expected response.uid={expected:?}, got {uid:?}")));
     }
-    let (api_version, kind) = (object::text(said, &["apiVersion"]), object::text(said, &["kind"]));
-    if (api_version, kind) != ("admission.k8s.io/v1", "AdmissionReview") {
+    if !is_known {
+        // As Go writes a version of which nothing is known.
+        let api_version = if api_version.is_empty() { "/" } else { api_version };
         return Err(invalid(format!(
             "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {api_version}, Kind={kind}"
         )));
@@ -141,8 +159,25 @@ fn read_patch(patch: &str) -> Result<Option<Value>, String> {
         return Ok(None);
     }
     let undecodable = |why: String| format!("received undecodable patch in webhook response: {why}");
-    let bytes = STANDARD.decode(patch).map_err(|error| undecodable(error.to_string()))?;
-    let patch: Value = serde_json::from_slice(&bytes).map_err(|error| undecodable(error.to_string()))?;
+    let bytes = STANDARD.decode(patch).map_err(|error| {
+        let at = match error {
+            DecodeError::InvalidByte(at, _) => at,
+            _ => patch.len(),
+        };
+        format!("failed to call webhook: illegal base64 data at input byte {at}")
+    })?;
+    let patch: Value = serde_json::from_slice(&bytes).map_err(|error| match bytes.first() {
+        Some(first) if error.column() <= 1 => {
+            undecodable(format!("invalid character '{}' looking for beginning of value", char::from(*first)))
+        }
+        _ => undecodable(error.to_string()),
+    })?;
+    if !patch.is_array() && !patch.is_null() {
+        let kind = go_kind(&patch);
+        return Err(undecodable(format!(
+            "json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch"
+        )));
+    }
     Ok(Some(patch))
 }
 
@@ -156,7 +191,7 @@ fn denial(hook: &str, status: &Value) -> Failure {
         (message, _) => format!("{denied}: {message}"),
     };
     let mut given = json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure" });
-    for field in ["reason", "details"] {
+    for field in ["metadata", "reason", "details"] {
         if let Some(value) = status.get(field).filter(|value| !value.is_null()) {
             object::put(&mut given, &[field], value.clone());
         }

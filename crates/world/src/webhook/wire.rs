@@ -18,8 +18,9 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service as _;
 
 use super::{Hook, Inquiry};
-use crate::json::Value;
+use crate::json::{Value, json};
 use crate::object;
+use crate::patch::go_kind;
 use crate::store::{Key, Store};
 
 /// What came back, or how asking failed.
@@ -137,31 +138,52 @@ pub(crate) async fn ask(inquiry: &Inquiry) -> Said {
         Ok(Err(why)) => return Err(failed(&why)),
         Ok(Ok(answer)) => answer,
     };
-    let refused = |why: String| Err(format!("failed to call webhook: {why}"));
+    read(&answer).map_err(|why| format!("failed to call webhook: {why}"))
+}
+
+/// The review in an answer, or what an API server says where there is none.
+fn read(answer: &Answer) -> Said {
+    let text = String::from_utf8_lossy(&answer.body);
+    // What is no JSON is taken for YAML, which nearly everything is.
+    let body = serde_json::from_slice::<Value>(&answer.body).unwrap_or_else(|_| json!(text));
     match answer.code {
         200..=299 => {}
-        404 => return refused("the server could not find the requested resource".to_owned()),
+        _ if body["kind"] == "Status" && !object::text(&body, &["message"]).is_empty() => {
+            return Err(object::text(&body, &["message"]).to_owned());
+        }
+        404 => return Err("the server could not find the requested resource".to_owned()),
+        code @ 300..=399 => {
+            return Err(format!(
+                "the server responded with the status code {code} but did not return more information"
+            ));
+        }
         500.. => {
-            let text = String::from_utf8_lossy(&answer.body);
             let said = if answer.is_text { text.trim() } else { "unknown" };
-            return refused(format!(
+            return Err(format!(
                 "an error on the server ({said:?}) has prevented the request from succeeding"
             ));
         }
-        _ => return refused("the server rejected our request for an unknown reason".to_owned()),
+        _ => return Err("the server rejected our request for an unknown reason".to_owned()),
     }
-    match serde_json::from_slice::<Value>(&answer.body) {
-        Ok(review) if review.is_object() => Ok(review),
-        _ => refused(NO_OBJECT.to_owned()),
+    if answer.body.is_empty() {
+        let (code, form) = (answer.code, &answer.form);
+        return Err(format!("0-length response with status code: {code} and content type: {form}"));
     }
+    if !body.is_object() {
+        let kind = go_kind(&body);
+        return Err(format!(
+            "couldn't get version/kind; json parse error: json: cannot unmarshal {kind} into Go value of type struct \
+             {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \
+             \"json:\\\"kind,omitempty\\\"\" }}"
+        ));
+    }
+    Ok(body)
 }
-
-/// What Go says of something that is no object.
-const NO_OBJECT: &str = "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct \
-    { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
 
 struct Answer {
     code: u16,
+    /// What it says that it is.
+    form: String,
     is_text: bool,
     body: Vec<u8>,
 }
@@ -186,10 +208,11 @@ async fn send(target: &Target, secs: u64, body: String) -> Result<Answer, String
         }
     };
     let content_type = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let is_text = content_type.is_some_and(|form| form.starts_with("text/"));
+    let form = content_type.unwrap_or_default().to_owned();
+    let is_text = form.starts_with("text/");
     let code = answer.status().as_u16();
     let bytes = to_bytes(answer.into_body(), BYTES_MAX).await.map_err(|error| error.to_string())?;
-    Ok(Answer { code, is_text, body: bytes.to_vec() })
+    Ok(Answer { code, form, is_text, body: bytes.to_vec() })
 }
 
 async fn send_over(

@@ -15,7 +15,7 @@ use berth_core::catalog::CapacityType;
 use berth_core::names::Labels;
 use berth_core::plan::Alternative;
 use berth_core::units::Price;
-use berth_operator::Clock;
+use berth_operator::{Clock, Cluster};
 use berth_world::World;
 use http::Method;
 use kube::Client;
@@ -39,7 +39,8 @@ pub(crate) fn play(berth: &str, nodes: u32, pods: u32) -> Value {
 
 async fn script(berth: &str, nodes: u32, pods: u32) -> Value {
     let world = World::new(1, Timestamp::now());
-    let stage = Stage::on(Client::new(world.client("test"), "default"), Clock::system()).await;
+    let client = Client::new(world.client("test"), "default");
+    let stage = Stage::on(client.clone(), Cluster::through(client, "the world"), Clock::system()).await;
     stage.apply(CLASSES, workload::class()).await;
     let mut pool = workload::pool();
     pool["spec"]["disruption"]["consolidateAfter"] = json!("0s");

@@ -85,6 +85,7 @@ pub(crate) struct Counts {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is true by itself")]
 pub(crate) struct Machine {
     pub(crate) id: MachineId,
     /// The uid of the claim that it was bought for; `None`: it is a stranger's.

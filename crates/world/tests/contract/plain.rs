@@ -149,9 +149,9 @@ impl Listener {
         }
         let patience = if matches!(watched, Watched::Events(0)) { PATIENCE_FOR_NONE } else { PATIENCE };
         loop {
-            while let Some((line, rest)) = self.text.split_once('\n') {
-                events.push(serde_json::from_str(line).unwrap());
-                self.text = rest.to_owned();
+            while let Some(end) = self.text.find('\n') {
+                let line: String = self.text.drain(..=end).collect();
+                events.push(serde_json::from_str(&line).unwrap());
                 if is_enough(&events) {
                     return (events, None);
                 }

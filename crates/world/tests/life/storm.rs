@@ -50,7 +50,7 @@ pub(crate) struct Stormy {
 /// Plays it in virtual time, on one thread.
 pub(crate) fn play(seed: u64) -> Stormy {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
-    runtime.unwrap().block_on(async { Storm::new(seed).play().await })
+    runtime.unwrap().block_on(async { Box::pin(Storm::new(seed).play()).await })
 }
 
 struct Storm {

@@ -298,7 +298,7 @@ impl Pool {
             Value::String(_) if lots.one_in(2) => *value = json!(lots.pick(&TEXTS)),
             Value::String(text) => {
                 let texts: Vec<&str> = self.values.iter().filter_map(Value::as_str).collect();
-                *text = (*lots.pick(&texts)).to_owned();
+                (*lots.pick(&texts)).clone_into(text);
             }
             Value::Array(items) => match lots.below(3) {
                 0 => items.clear(),

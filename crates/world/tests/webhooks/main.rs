@@ -16,6 +16,8 @@
 mod asking;
 #[path = "../contract/case.rs"]
 mod case;
+#[path = "../contract/kubernetes.rs"]
+mod kubernetes;
 #[path = "../contract/plain.rs"]
 mod plain;
 #[path = "../contract/plane.rs"]
@@ -28,12 +30,11 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use berth_control_plane::ControlPlane;
-use berth_world::World;
 use case::Case;
 use http::Method;
-use kube::Client;
+use kubernetes::Kubernetes;
 use plane::Plane;
-use request::{Form, Request};
+use request::{Form, Request, Until};
 use serde_json::{Value, json};
 use server::Server;
 
@@ -123,17 +124,23 @@ fn cases() -> Vec<(Vec<Hook>, Case)> {
 }
 
 /// What a Kubernetes says to the requests of a case, and what it asks the webhook meanwhile.
-async fn play(client: &Client, server: &Server, hooks: &[Hook], case: &Case, namespace: &str) -> Vec<String> {
-    asking::play(client, &[], namespace).await;
+async fn play(
+    kubernetes: &Kubernetes,
+    server: &Server,
+    hooks: &[Hook],
+    case: &Case,
+    namespace: &str,
+) -> Vec<String> {
+    asking::play(kubernetes, &[], namespace).await;
     let quiet = |method: Method, path: &str, body: String| Request {
-        is_quiet: true,
+        until: Until::DoneQuietly,
         ..Request::new(method, path, Form::Object, body)
     };
     for (number, hook) in hooks.iter().enumerate() {
         let configuration = hook.configuration(number, namespace, server);
         let made = quiet(Method::POST, &hook.configurations(), configuration.to_string());
-        asking::play(client, &[made], namespace).await;
-        until_known(client, number, namespace).await;
+        asking::play(kubernetes, &[made], namespace).await;
+        until_known(kubernetes, number, namespace).await;
     }
     server.take_seen();
     let requests: Vec<Request> = case
@@ -145,7 +152,7 @@ async fn play(client: &Client, server: &Server, hooks: &[Hook], case: &Case, nam
             request
         })
         .collect();
-    let answers = asking::play(client, &requests, namespace).await;
+    let answers = asking::play(kubernetes, &requests, namespace).await;
     let mut asked: Vec<String> = server
         .take_seen()
         .iter()
@@ -157,7 +164,7 @@ async fn play(client: &Client, server: &Server, hooks: &[Hook], case: &Case, nam
     }
     for (number, hook) in hooks.iter().enumerate() {
         let path = format!("{}/{namespace}-{number}", hook.configurations());
-        asking::play(client, &[quiet(Method::DELETE, &path, String::new())], namespace).await;
+        asking::play(kubernetes, &[quiet(Method::DELETE, &path, String::new())], namespace).await;
     }
     answers.into_iter().flatten().map(|line| without_the_reviews_uid(&line)).chain(asked).collect()
 }
@@ -170,7 +177,7 @@ fn without_the_reviews_uid(line: &str) -> String {
     parts.fold(first, |line, part| line + BEFORE + part.get(36..).unwrap_or_default())
 }
 
-async fn until_known(client: &Client, number: usize, namespace: &str) {
+async fn until_known(kubernetes: &Kubernetes, number: usize, namespace: &str) {
     let template = json!({
         "metadata": {"name": "probe", "labels": {"probe": number.to_string()}},
         "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}},
@@ -178,7 +185,7 @@ async fn until_known(client: &Client, number: usize, namespace: &str) {
     let path = "/api/v1/namespaces/{ns}/podtemplates?dryRun=All";
     let probe = [Request::new(Method::POST, path, Form::Object, template.to_string())];
     for _ in 0..TRIES {
-        let said = asking::play(client, &probe, namespace).await;
+        let said = asking::play(kubernetes, &probe, namespace).await;
         if said.iter().flatten().any(|line| line.contains("probed")) {
             return;
         }
@@ -191,9 +198,8 @@ async fn until_known(client: &Client, number: usize, namespace: &str) {
 async fn the_world_asks_webhooks_as_kubernetes_does() {
     // Nothing else runs that would change what is written.
     let Some(plane) = ControlPlane::api_for_test().unwrap().map(Plane) else { return };
-    let kubernetes = plane.client().await;
-    let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
-    let world = Client::new(world.router(), "default");
+    let kubernetes = Kubernetes::of_plane(&plane).await;
+    let world = Kubernetes::of_world();
     let server = Server::start().await;
     let mut wrong = String::new();
     for (index, (hooks, case)) in cases().iter().enumerate() {

@@ -141,7 +141,7 @@ fn said(path: &str, request: &Value) -> (u16, &'static str, String) {
         "/patch-in-vain" => patch(json!([{"op": "test", "path": "/metadata/name", "value": "nobody"}])),
         "/patch-nowhere" => patch(json!([{"op": "remove", "path": "/data/nothing"}])),
         "/patch-with-nonsense" => {
-            patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"a b": "c"}}]))
+            patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"a b": "c"}}]));
         }
         "/patch-the-name" => patch(json!([{"op": "replace", "path": "/metadata/name", "value": "other"}])),
         "/patch-with-a-type" => patch(json!([{"op": "add", "path": "/data", "value": {"a": 1}}])),

@@ -214,10 +214,9 @@ impl Pass<'_> {
         }
         let mut outcome = self.replacing_trial(index);
         if outcome.is_err() && !self.may_go_for_good(index) {
-            match self.replacing_trial_apart(index) {
-                // What keeps it from being replaced without the others says more than what does with them.
-                apart @ (Ok(_) | Err(Some(_))) => outcome = apart,
-                Err(None) => {}
+            // What keeps it from being replaced without the others says more than what does with them.
+            if let apart @ (Ok(_) | Err(Some(_))) = self.replacing_trial_apart(index) {
+                outcome = apart;
             }
         }
         match outcome {
@@ -250,9 +249,13 @@ impl Pass<'_> {
         let hosts = self.packer.hosts.iter().enumerate();
         let others = hosts.filter(|(host, open)| *host != own && !open.closed).map(|(host, _)| host);
         let others: Vec<HostId> = others.collect();
-        others.iter().for_each(|host| self.packer.hosts[*host].closed = true);
+        for host in &others {
+            self.packer.hosts[*host].closed = true;
+        }
         let outcome = self.replacing_trial(index);
-        others.iter().for_each(|host| self.packer.hosts[*host].closed = false);
+        for host in &others {
+            self.packer.hosts[*host].closed = false;
+        }
         outcome
     }
 

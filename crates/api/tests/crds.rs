@@ -161,7 +161,7 @@ fn names_scopes_and_subresources() {
 fn printer_columns() {
     for (kind, columns) in [
         ("NodePool", "NodeClass Nodes Ready Age Weight+ CPU+ Memory+"),
-        ("NodeClaim", "Type Capacity Zone Node Ready Age ID+ NodePool+ NodeClass+"),
+        ("NodeClaim", "Type Capacity Zone Node Ready Age ImageID+ ID+ NodePool+ NodeClass+ Drifted+"),
         ("NodeOverlay", "Ready Age Weight+"),
         ("EC2NodeClass", "Ready Age Role+"),
         ("KWOKNodeClass", ""),

@@ -523,19 +523,19 @@ fn data_in_a_claim_on_the_node_keeps_it() {
                     },
                 }))
                 .await;
-            let selling = |size: &'static str| {
+            let selling = |sizes: &[&str]| {
                 group("workers", |group| {
-                    group["spec"]["offeringIDs"] = json!([size]);
+                    group["spec"]["offeringIDs"] = json!(sizes);
                     group["spec"]["scaleDownPolicy"]["cpuThreshold"] = json!(90);
                 })
             };
             let mut keeper = workload(1);
             keeper["spec"]["template"]["spec"]["volumes"] =
                 json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
-            scene.apply(selling("small")).await;
+            scene.apply(selling(&["small"])).await;
             scene.apply(keeper).await;
             scene.until(600, "the first runs", async || scene.running().await == 1).await;
-            scene.apply(selling("big")).await;
+            scene.apply(selling(&["big", "small"])).await;
             scene.apply(suited(deployment("other", 1, "5"))).await;
             scene.until(900, "both run", async || scene.running().await == 2).await;
             assert_eq!(scene.machines(), 2);

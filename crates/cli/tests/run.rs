@@ -451,7 +451,7 @@ fn one_that_buys_from_vpsie_says_that_it_cannot_reach_it() {
         "run --kubeconfig {kubeconfig} --metrics-addr 127.0.0.1:{metrics} --health-addr :{health} \
          --leader-election-id vpsie-autoscaler-leader --vpsie-secret-name keys \
          --vpsie-secret-namespace kube-system --default-offering-ids small,big --kube-size-id 2 \
-         --failed-vpsienode-ttl 0 --log-format json"
+         --failed-vpsienode-ttl 0 --page-port 0 --log-format json"
     );
     let child = berth(&line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
     let running = Running(child);

@@ -384,7 +384,7 @@ impl State {
     fn remember(&mut self, name: &str, before: Option<&Claim>, after: Option<&Claim>, by: Option<&Asked>) {
         match (before, after) {
             (None, Some(claim)) => {
-                self.counts.claims_made += 1;
+                self.counts.claims_made += u64::from(by.is_some_and(is_operator));
                 self.past.claims.entry(name.to_owned()).or_default().insert(claim.uid.clone());
             }
             (Some(claim), None) => {

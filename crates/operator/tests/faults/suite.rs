@@ -59,8 +59,13 @@ impl Choice {
         let wanted = if first.kind == 1 { CRASHES_SAMPLE } else { SAMPLE };
         let peers = first.workload.peers();
         let place = peers.iter().position(|peer| *peer == first.workload).unwrap_or(0);
-        // Machines are ended, and are there to be reclaimed at any time, two further on.
-        let shift = if matches!(first.kind, 12 | 18) { 2 } else { 0 };
+        let shift = match first.kind {
+            // Machines are ended, and are there to be reclaimed at any time, two further on.
+            12 | 18 => 2,
+            // There, more are wanted than can be had.
+            14 => 4,
+            _ => 0,
+        };
         let is_elsewhere = !(place + usize::from(first.kind) + shift).is_multiple_of(peers.len());
         if self.every.is_none() && !is_everywhere && is_elsewhere {
             return Vec::new();

@@ -22,6 +22,7 @@ mod permissions;
 mod policies;
 mod scene;
 mod spreading;
+mod succession;
 mod takeover;
 mod telling;
 mod thrift;

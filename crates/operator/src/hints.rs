@@ -19,8 +19,10 @@ use crate::objects::Versioned;
 use crate::office::{Office, PodName};
 use crate::planning::Round;
 
-/// So many pods are told something at once; the others the next time.
-const TOLD_AT_ONCE_MAX: usize = 50;
+/// So many pods are named their nodes at once; the others the next time.
+const NOMINATED_AT_ONCE_MAX: usize = 50;
+/// So many pods are told something within a second. Nobody reads faster, and what makes nodes is written meanwhile.
+const TOLD_AT_ONCE_MAX: usize = 20;
 
 /// The event that a pod gets once a node is on its way for it, by Karpenter's name.
 const NOMINATED: &str = "Nominated";
@@ -35,7 +37,7 @@ impl Office {
         let expected = expected(round, plan);
         let come = expected.iter().filter(|(node, _)| round.is_registered(node));
         let wanted = come.flat_map(|(node, pods)| pods.iter().map(move |pod| (pod, node)));
-        stream::iter(wanted.take(TOLD_AT_ONCE_MAX))
+        stream::iter(wanted.take(NOMINATED_AT_ONCE_MAX))
             .for_each_concurrent(WRITES_AT_ONCE, async |(pod, node)| self.nominate_one(pod, node).await)
             .await;
         self.counts_awaited(round, expected.keys());

@@ -110,6 +110,7 @@ impl Dialect {
             created: time(&metadata["creationTimestamp"]).unwrap_or_default(),
             deletion: time(&metadata["deletionTimestamp"]),
             grace_secs: None,
+            expires: object["spec"]["expireAfter"].as_str().is_some_and(|after| after != "Never"),
             holds: holding(object).collect(),
             is_ours: !metadata["annotations"][claims::OFFERINGS].is_null(),
             is_noted: !metadata["annotations"][claims::NOTE].is_null(),

@@ -17,6 +17,9 @@ use crate::workloads::Workload;
 /// The number of what is drawn instead of counted.
 pub(crate) const SWARM: u8 = 100;
 
+/// Two looks at everything, and what is waited for before a burst is over.
+const TOLD_SECS_MAX: i64 = 30;
+
 /// One run, as its replay names it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Case {
@@ -80,6 +83,15 @@ impl Case {
             _ => 10,
         };
         self.workload.claims_max() + lost
+    }
+
+    /// Operators that hear and are heard tell pods within two looks why they wait; of others it is asked in the end.
+    pub(crate) fn told_secs_max(&self) -> Option<i64> {
+        let can_talk = matches!(
+            self.injection,
+            Injection::Nothing | Injection::Weather(_) | Injection::Vpsie(_) | Injection::Poison(_)
+        );
+        can_talk.then_some(TOLD_SECS_MAX)
     }
 }
 

@@ -40,6 +40,9 @@ const RESTART: Duration = Duration::from_secs(2);
 const CONVERGED_SECS_MAX: u64 = 2700;
 /// For so long nothing is written once all is at rest.
 const REST: Duration = Duration::from_mins(2);
+/// For so long claims stay as they are, but for these.
+const STAY: Duration = Duration::from_hours(1);
+const MOVES_MAX: u64 = 2;
 /// What goes wrong has done so by then, or has no occasion to.
 const FAULTS_OVER: Duration = Duration::from_mins(20);
 /// What was said or noticed late is written by then.
@@ -109,7 +112,12 @@ async fn played(case: &Case, catalog: &Arc<Catalog>, is_traced: bool) -> Outcome
         stage.faults_over().await;
         stage.until("all is well in the end", |state| case.workload.is_over(state)).await?;
         // Two that both lead tell pods the same, each in its words.
-        if case.injection == Injection::Swarm { Ok(()) } else { stage.rest().await }
+        if case.injection == Injection::Swarm {
+            return Ok(());
+        }
+        stage.explained().await?;
+        stage.rest().await?;
+        stage.stay().await
     };
     let broken = tokio::select! {
         biased;
@@ -137,7 +145,7 @@ impl Stage {
             None => SimulatedCloud::new(Account::new(catalog.clone(), case.weather(), case.seed, now)),
         };
         let client = Client::new(world.client(SOMEBODY), "default");
-        let truth = Truth::new(&world, &cloud, dialect, case.claims_max());
+        let truth = Truth::new(&world, &cloud, dialect, case);
         let stage = Self {
             world,
             cloud,
@@ -217,6 +225,23 @@ impl Stage {
             let news: Vec<String> = news.map(|((verb, of), _)| format!("{verb} {of}")).collect();
             let how = format!("{} writes at rest: {}", now.writes - then.writes, news.join(", "));
             return Err(Invariant::Idempotence.broken(how));
+        }
+        Ok(())
+    }
+
+    /// As long as nothing changes, claims neither come nor go. What has gone wrong before makes no difference to that any
+    /// more, so that it is watched for long only where nothing has.
+    async fn stay(&self) -> Result<(), Broken> {
+        if self.case.injection != Injection::Nothing {
+            return Ok(());
+        }
+        let moves = |state: &State| state.counts.claims_made + state.counts.claims_gone;
+        let then = self.truth.look(moves);
+        sleep(STAY).await;
+        let moved = self.truth.look(moves) - then;
+        if moved > MOVES_MAX {
+            let how = format!("{moved} claims came or went within an hour in which nothing changed");
+            return Err(Invariant::NoFlapping.broken(how));
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::dialect::Dialect;
+use crate::faults::Case;
 use crate::invariants::{self, Broken};
 
 /// Clients of these names are operators.
@@ -46,6 +47,8 @@ pub(crate) struct State {
     pub(crate) counts: Counts,
     /// More claims than this need not be made.
     pub(crate) claims_max: u64,
+    /// Pods that wait are told why after so long, if that can be asked of operators.
+    pub(crate) told_secs_max: Option<i64>,
 }
 
 /// What has been.
@@ -65,6 +68,10 @@ pub(crate) struct Past {
     pub(crate) uncommitted: BTreeMap<String, BTreeSet<String>>,
     /// Claims that an operator deleted though it need not have, by uid.
     pub(crate) disrupted: BTreeSet<String>,
+    /// Since when pods without a node have waited.
+    pub(crate) waiting: BTreeMap<(String, String), Timestamp>,
+    /// Pods that an operator has said something to, by namespace and name.
+    pub(crate) told: BTreeSet<(String, String)>,
     /// When each operator wrote in the last second, and when it asked the cloud, as far back as that counts.
     pub(crate) writes: BTreeMap<String, VecDeque<Timestamp>>,
     pub(crate) calls: BTreeMap<String, VecDeque<Timestamp>>,
@@ -140,6 +147,8 @@ pub(crate) struct Claim {
     pub(crate) created: Timestamp,
     pub(crate) deletion: Option<Timestamp>,
     pub(crate) grace_secs: Option<i64>,
+    /// It ends after a time.
+    pub(crate) expires: bool,
     /// Conditions that hold.
     pub(crate) holds: BTreeSet<String>,
     /// An operator made it.
@@ -179,9 +188,9 @@ pub(crate) struct Budget {
 }
 
 impl Truth {
-    pub(crate) fn new(world: &World, cloud: &SimulatedCloud, dialect: Dialect, claims_max: u64) -> Self {
+    pub(crate) fn new(world: &World, cloud: &SimulatedCloud, dialect: Dialect, case: &Case) -> Self {
         world.begin_audit();
-        let state = State::new(dialect, world.revision(), claims_max);
+        let state = State::new(dialect, world.revision(), case);
         Self {
             world: world.clone(),
             cloud: cloud.clone(),
@@ -266,7 +275,8 @@ impl Truth {
             }
         });
         state.attribute();
-        let changes = self.world.changes_after(state.revision, &state.dialect.judged()).unwrap_or_default();
+        let followed: Vec<&str> = state.dialect.judged().into_iter().chain(["events"]).collect();
+        let changes = self.world.changes_after(state.revision, &followed).unwrap_or_default();
         state.revision = self.world.revision();
         let mut changes = VecDeque::from(changes);
         let mut found = None;
@@ -279,14 +289,14 @@ impl Truth {
         }
         found = found.or(state.take(&mut changes, u64::MAX, None));
         state.mark_orphans();
-        found = found.or_else(|| invariants::of_machines(&state));
+        found = found.or_else(|| invariants::of_machines(&state)).or_else(|| invariants::explained(&state));
         drop(state);
         self.note(found);
     }
 }
 
 impl State {
-    fn new(dialect: Dialect, revision: u64, claims_max: u64) -> Self {
+    fn new(dialect: Dialect, revision: u64, case: &Case) -> Self {
         Self {
             dialect,
             revision,
@@ -300,7 +310,8 @@ impl State {
             happened: 0,
             past: Past::default(),
             counts: Counts::default(),
-            claims_max,
+            claims_max: case.claims_max(),
+            told_secs_max: case.told_secs_max(),
         }
     }
 
@@ -341,7 +352,22 @@ impl State {
         let object = object.as_ref();
         match &*resource {
             "pods" => {
-                put(&mut self.pods, (namespace, name), object.map(Pod::read));
+                let id = (namespace, name);
+                let pod = object.map(Pod::read);
+                if pod.as_ref().is_some_and(|pod| pod.node.is_empty() && pod.deletion.is_none()) {
+                    self.past.waiting.entry(id.clone()).or_insert(self.now);
+                } else {
+                    self.past.waiting.remove(&id);
+                    self.past.told.remove(&id);
+                }
+                put(&mut self.pods, id, pod);
+                None
+            }
+            "events" => {
+                if let Some(event) = object.filter(|event| event["source"]["component"] == "berth") {
+                    let about = &event["involvedObject"];
+                    self.past.told.insert((text(&about["namespace"]), text(&about["name"])));
+                }
                 None
             }
             "nodes" => {

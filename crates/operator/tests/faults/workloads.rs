@@ -29,7 +29,7 @@ pub(crate) enum Workload {
     W4,
     /// Three in ten machines are reclaimed.
     W5,
-    /// Nodes that have drifted are replaced, one at a time.
+    /// Nodes that have drifted are replaced, one at a time, and then those that have expired.
     W6,
     /// A pool is deleted while it launches.
     W8,
@@ -124,7 +124,11 @@ impl Workload {
     pub(crate) fn is_over(self, state: &State) -> bool {
         match self {
             Self::W1 => at_rest(0)(state) && !has_claims(state),
-            Self::W2 | Self::W6 | Self::W8 => at_rest(9)(state) && state.alive().count() <= 3,
+            Self::W2 | Self::W8 => at_rest(9)(state) && state.alive().count() <= 3,
+            Self::W6 => {
+                let stays = !state.claims.values().any(|claim| claim.expires);
+                stays && at_rest(9)(state) && state.alive().count() <= 3
+            }
             Self::W4 => at_rest(11)(state) && state.alive().count() <= 5,
             Self::W5 => at_rest(27)(state) && state.alive().count() <= 9,
             Self::Limit => state.running() == 30 && invariants::is_settled(state),
@@ -147,8 +151,8 @@ impl Workload {
             Self::W2 | Self::V2Servers | Self::V2Managed => 5,
             Self::W4 => 16,
             Self::W5 => 14,
-            Self::W6 | Self::V3Servers | Self::V3Managed => 8,
-            Self::W8 => 12,
+            Self::V3Servers | Self::V3Managed => 8,
+            Self::W6 | Self::W8 => 12,
             Self::Limit => 10,
             Self::V1Servers | Self::V1Managed => 4,
         }
@@ -224,13 +228,19 @@ async fn drifted(stage: &Stage) -> Result<(), Broken> {
     stage.apply(budget("web", 6)).await;
     stage.until("9 pods run", at_rest(9)).await?;
     let old: Vec<String> = stage.truth.look(|state| state.claims.keys().cloned().collect());
-    let changed = |pool: &mut Value| {
-        pool["spec"]["template"]["metadata"] = json!({ "labels": { "generation": "2" } });
+    let changed = |expire_after: &'static str| {
+        move |pool: &mut Value| {
+            pool["spec"]["template"]["metadata"] = json!({ "labels": { "generation": "2" } });
+            pool["spec"]["template"]["spec"]["expireAfter"] = json!(expire_after);
+        }
     };
-    stage.apply(pool("default", &["4"], 1, changed)).await;
+    stage.apply(pool("default", &["4"], 1, changed("15m"))).await;
     let is_new =
         |state: &State| at_rest(9)(state) && !old.iter().any(|claim| state.claims.contains_key(claim));
-    stage.until("all nodes are new", is_new).await
+    stage.until("all nodes are new", is_new).await?;
+    // Nodes expire when they were going to as they were bought.
+    stage.apply(pool("default", &["4"], 1, changed("Never"))).await;
+    stage.until("all that expire are replaced", |state| Workload::W6.is_over(state)).await
 }
 
 async fn deleted_while_launching(stage: &Stage) -> Result<(), Broken> {

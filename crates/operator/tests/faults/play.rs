@@ -107,6 +107,8 @@ async fn played(case: &Case, catalog: &Arc<Catalog>, is_traced: bool) -> Outcome
     if is_traced {
         stage.world.begin_trace();
     }
+    // What is watched for longer than in other runs is none of what may go wrong in those.
+    let mut counted = None;
     let script = async {
         case.workload.play(&stage).await?;
         stage.faults_over().await;
@@ -117,6 +119,7 @@ async fn played(case: &Case, catalog: &Arc<Catalog>, is_traced: bool) -> Outcome
         }
         stage.explained().await?;
         stage.rest().await?;
+        counted = Some(stage.truth.look(|state| state.counts.clone()));
         stage.stay().await
     };
     let broken = tokio::select! {
@@ -129,7 +132,13 @@ async fn played(case: &Case, catalog: &Arc<Catalog>, is_traced: bool) -> Outcome
     };
     let (told, counts) = stage.truth.look(|state| (state.told(), state.counts.clone()));
     let told = format!("{told}\n{}", stage.decisions());
-    Outcome { broken, told, counts, struck: stage.struck(), trace: stage.world.trace() }
+    Outcome {
+        broken,
+        told,
+        counts: counted.unwrap_or(counts),
+        struck: stage.struck(),
+        trace: stage.world.trace(),
+    }
 }
 
 impl Stage {

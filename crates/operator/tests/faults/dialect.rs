@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::account;
 use crate::objects::{NODECLAIMS, NODEPOOLS};
-use crate::truth::{Claim, Pool, holding, text, time};
+use crate::things::{Claim, Pool, holding, text, time};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {

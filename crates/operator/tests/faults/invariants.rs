@@ -9,7 +9,8 @@ use berth_core::resources::USD_PER_HOUR;
 use berth_world::audit::Asked;
 use berth_world::cloud::Call;
 
-use crate::truth::{Claim, Machine, Node, Pod, Pool, State};
+use crate::things::{Claim, Machine, Node, Pod, Pool};
+use crate::truth::State;
 
 /// A machine may be without a claim for so long.
 const ORPHAN_SECS_MAX: i64 = 600;

@@ -22,6 +22,7 @@ mod play;
 mod points;
 mod suite;
 mod swarm;
+mod things;
 mod truth;
 mod workloads;
 

@@ -192,10 +192,10 @@ impl Meddler {
     }
 
     fn candidates(&self, state: &State) -> Vec<String> {
-        let claims = |wanted: &dyn Fn(&crate::truth::Claim) -> bool| {
+        let claims = |wanted: &dyn Fn(&crate::things::Claim) -> bool| {
             state.claims.iter().filter(|(_, claim)| wanted(claim)).map(|(name, _)| name.clone()).collect()
         };
-        let nodes = |wanted: &dyn Fn(&crate::truth::Node) -> bool| {
+        let nodes = |wanted: &dyn Fn(&crate::things::Node) -> bool| {
             state.nodes.iter().filter(|(_, node)| wanted(node)).map(|(name, _)| name.clone()).collect()
         };
         // The nodes of claims that leave.

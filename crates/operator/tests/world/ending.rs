@@ -99,29 +99,7 @@ fn a_machine_ends_once_its_volumes_are_detached_or_its_time_is_over() {
 fn volumes_of_pods_that_stay_are_not_waited_for() {
     for (volume, is_held) in [("disk-1", false), ("disk-2", true)] {
         played("{}", async |scene| {
-            scene
-                .apply(json!({
-                    "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "disk-1" },
-                    "spec": {
-                        "accessModes": ["ReadWriteOnce"], "capacity": { "storage": "1Gi" },
-                        "storageClassName": "", "hostPath": { "path": "/x" },
-                        "claimRef": { "namespace": "default", "name": "data" },
-                    },
-                }))
-                .await;
-            scene
-                .apply(json!({
-                    "apiVersion": "v1", "kind": "PersistentVolumeClaim",
-                    "metadata": {
-                        "name": "data", "namespace": "default",
-                        "annotations": { "pv.kubernetes.io/bind-completed": "yes" },
-                    },
-                    "spec": {
-                        "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "disk-1",
-                        "resources": { "requests": { "storage": "1Gi" } },
-                    },
-                }))
-                .await;
+            scene.apply_volume(&json!({ "hostPath": { "path": "/x" } })).await;
             let claim = one_node(scene, None, |pod| {
                 pod["tolerations"] = json!([{ "operator": "Exists" }]);
                 pod["volumes"] =

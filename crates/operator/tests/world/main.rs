@@ -9,6 +9,7 @@ mod adversity;
 mod beside;
 mod buffers;
 mod canary;
+mod checks;
 mod drain;
 mod ending;
 mod founding;
@@ -33,7 +34,7 @@ mod webhook;
 use std::time::Duration;
 
 use berth_world::cloud::Weather;
-use scene::{Scene, class, condition, deployment, pool};
+use scene::{Scene, class, condition, deployment, keep_apart, pool};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
@@ -61,14 +62,10 @@ async fn with_pool(scene: &Scene, change: impl FnOnce(&mut Value)) {
     scene.apply(pool("default", change)).await;
 }
 
-/// Two pods on nodes of their own, by anti-affinity.
+/// Pods on nodes of their own, by anti-affinity.
 fn apart(name: &str, replicas: u32) -> Value {
     let mut deployment = deployment(name, replicas, "1");
-    deployment["spec"]["template"]["spec"]["affinity"] = json!({ "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            { "topologyKey": "kubernetes.io/hostname", "labelSelector": { "matchLabels": { "app": name } } },
-        ],
-    } });
+    keep_apart(&mut deployment);
     deployment
 }
 

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 
 use crate::account::{GROUPS, SECRET, group, suited};
 use crate::awaited;
-use crate::scene::{condition, deployment, text};
-use crate::vpsie::{Berthed, apart, config, workload};
+use crate::scene::{condition, deployment, keep_apart, text};
+use crate::vpsie::{Berthed, config, workload};
 
 /// In two datacenters, and in the first as spot too.
 const OFFERS: &str = r#"[
@@ -519,7 +519,7 @@ fn nodes_are_replaced_one_by_one_by_twos_or_together() {
             let change = |spec: &mut Value| spec["offeringIDs"] = json!(["big"]);
             scene.apply(group("workers", |group| change(&mut group["spec"]))).await;
             let mut pods = workload(4);
-            apart(&mut pods);
+            keep_apart(&mut pods);
             scene.apply(pods).await;
             scene.until(600, "all run", async || scene.running().await == 4).await;
             let replaced = |group: &mut Value| {

@@ -53,6 +53,34 @@ impl Scene {
         applied.unwrap_or_else(|failure| panic!("{object}: {failure}"));
     }
 
+    /// A volume of this kind, `disk-1`, that the claim `data` has.
+    pub(crate) async fn apply_volume(&self, source: &Value) {
+        let size = json!({ "storage": "1Gi" });
+        let mut volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": { "name": "disk-1" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "capacity": size, "storageClassName": "",
+                "claimRef": { "namespace": "default", "name": "data" },
+            },
+        });
+        for (kind, of) in source.as_object().into_iter().flatten() {
+            volume["spec"][kind] = of.clone();
+        }
+        self.apply(volume).await;
+        self.apply(json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": "data", "namespace": "default",
+                "annotations": { "pv.kubernetes.io/bind-completed": "yes" },
+            },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "", "volumeName": "disk-1",
+                "resources": { "requests": size },
+            },
+        }))
+        .await;
+    }
+
     /// No pod of `web` may be evicted from now on.
     pub(crate) async fn guard(&self) {
         self.apply(json!({
@@ -282,4 +310,14 @@ pub(crate) fn deployment(name: &str, replicas: u32, cpu: &str) -> Value {
             },
         },
     })
+}
+
+/// No two of its pods on one node.
+pub(crate) fn keep_apart(workload: &mut Value) {
+    let own = workload["spec"]["selector"].clone();
+    workload["spec"]["template"]["spec"]["affinity"] = json!({ "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            { "topologyKey": "kubernetes.io/hostname", "labelSelector": own },
+        ],
+    } });
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
+use super::bodies::resource_of;
 use super::{Api, State};
 use crate::admission::{self, Matter, Operation};
 use crate::defaults;
@@ -160,9 +161,13 @@ impl State {
         let Some(patch) = response.decision? else { return Ok(Some(false)) };
         let seen =
             if matter.kind.is_some() { object.clone() } else { webhook::in_version(&resource, object) };
-        let patched =
-            patch::json_patch(&seen, &patch).map_err(|failure| Failure::internal(&failure.message))?;
-        let before = std::mem::replace(object, patched);
+        let patched = patch::json_patch_of_webhook(&seen, &patch).map_err(|why| Failure::internal(&why))?;
+        let part = matter.kind.map(|[group, version, kind]| match group {
+            "" => resource_of(version, kind),
+            group => resource_of(&format!("{group}/{version}"), kind),
+        });
+        let read = self.retyped(part.as_ref().unwrap_or(&resource), patched);
+        let before = std::mem::replace(object, read.map_err(|why| Failure::internal(&why))?.value);
         if matter.kind.is_none() {
             let own = &matter.place.resource;
             *object = webhook::in_version(own, object);

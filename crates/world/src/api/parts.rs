@@ -15,7 +15,7 @@ use crate::store::Key;
 use crate::validate;
 
 use super::delete::Options;
-use super::meant::check_uid;
+use super::meant::{check_uid, expect_namespace};
 
 impl State {
     /// Does what is asked of a part that is no view of the object itself.
@@ -42,7 +42,8 @@ impl State {
     }
 
     fn bind(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
-        let binding = self.part_of("v1", "Binding", query, call)?;
+        let mut binding = self.part_of("v1", "Binding", query, call)?;
+        expect_namespace(place, &mut binding)?;
         let named = Place { name: Some(object::name(&binding).to_owned()), ..place.clone() };
         let place = if place.name.is_none() { &named } else { place };
         if place.name.as_deref() != Some(object::name(&binding)) {
@@ -107,6 +108,7 @@ impl State {
 
     fn evict(&mut self, place: &Place, query: &Query, call: &Call) -> Result<(u16, Value), Failure> {
         let mut eviction = self.part_of("policy/v1", "Eviction", query, call)?;
+        expect_namespace(place, &mut eviction)?;
         if place.name.as_deref() != Some(object::name(&eviction)) {
             return Err(Failure::bad_request("name in URL does not match name in Eviction object"));
         }

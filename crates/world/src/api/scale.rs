@@ -2,7 +2,7 @@
 
 use super::admit::matter;
 use super::bodies::{patch_of, resource_of};
-use super::meant::{check_uid, expect_name};
+use super::meant::{check_uid, expect_name, expect_namespace};
 use super::write::{PatchKind, Writer, manager};
 use super::{Call, State};
 use crate::admission::{Matter, Operation};
@@ -127,7 +127,8 @@ impl State {
                 Ok((200, paths.scale_of(&object)))
             }
             Verb::Update => {
-                let wanted = self.object_of(&scale_kind(), query, call)?;
+                let mut wanted = self.object_of(&scale_kind(), query, call)?;
+                expect_namespace(place, &mut wanted)?;
                 let is_told = !paths.is_custom || says_version(&call.content_type, &call.body);
                 self.rescale(place, query, call, &paths, &wanted, is_told)
             }
@@ -175,11 +176,12 @@ impl State {
         let matter =
             Matter { kind: Some(["autoscaling", "v1", "Scale"]), ..matter(place, query, Operation::Update) };
         self.admit(&matter, Some(&old_scale), &mut scale)?;
-        self.check_admission(&matter, Some(&old_scale), Some(&scale))?;
-        self.hearing.is_settled = true;
         let replicas = scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(replicas);
         let mut new = (*old).clone();
         paths.set(&mut new, replicas)?;
+        // Who may only refuse is shown the scale that the object would have.
+        self.check_admission(&matter, Some(&old_scale), Some(&paths.scale_of(&new)))?;
+        self.hearing.is_settled = true;
         let rescaled = match old_scale.pointer("/spec/replicas").and_then(Value::as_i64).unwrap_or(0) {
             _ if !is_told => Rescaled::Untold,
             same if same == replicas => Rescaled::Kept,

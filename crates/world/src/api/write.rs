@@ -289,16 +289,22 @@ impl State {
         if forgets {
             object::set(&mut new, "managedFields", Value::Null);
         }
-        self.finish_changed(place, old, &mut new)?;
+        // What is the server's is put in once nobody changes the object any more. What admission adds is nobody's.
+        let mut sent = new.clone();
+        self.finish_changed(place, old, &mut sent)?;
         if let Writer::Update(manager) = writer
             && !forgets
         {
             let (shape, part) = (self.shape(resource), place.subresource.map(Subresource::name));
-            patch::record_update(Some(old), &mut new, manager, self.now(), part, &shape);
+            patch::record_update(Some(old), &mut sent, manager, self.now(), part, &shape);
         }
         let matter = matter(place, query, Operation::Update);
+        self.read_changed(resource, &mut new);
+        object::set(&mut new, "managedFields", sent["metadata"]["managedFields"].clone());
         if self.admit(&matter, Some(old), &mut new)? {
             self.finish_changed(place, old, &mut new)?;
+        } else {
+            new = sent;
         }
         let mut causes = validate::on_update(resource, place.subresource, &new, old);
         causes.extend(self.judge(resource, place.subresource, &new, Some(old), &causes));
@@ -317,6 +323,13 @@ impl State {
             return Ok((200, Arc::new(new)));
         }
         Ok((200, self.store(resource, query, key.clone(), new)))
+    }
+
+    /// What is read into every changed object, as it comes in.
+    fn read_changed(&self, resource: &Resource, new: &mut Value) {
+        say_kind(resource, new);
+        defaults::complete(resource, new);
+        self.fill_in(resource, new);
     }
 
     /// What the server makes of a changed object.

@@ -5,14 +5,25 @@
 use super::{does_not_apply, go_kind};
 use crate::failure::{Failure, Reason};
 use crate::json::{Map, Value};
+use crate::names::quoted;
 
 const OPERATIONS_MAX: usize = 10_000;
 
 pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, Failure> {
     let operations = operations(patch)?;
+    // To clients the API server does not tell why.
+    performed(object, operations).map_err(|_| does_not_apply())
+}
+
+/// A patch of a webhook's, with why it does not fit the object.
+pub fn json_patch_of_webhook(object: &Value, patch: &Value) -> Result<Value, String> {
+    performed(object, patch.as_array().into_iter().flatten().filter_map(Value::as_object))
+}
+
+fn performed<'a>(object: &Value, operations: impl IntoIterator<Item = &'a Map>) -> Result<Value, String> {
     let mut object = object.clone();
     for operation in operations {
-        perform(&mut object, operation).ok_or_else(does_not_apply)?;
+        perform(&mut object, operation)?;
     }
     Ok(object)
 }
@@ -58,28 +69,83 @@ fn operations(patch: &Value) -> Result<Vec<&Map>, Failure> {
     Ok(out)
 }
 
-/// None where it does not fit the object: the API server does not tell why.
-fn perform(object: &mut Value, operation: &Map) -> Option<()> {
+/// Why a place cannot be had, or not so.
+enum Misfit {
+    Place,
+    Key(String),
+}
+
+/// The words are those of the library that the API server patches with.
+fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = || operation.get("value").cloned().unwrap_or_default();
-    let path = text("path")?;
-    match text("op")? {
-        "add" => add(object, path, value()),
-        "remove" => remove(object, path).map(|_| ()),
-        "replace" => replace(object, path, value()),
+    let kind = text("op").unwrap_or("unknown");
+    let path =
+        || text("path").ok_or_else(|| format!("{kind} operation failed to decode path: missing value"));
+    let from =
+        || text("from").ok_or_else(|| format!("{kind} operation failed to decode from: missing value"));
+    let nowhere =
+        |what: &str, at: &str| format!("{kind} operation does not apply: {what}: {at}: missing value");
+    let told = |misfit: Misfit, what: &str, at: &str| match misfit {
+        Misfit::Place => nowhere(what, at),
+        Misfit::Key(why) => format!("error in {kind} for path: '{at}': {why}"),
+    };
+    match kind {
+        "add" => {
+            let path = path()?;
+            let shown = format!("\"{path}\"");
+            add(object, path, value()).map_err(|misfit| match misfit {
+                Misfit::Place => nowhere("doc is missing path", &shown),
+                key @ Misfit::Key(_) => told(key, "", path),
+            })
+        }
+        "remove" => {
+            let path = path()?;
+            let shown = format!("\"{path}\"");
+            remove(object, path).map(drop).map_err(|misfit| match misfit {
+                Misfit::Place => nowhere("doc is missing path", &shown),
+                key @ Misfit::Key(_) => told(key, "", path),
+            })
+        }
+        "replace" => {
+            let path = path()?;
+            replace(object, path, value()).map_err(|misfit| match misfit {
+                Misfit::Place => nowhere("doc is missing path", path),
+                Misfit::Key(_) => nowhere("doc is missing key", path),
+            })
+        }
         "move" => {
-            let moved = remove(object, text("from")?)?;
-            add(object, path, moved)
+            let from = from()?;
+            let key = from.rsplit('/').next().map(unescaped).unwrap_or_default();
+            let moved = remove(object, from).map_err(|misfit| match misfit {
+                Misfit::Place => nowhere("doc is missing from path", from),
+                misfit @ Misfit::Key(_) => told(misfit, "", &key),
+            })?;
+            let path = path()?;
+            add(object, path, moved).map_err(|misfit| told(misfit, "doc is missing destination path", path))
         }
         "copy" => {
-            let copied = get(object, text("from")?)?.clone();
-            add(object, path, copied)
+            let from = from()?;
+            let copied = get(object, from).cloned().map_err(|misfit| match misfit {
+                Misfit::Place => nowhere("doc is missing from path", from),
+                Misfit::Key(why) => format!("error in copy for from: '{from}': {why}"),
+            })?;
+            let path = path()?;
+            add(object, path, copied).map_err(|misfit| match misfit {
+                Misfit::Place => nowhere("doc is missing destination path", path),
+                Misfit::Key(why) => format!("error while adding value during copy: {why}"),
+            })
         }
         "test" => {
-            let found = if path.is_empty() { &*object } else { get(object, path)? };
-            super::fields::same(found, &value()).then_some(())
+            let path = path()?;
+            let found = if path.is_empty() { Ok(&*object) } else { get(object, path) };
+            let found = found.map_err(|misfit| told(misfit, "is missing path", path))?;
+            if super::fields::same(found, &value()) {
+                return Ok(());
+            }
+            Err(format!("testing value {path} failed: test failed"))
         }
-        _ => None,
+        other => Err(format!("Unexpected kind: {other}")),
     }
 }
 
@@ -98,7 +164,7 @@ fn find<'a>(object: &'a Value, path: &str) -> Option<(&'a Value, String)> {
         }
         at = match at {
             Value::Object(map) => map.get(&part)?,
-            Value::Array(items) => items.get(index(&part, items.len())?)?,
+            Value::Array(items) => items.get(index(&part, items.len()).ok()?)?,
             _ => return None,
         };
     }
@@ -115,7 +181,7 @@ fn find_mut<'a>(object: &'a mut Value, path: &str) -> Option<(&'a mut Value, Str
         at = match at {
             Value::Object(map) => map.get_mut(&part)?,
             Value::Array(items) => {
-                let index = index(&part, items.len())?;
+                let index = index(&part, items.len()).ok()?;
                 items.get_mut(index)?
             }
             _ => return None,
@@ -123,71 +189,85 @@ fn find_mut<'a>(object: &'a mut Value, path: &str) -> Option<(&'a mut Value, Str
     }
 }
 
-/// May be out of bounds at the far end.
-fn index(part: &str, len: usize) -> Option<usize> {
-    let index: i64 = part.parse().ok()?;
-    if index >= 0 {
-        usize::try_from(index).ok()
-    } else {
-        len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
+/// A place among so many, counted from the end if it is negative.
+fn index(part: &str, len: usize) -> Result<usize, String> {
+    let index: i64 =
+        part.parse().map_err(|_| format!("strconv.Atoi: parsing {}: invalid syntax", quoted(part)))?;
+    let at = match usize::try_from(index) {
+        Ok(at) => Some(at),
+        Err(_) => usize::try_from(index.unsigned_abs()).ok().and_then(|back| len.checked_sub(back)),
+    };
+    let is_there = |at: &usize| *at < len;
+    at.filter(is_there)
+        .ok_or_else(|| format!("Unable to access invalid index: {index}: invalid index referenced"))
+}
+
+/// Null where the object there has no such key.
+fn get<'a>(object: &'a Value, path: &str) -> Result<&'a Value, Misfit> {
+    match find(object, path).ok_or(Misfit::Place)? {
+        (Value::Object(map), key) => Ok(map.get(&key).unwrap_or(&Value::Null)),
+        (Value::Array(items), key) => {
+            let index = index(&key, items.len()).map_err(Misfit::Key)?;
+            items.get(index).ok_or(Misfit::Place)
+        }
+        _ => Err(Misfit::Place),
     }
 }
 
-/// None where there is no such place; null where the object there has no such key.
-fn get<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
-    match find(object, path)? {
-        (Value::Object(map), key) => Some(map.get(&key).unwrap_or(&Value::Null)),
-        (Value::Array(items), key) => items.get(index(&key, items.len())?),
-        _ => None,
-    }
-}
-
-fn add(object: &mut Value, path: &str, value: Value) -> Option<()> {
-    match find_mut(object, path)? {
+fn add(object: &mut Value, path: &str, value: Value) -> Result<(), Misfit> {
+    match find_mut(object, path).ok_or(Misfit::Place)? {
         (Value::Object(map), key) => {
             map.insert(key, value);
         }
         (Value::Array(items), key) if key == "-" => items.push(value),
         (Value::Array(items), key) => {
             // A negative index counts from behind the new item.
-            let index = index(&key, items.len() + 1).filter(|index| *index <= items.len())?;
+            let index = index(&key, items.len() + 1).map_err(|why| {
+                let is_number = key.parse::<i64>().is_ok();
+                let improper = || format!("value was not a proper array index: '{key}': {why}");
+                Misfit::Key(if is_number { why.clone() } else { improper() })
+            })?;
             items.insert(index, value);
         }
-        _ => return None,
+        _ => return Err(Misfit::Place),
     }
-    Some(())
+    Ok(())
 }
 
-fn remove(object: &mut Value, path: &str) -> Option<Value> {
-    match find_mut(object, path)? {
-        (Value::Object(map), key) => map.remove(&key),
+fn remove(object: &mut Value, path: &str) -> Result<Value, Misfit> {
+    match find_mut(object, path).ok_or(Misfit::Place)? {
+        (Value::Object(map), key) => map
+            .remove(&key)
+            .ok_or_else(|| Misfit::Key(format!("Unable to remove nonexistent key: {key}: missing value"))),
         (Value::Array(items), key) => {
-            let index = index(&key, items.len()).filter(|index| *index < items.len())?;
-            Some(items.remove(index))
+            let index = index(&key, items.len()).map_err(Misfit::Key)?;
+            Ok(items.remove(index))
         }
-        _ => None,
+        _ => Err(Misfit::Place),
     }
 }
 
-fn replace(object: &mut Value, path: &str, value: Value) -> Option<()> {
+fn replace(object: &mut Value, path: &str, value: Value) -> Result<(), Misfit> {
     if path.is_empty() {
         if !matches!(value, Value::Object(_) | Value::Array(_)) {
-            return None;
+            return Err(Misfit::Place);
         }
         *object = value;
-        return Some(());
+        return Ok(());
     }
-    match find_mut(object, path)? {
+    match find_mut(object, path).ok_or(Misfit::Place)? {
         (Value::Object(map), key) => {
             map.insert(key, value);
         }
         (Value::Array(items), key) => {
-            let index = index(&key, items.len())?;
-            *items.get_mut(index)? = value;
+            let index = index(&key, items.len()).map_err(Misfit::Key)?;
+            if let Some(item) = items.get_mut(index) {
+                *item = value;
+            }
         }
-        _ => return None,
+        _ => return Err(Misfit::Place),
     }
-    Some(())
+    Ok(())
 }
 
 pub fn merge_patch(object: &Value, patch: &Value) -> Result<Value, Failure> {

@@ -14,7 +14,7 @@ mod strategic;
 mod types;
 
 pub use apply::{apply, record_update};
-pub use json::{json_patch, merge_patch};
+pub use json::{json_patch, json_patch_of_webhook, merge_patch};
 pub use scale::{Rescaled, record_scale};
 pub use shape::Shape;
 pub use strategic::strategic_merge_patch;

@@ -640,6 +640,6 @@ fn in_go(rule: &ValidationRule) -> String {
 }
 
 /// The server shows the rule with a space before the line that is drawn at its left.
-fn in_margin(error: &str) -> String {
+pub(super) fn in_margin(error: &str) -> String {
     error.replace("\n| ", "\n | ")
 }

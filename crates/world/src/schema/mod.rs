@@ -5,6 +5,7 @@
 //! server's own order is that of a Go map, here it is that of the names.
 
 mod check;
+mod condition;
 mod demands;
 mod embedded;
 mod fill;
@@ -22,6 +23,7 @@ use std::collections::BTreeMap;
 
 use crate::failure::{Cause, CauseReason};
 use crate::json::Value;
+pub(crate) use condition::check_condition;
 use format::{Format, Pattern};
 use rules::Rule;
 

@@ -66,7 +66,7 @@ impl Kind {
         }
     }
 
-    fn named(&self) -> String {
+    pub(super) fn named(&self) -> String {
         match self {
             Self::Any => "dyn".to_owned(),
             Self::Bool => "bool".to_owned(),
@@ -108,12 +108,17 @@ pub(super) fn outcome(
 ) -> Result<Kind, String> {
     let subject = Kind::of(schema, is_root || schema.is_embedded).unwrap_or(Kind::Any);
     let old = if is_old_optional { Kind::Any } else { subject.clone() };
-    let mut reader = Reader {
-        tokens: tokens(source),
-        passed: BTreeMap::new(),
-        variables: vec![("self".to_owned(), subject), ("oldSelf".to_owned(), old)],
-        complaints: Vec::new(),
-    };
+    outcome_with(source, expression, vec![("self".to_owned(), subject), ("oldSelf".to_owned(), old)])
+}
+
+/// The same of an expression over other variables.
+pub(super) fn outcome_with(
+    source: &str,
+    expression: &IdedExpr,
+    variables: Vec<(String, Kind)>,
+) -> Result<Kind, String> {
+    let mut reader =
+        Reader { tokens: tokens(source), passed: BTreeMap::new(), variables, complaints: Vec::new() };
     let Found { kind, .. } = reader.read(expression);
     reader.complaints.sort_by_key(|complaint| complaint.at);
     if reader.complaints.is_empty() {

@@ -11,6 +11,7 @@ mod node;
 mod pod;
 mod roles;
 mod small;
+mod webhooks;
 mod workload;
 
 use crate::failure::Cause;
@@ -38,6 +39,7 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
         ("scheduling.k8s.io", "PriorityClass") => small::priority_class(&mut faults, object),
         ("coordination.k8s.io", "Lease") => small::lease(&mut faults, object),
         ("rbac.authorization.k8s.io", kind) => roles::on_create(&mut faults, kind, object),
+        ("admissionregistration.k8s.io", kind) => webhooks::configuration(&mut faults, kind, object, None),
         _ => {}
     }
     faults.found()
@@ -76,6 +78,7 @@ pub(crate) fn on_update(
         ("scheduling.k8s.io", "PriorityClass") => small::priority_class_update(&mut faults, new, old),
         ("coordination.k8s.io", "Lease") => small::lease(&mut faults, new),
         ("rbac.authorization.k8s.io", kind) => roles::on_update(&mut faults, kind, new, old),
+        ("admissionregistration.k8s.io", kind) => webhooks::configuration(&mut faults, kind, new, Some(old)),
         _ => {}
     }
     causes.extend(faults.found());

@@ -1,7 +1,7 @@
 //! Asking a webhook: over TLS, or in the same process without a socket.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -266,8 +266,26 @@ fn as_go_says(error: &std::io::Error) -> String {
             rustls::CertificateError::Expired | rustls::CertificateError::ExpiredContext { .. } => {
                 format!("{unverified}: certificate has expired or is not yet valid")
             }
+            rustls::CertificateError::NotValidForNameContext { expected, presented } => {
+                format!("{unverified}: {}", not_for(&expected.to_str(), presented))
+            }
             other => format!("{unverified}: {other}"),
         },
         _ => error.to_string(),
+    }
+}
+
+/// That a certificate is for others; these come as `DnsName("a.b")` and `IpAddress(127.0.0.1)`.
+fn not_for(wanted: &str, presented: &[String]) -> String {
+    let is_address = wanted.parse::<IpAddr>().is_ok();
+    let of = if is_address { "IpAddress(" } else { "DnsName(" };
+    let names = presented.iter().filter_map(|name| name.strip_prefix(of)?.strip_suffix(')'));
+    let names: Vec<&str> = names.map(|name| name.trim_matches('"')).collect();
+    match (&names[..], is_address) {
+        ([], true) => {
+            format!("cannot validate certificate for {wanted} because it doesn't contain any IP SANs")
+        }
+        ([], false) => format!("certificate is not valid for any names, but wanted to match {wanted}"),
+        (names, _) => format!("certificate is valid for {}, not {wanted}", names.join(", ")),
     }
 }

@@ -397,8 +397,12 @@ pub(crate) struct World {
     #[arg(long, value_name = "FILE_OR_TEXT")]
     pub(crate) weather: Option<String>,
 
-    /// Something that is to go wrong, as in 'kubectl before create pods #2: status 409'; may be repeated. The client is
-    /// a program by its user agent, or * for any
+    /// Something that is to go wrong, as in 'kubectl before create pods #2: status 409'; may be repeated, and what has
+    /// struck is told. The client is a program by its user agent, or * for any; then before or after; what it does or
+    /// hears: get, list, watch, create, update, patch, delete, read, write, any, event; of which resource, as
+    /// deployments.apps or pods/eviction, or * for any; for the so many-th time, #10x3 for three in a row. The harm is
+    /// one of status CODE [retry TIME], lost, delay TIME, slow TIME, freeze TIME [of RESOURCE], rewind CHANGES for TIME
+    /// [of RESOURCE]; of a list also partial COUNT; of an event also drop, repeat, swap, silence
     #[arg(long = "fault", value_name = "FAULT", value_parser = fault)]
     pub(crate) faults: Vec<Fault>,
 
@@ -412,6 +416,10 @@ fn fault(text: &str) -> Result<Fault, String> {
     let fault: Fault = text.parse().map_err(|error: PlanError| error.to_string())?;
     match fault.harm {
         Harm::Clock(_) | Harm::Pace(_) => Err("a program's clock is its own, and cannot be set".to_owned()),
+        Harm::Crash => {
+            Err("a program ends by itself, or whoever started it ends it; `lost` breaks its connection"
+                .to_owned())
+        }
         _ => Ok(fault),
     }
 }

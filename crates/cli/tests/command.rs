@@ -348,15 +348,22 @@ fn started(line: &str) -> io::Result<(World, String, String)> {
 }
 
 fn started_as(command: &mut Command) -> io::Result<(World, String, String)> {
+    let (world, address, kubeconfig, _) = heard(command)?;
+    Ok((world, address, kubeconfig))
+}
+
+/// The same, and what it says from then on.
+fn heard(command: &mut Command) -> io::Result<(World, String, String, impl Iterator<Item = String>)> {
     let mut child = command.stdout(Stdio::piped()).spawn()?;
-    let mut lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+    let lines = child.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines);
+    let mut lines = lines.map_while(Result::ok);
     let mut after = |words: &str| {
-        let said = lines.find_map(|line| Some(line.ok()?.split_once(words)?.1.to_owned()));
+        let said = lines.find_map(|line| Some(line.split_once(words)?.1.to_owned()));
         said.ok_or_else(|| io::Error::other(format!("{command:?} does not say {words}")))
     };
     let address = after("https://")?.split(". ").next().unwrap_or_default().to_owned();
     let kubeconfig = after("export KUBECONFIG=")?;
-    Ok((World(child), address, kubeconfig))
+    Ok((World(child), address, kubeconfig, lines))
 }
 
 #[cfg(unix)]
@@ -405,20 +412,30 @@ fn a_world_goes_wrong_as_it_is_told() {
         ("* after event pods #1: drop", "say `before event`"),
         ("* before get pods #1: clock +1h", "a program's clock is its own"),
         ("* before get pods #1: clock 50%", "a program's clock is its own"),
+        ("* before get pods #1: crash", "a program ends by itself"),
     ] {
         let output = berth("world").args(["--fault", fault]).output().expect("berth starts");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{fault}: {said}");
         assert!(said.contains(complaint), "{fault}: {said}");
     }
-    let forbidden = "* before list nodes #1x999: status 403";
-    let (_world, _, kubeconfig) =
-        started_as(berth("world --nodes 0").args(["--fault", forbidden])).expect("it starts");
+    let (forbidden, vain) = ("* before list nodes #1x999: status 403", "* before list pod #1: lost");
+    let mut command = berth("world --nodes 0");
+    command.args(["--fault", forbidden, "--fault", vain]).stderr(Stdio::piped());
+    let (mut world, _, kubeconfig, mut told) = heard(&mut command).expect("it starts");
+    let mut warned = String::new();
+    let mut complaints = world.0.stderr.take().map(BufReader::new).expect("it is piped");
+    complaints.read_line(&mut warned).expect("it is read");
+    assert!(warned.contains("as long as nobody serves pod; did you mean pods?"), "{warned}");
     let line = format!("advise --cluster --kubeconfig {kubeconfig}");
     let output = berth(&line).output().expect("berth starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("a fault was planned"), "{said}");
+    assert!(
+        told.any(|line| line.contains(&format!("Z berth: {forbidden}"))),
+        "it is not told what has struck"
+    );
 }
 
 #[cfg(unix)]

@@ -8,7 +8,7 @@ use berth_api::ClassKind;
 use berth_core::claim::{self, Deadlines, MachineSight, Step, Waiting};
 use berth_core::commitment::Commitments;
 use berth_core::names::Text;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout};
 
@@ -32,7 +32,8 @@ pub(crate) const STEP_MAX: Duration = Duration::from_mins(1);
 pub(crate) struct Lives {
     tasks: JoinSet<Done>,
     permits: Arc<Semaphore>,
-    under_way: BTreeSet<Text>,
+    /// The claims whose steps are being done, and the way to tell whoever does it that nobody wants the machine any more.
+    under_way: BTreeMap<Text, Arc<Notify>>,
     paces: BTreeMap<Text, Pace>,
     /// Claims that are no more and still in their pools' ledgers, by pool.
     gone: BTreeMap<PoolId, BTreeSet<Text>>,
@@ -58,7 +59,7 @@ impl Default for Lives {
         Self {
             tasks: JoinSet::new(),
             permits: Arc::new(Semaphore::new(TASKS_AT_ONCE)),
-            under_way: BTreeSet::new(),
+            under_way: BTreeMap::new(),
             paces: BTreeMap::new(),
             gone: BTreeMap::new(),
         }
@@ -73,12 +74,19 @@ impl Lives {
 
     /// How many of them are of claims for which this holds.
     pub(crate) fn under_way_of(&self, is_meant: impl Fn(&Text) -> bool) -> usize {
-        self.under_way.iter().filter(|claim| is_meant(claim)).count()
+        self.under_way.keys().filter(|claim| is_meant(claim)).count()
     }
 
     /// Whether a step of this claim is being done.
     pub(crate) fn is_under_way(&self, claim: &str) -> bool {
-        self.under_way.contains(claim)
+        self.under_way.contains_key(claim)
+    }
+
+    /// A launch that has not been sent yet need not be.
+    fn give_up(&self, claim: &Text) {
+        if let Some(unwanted) = self.under_way.get(claim) {
+            unwanted.notify_one();
+        }
     }
 
     /// Waits until something is done; for ever, if nothing is being done.
@@ -111,7 +119,7 @@ impl Lives {
 
     /// Begins a step, unless one is being done or it is too early.
     pub(crate) fn begin(&mut self, office: &Office, name: Text, task: Task) {
-        if self.under_way.contains(&name) {
+        if self.under_way.contains_key(&name) {
             return;
         }
         let now = Instant::now();
@@ -126,12 +134,17 @@ impl Lives {
         };
         let next = now + pause(task.step, tries);
         self.paces.insert(name.clone(), Pace { step: task.step, tries: tries.saturating_add(1), next });
-        self.under_way.insert(name.clone());
+        let unwanted = Arc::new(Notify::new());
+        self.under_way.insert(name.clone(), unwanted.clone());
         let (office, permits) = (office.clone(), self.permits.clone());
         self.tasks.spawn(async move {
             let _permit = permits.acquire_owned().await;
             let began = Instant::now();
-            let outcome = timeout(STEP_MAX, office.perform(&task)).await.unwrap_or(Err(Failure::Late));
+            let outcome = tokio::select! {
+                biased;
+                () = unwanted.notified(), if task.step == Step::Launch => Ok(Outcome::Unfinished),
+                outcome = timeout(STEP_MAX, office.perform(&task)) => outcome.unwrap_or(Err(Failure::Late)),
+            };
             if let Err(failure) = &outcome {
                 office.failed(&task, failure, tries).await;
             }
@@ -178,6 +191,9 @@ impl Operator {
         self.lives.paces.retain(|name, _| view.claims.contains_key(name));
         let mut is_busy = false;
         for (name, claim) in &view.claims {
+            if claim.is_deleting() {
+                self.lives.give_up(name);
+            }
             let deadlines = match claim.dialect {
                 // However they are written, VPSie takes its time to make machines.
                 Dialect::Karpenter if claim.class == Some(ClassKind::Vpsie) => {

@@ -47,7 +47,7 @@ use tokio::sync::watch;
 use api::Api;
 use audit::{Asked, Changed};
 use failure::Failure;
-use faults::{FaultPlan, Faults, Seat};
+use faults::{Fault, FaultPlan, Faults, Seat, Unknown};
 use life::Life;
 use webhook::Service;
 
@@ -106,6 +106,17 @@ impl World {
     /// What has gone wrong: the client and the fault, in order.
     pub fn faults_struck(&self) -> Vec<String> {
         self.faults.struck()
+    }
+
+    /// The same without the first so many, once there are more.
+    pub async fn faults_struck_beyond(&self, count: usize) -> Vec<String> {
+        self.faults.more_struck(count).await;
+        self.faults.struck().split_off(count)
+    }
+
+    /// Whether nobody serves what a fault is about, as yet.
+    pub fn unknown_to(&self, fault: &Fault) -> Option<Unknown> {
+        faults::unknown(&self.api.state().kinds, fault.resource.as_deref()?)
     }
 
     /// Waits until a fault ends the client. Whoever runs it must drop it then: it hears nothing more.

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use berth_api::{Object, Timestamp};
-use berth_world::faults::FaultPlan;
+use berth_world::faults::{Fault, FaultPlan, Unknown};
 use berth_world::{ServeError, World};
 
 use super::guest::{Written, interruption, quoted};
@@ -35,6 +35,7 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
             biased;
             () = world.kubelets().live_on(&cloud) => {}
             () = cloud::tell(&cloud) => {}
+            () = tell_of_faults(&world) => {}
             () = world.live() => {}
         }
     };
@@ -47,6 +48,9 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
     };
     if !is_filled {
         return Ok(Answer::BadInput);
+    }
+    for fault in &args.faults {
+        warn_if_in_vain(&world, fault);
     }
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
     let served = world.serve(address).await.map_err(|error| match error {
@@ -66,6 +70,29 @@ async fn live(args: &args::World) -> Result<Answer, Failure> {
     drop(kubeconfig);
     served.stop().await;
     Ok(Answer::Done)
+}
+
+/// Says what has gone wrong as it was planned, for as long as this is awaited.
+async fn tell_of_faults(world: &World) {
+    let mut told = 0;
+    loop {
+        let struck = world.faults_struck_beyond(told).await;
+        told += struck.len();
+        for of in &struck {
+            // Whoever does not listen any more may still want the world.
+            let _ = out::text(&format!("{:.0} {of}\n", Timestamp::now()));
+        }
+    }
+}
+
+/// A definition may still come that makes it strike.
+fn warn_if_in_vain(world: &World, fault: &Fault) {
+    let Some(Unknown { near }) = world.unknown_to(fault) else { return };
+    let resource = fault.resource.as_deref().unwrap_or_default();
+    let meant = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    out::problem(&format_args!(
+        "--fault '{fault}' does not strike as long as nobody serves {resource}{meant}"
+    ));
 }
 
 /// Puts Berth's definitions and what was named into the world. Says what is wrong; whether nothing is.

@@ -20,6 +20,8 @@ const STUCK_SECS: i64 = 60;
 const JOIN_SECS_MAX: i64 = 900;
 /// What was decided before a view stood still is done by then: a silence is noticed, and a step takes no longer.
 const STALE_SECS_MAX: u64 = 125;
+/// A launch is sent this long after it was noted, at most: crates/cloud/src/vpsie/cloud/buying.rs.
+const SENT_SECS_MAX: i64 = 60;
 /// Within a second an operator writes no more than this. Of the workloads without a fault, W5 writes between 60 and 80, and
 /// W4 and the limits' between 80 and 100, when ten nodes come up at once.
 const WRITES_MAX: usize = 100;
@@ -466,12 +468,14 @@ fn noted(state: &State, uid: &str) -> Option<Broken> {
             Invariant::Noted.broken(format!("a machine was asked for, and nobody wants it ({uid})")),
         );
     };
-    let is_wanted = claim.deletion.is_none() && !claim.has_failed();
+    // What was noted before goes out within its time, or never.
+    let since = state.past.given_up.get(uid).map(|since| state.now.duration_since(*since).as_secs());
+    let is_wanted = since.is_none_or(|secs| secs <= SENT_SECS_MAX);
     Invariant::Noted
         .unless(claim.is_noted, || format!("a machine was asked for {name}, and {name} does not say so"))
         .or_else(|| {
             Invariant::Noted
-                .unless(is_wanted, || format!("a machine was asked for {name}, which is given up"))
+                .unless(is_wanted, || format!("a machine was asked for {name}, which has long been given up"))
         })
 }
 
@@ -484,8 +488,7 @@ fn before_termination(state: &State, id: &str) -> Option<Broken> {
         return None;
     }
     // Such machines are alike: whoever was given up may have any that nobody has.
-    let is_given_up = |claim: &Claim| claim.deletion.is_some() || claim.has_failed();
-    let seeks = |claim: &Claim| claim.provider_id.is_empty() && is_given_up(claim);
+    let seeks = |claim: &Claim| claim.provider_id.is_empty() && claim.is_given_up();
     if state.is_loose(machine) && state.claims.values().any(seeks) {
         return None;
     }

@@ -84,6 +84,11 @@ impl Claim {
         self.has_failed() && self.holds.contains("MachineEnded")
     }
 
+    /// Nobody waits for its machine any more.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.deletion.is_some() || self.has_failed()
+    }
+
     pub(crate) fn has_failed(&self) -> bool {
         self.holds.contains("Failed")
     }

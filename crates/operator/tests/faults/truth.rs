@@ -59,6 +59,8 @@ pub(crate) struct Past {
     owners: BTreeMap<MachineId, String>,
     /// Since when machines have no claim.
     pub(crate) orphans: BTreeMap<MachineId, Timestamp>,
+    /// Since when claims are going, have failed or are gone, by uid.
+    pub(crate) given_up: BTreeMap<String, Timestamp>,
     /// Claims that somebody other than an operator has taken the finalizer from.
     pub(crate) abandoned: BTreeSet<String>,
     /// What pools had committed themselves to when somebody other than an operator changed that, by pool.
@@ -309,6 +311,9 @@ impl State {
     }
 
     fn remember(&mut self, name: &str, before: Option<&Claim>, after: Option<&Claim>, by: Option<&Asked>) {
+        if let Some(claim) = before.or(after).filter(|_| after.is_none_or(Claim::is_given_up)) {
+            self.past.given_up.entry(claim.uid.clone()).or_insert(self.now);
+        }
         match (before, after) {
             (None, Some(claim)) => {
                 self.counts.claims_made += u64::from(by.is_some_and(is_operator));
@@ -338,7 +343,7 @@ impl State {
                 None => drop(waiting.insert(claim.uid.clone())),
             }
         }
-        let Past { claims, bought_for, owners, .. } = &self.past;
+        let Past { bought_for, owners, .. } = &self.past;
         let pool = self.pools.keys().next();
         for machine in self.machines.iter_mut().filter(|machine| machine.token.is_some()) {
             let buyer = bought_for.get(&machine.id);
@@ -353,12 +358,20 @@ impl State {
                 machine.token = Some(waiting.pop_first().unwrap_or_default());
             }
         }
-        // What one has asked for another may have got, and then asks again. What is nobody's is one too many for who asked.
+        // What one has asked for another may have got, and then asks again; or it was ended for another that was given up.
+        // What is nobody's is one too many for who asked.
+        let Past { claims, bought_for, given_up, .. } = &self.past;
+        let whose = |machine: &Machine| machine.token.clone().filter(|token| !token.is_empty());
+        let mut supplied: BTreeSet<String> = self.machines.iter().filter_map(whose).collect();
         for machine in self.machines.iter_mut().filter(|machine| machine.token.is_some()) {
-            let owner = machine.token.as_ref().filter(|token| !token.is_empty());
-            let whose = owner.or_else(|| bought_for.get(&machine.id));
+            let owner = whose(machine).or_else(|| {
+                let buyer = bought_for.get(&machine.id);
+                let ended_for = || given_up.keys().find(|uid| !supplied.contains(*uid));
+                buyer.filter(|uid| !supplied.contains(*uid)).or_else(ended_for).or(buyer).cloned()
+            });
+            supplied.extend(owner.clone());
             let named = |uid: &String| claims.iter().find(|(_, uids)| uids.contains(uid));
-            machine.name = whose.and_then(named).map(|(name, _)| name.clone()).unwrap_or_default();
+            machine.name = owner.as_ref().and_then(named).map(|(name, _)| name.clone()).unwrap_or_default();
         }
     }
 

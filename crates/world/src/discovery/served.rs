@@ -31,6 +31,16 @@ pub(crate) struct Served {
     pub(crate) subresources: Vec<ServedSubresource>,
 }
 
+impl Served {
+    /// `pods`, or `deployments.apps`.
+    pub(crate) fn qualified(&self) -> String {
+        match &*self.kind.group {
+            "" => self.plural.clone(),
+            group => format!("{}.{group}", self.plural),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct ServedSubresource {
     pub(crate) name: &'static str,
@@ -56,6 +66,11 @@ impl Gvk {
     fn new(group: &str, version: &str, kind: &str) -> Self {
         Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned() }
     }
+}
+
+/// All that is served, the core group first.
+pub(crate) fn all(kinds: &Kinds) -> impl Iterator<Item = Served> {
+    groups(kinds).into_iter().flat_map(|group| group.versions).flat_map(|version| version.resources)
 }
 
 /// The groups, the core group first.

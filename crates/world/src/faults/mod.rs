@@ -3,6 +3,7 @@
 mod client;
 mod harm;
 mod harmed;
+mod known;
 mod plan;
 mod seat;
 
@@ -19,10 +20,12 @@ use crate::audit::{Asked, is_question};
 use crate::request::{self, Place, Query, without_watch};
 
 pub use harm::{Harm, View};
+pub use known::Unknown;
 pub use plan::{DeedKind, Fault, FaultPlan, PlanError, Side};
 pub use seat::{Lost, Seat};
 
 pub(crate) use harmed::HarmedEvents;
+pub(crate) use known::unknown;
 pub(crate) use seat::{Served, answer};
 
 /// Something that a client does, or is told, that a fault may strike at.
@@ -107,6 +110,8 @@ struct Shared {
     state: Mutex<State>,
     /// Tells of every change of a client's state.
     changes: watch::Sender<u64>,
+    /// So many faults have struck.
+    strikes: watch::Sender<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +132,8 @@ struct Planned {
 
 impl Faults {
     pub(crate) fn none() -> Self {
-        Self(Arc::new(Shared { state: Mutex::default(), changes: watch::Sender::new(0) }))
+        let (changes, strikes) = (watch::Sender::new(0), watch::Sender::new(0));
+        Self(Arc::new(Shared { state: Mutex::default(), changes, strikes }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -152,12 +158,23 @@ impl Faults {
                 harms.push(fault.harm.clone());
             }
         }
+        let count = struck.len();
+        drop(state);
+        if !harms.is_empty() {
+            self.0.strikes.send_replace(count);
+        }
         harms
     }
 
     /// The faults that have struck, in order.
     pub(crate) fn struck(&self) -> Vec<String> {
         self.state().struck.clone()
+    }
+
+    /// Waits until more than so many have struck.
+    pub(crate) async fn more_struck(&self, than: usize) {
+        // Whoever waits holds the sender.
+        let _ = self.0.strikes.subscribe().wait_for(|count| *count > than).await;
     }
 
     pub(crate) fn begin_audit(&self) {

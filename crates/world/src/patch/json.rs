@@ -17,7 +17,10 @@ pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, Failure> {
 
 /// A patch of a webhook's, with why it does not fit the object.
 pub fn json_patch_of_webhook(object: &Value, patch: &Value) -> Result<Value, String> {
-    performed(object, patch.as_array().into_iter().flatten().filter_map(Value::as_object))
+    // One that is null says nothing at all, not even what it is.
+    let said_nothing = Map::default();
+    let operations = patch.as_array().into_iter().flatten();
+    performed(object, operations.map(|operation| operation.as_object().unwrap_or(&said_nothing)))
 }
 
 fn performed<'a>(object: &Value, operations: impl IntoIterator<Item = &'a Map>) -> Result<Value, String> {
@@ -80,10 +83,14 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = || operation.get("value").cloned().unwrap_or_default();
     let kind = text("op").unwrap_or("unknown");
-    let path =
-        || text("path").ok_or_else(|| format!("{kind} operation failed to decode path: missing value"));
-    let from =
-        || text("from").ok_or_else(|| format!("{kind} operation failed to decode from: missing value"));
+    let place = |field: &str| match operation.get(field) {
+        Some(Value::String(path)) => Ok(path.to_string()),
+        None | Some(Value::Null) => Err(format!("{kind} operation failed to decode {field}: missing value")),
+        Some(other) => Err(format!(
+            "{kind} operation failed to decode {field}: json: cannot unmarshal {} into Go value of type string",
+            go_kind(other)
+        )),
+    };
     let nowhere =
         |what: &str, at: &str| format!("{kind} operation does not apply: {what}: {at}: missing value");
     let told = |misfit: Misfit, what: &str, at: &str| match misfit {
@@ -92,7 +99,7 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
     };
     match kind {
         "add" => {
-            let path = path()?;
+            let path = &place("path")?;
             let shown = format!("\"{path}\"");
             add(object, path, value()).map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing path", &shown),
@@ -100,7 +107,7 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
             })
         }
         "remove" => {
-            let path = path()?;
+            let path = &place("path")?;
             let shown = format!("\"{path}\"");
             remove(object, path).map(drop).map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing path", &shown),
@@ -108,36 +115,36 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
             })
         }
         "replace" => {
-            let path = path()?;
+            let path = &place("path")?;
             replace(object, path, value()).map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing path", path),
                 Misfit::Key(_) => nowhere("doc is missing key", path),
             })
         }
         "move" => {
-            let from = from()?;
+            let from = &place("from")?;
             let key = from.rsplit('/').next().map(unescaped).unwrap_or_default();
             let moved = remove(object, from).map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing from path", from),
                 misfit @ Misfit::Key(_) => told(misfit, "", &key),
             })?;
-            let path = path()?;
+            let path = &place("path")?;
             add(object, path, moved).map_err(|misfit| told(misfit, "doc is missing destination path", path))
         }
         "copy" => {
-            let from = from()?;
+            let from = &place("from")?;
             let copied = get(object, from).cloned().map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing from path", from),
                 Misfit::Key(why) => format!("error in copy for from: '{from}': {why}"),
             })?;
-            let path = path()?;
+            let path = &place("path")?;
             add(object, path, copied).map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing destination path", path),
                 Misfit::Key(why) => format!("error while adding value during copy: {why}"),
             })
         }
         "test" => {
-            let path = path()?;
+            let path = &place("path")?;
             let found = if path.is_empty() { Ok(&*object) } else { get(object, path) };
             let found = found.map_err(|misfit| told(misfit, "is missing path", path))?;
             if super::fields::same(found, &value()) {

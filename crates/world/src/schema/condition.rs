@@ -8,11 +8,17 @@ use kube_cel::cel::common::ast::Expr;
 use super::demands::in_margin;
 use super::typed::{self, Kind};
 
+/// What an API server has, and this does not: who uses it is refused at once, and not at each request.
+const ABSENT: &str = "authorizer";
+
 /// What is wrong with an expression, in the server's words.
 pub(crate) fn check_condition(source: &str) -> Result<(), String> {
     let failed = |why: String| format!("compilation failed: {}", in_margin(&why));
     let program = Program::compile(source).map_err(|error| failed(error.to_string()))?;
-    let unseen = ["object", "oldObject", "authorizer"].map(|name| (name.to_owned(), Kind::Any));
+    if program.references().has_variable(ABSENT) {
+        return Err(failed(format!("undeclared reference to '{ABSENT}'")));
+    }
+    let unseen = ["object", "oldObject"].map(|name| (name.to_owned(), Kind::Any));
     let variables = unseen.into_iter().chain([("request".to_owned(), request())]).collect();
     let kind = typed::outcome_with(source, program.expression(), variables).map_err(failed)?;
     // Of what is only taken out of an object nobody knows what it is; of what a function makes, we may not.

@@ -172,11 +172,20 @@ fn read_patch(patch: &str) -> Result<Option<Value>, String> {
         }
         _ => undecodable(error.to_string()),
     })?;
-    if !patch.is_array() && !patch.is_null() {
-        let kind = go_kind(&patch);
-        return Err(undecodable(format!(
-            "json: cannot unmarshal {kind} into Go value of type jsonpatch.Patch"
-        )));
+    let mistyped = |value: &Value, of: &str| {
+        let kind = go_kind(value);
+        Err(undecodable(format!("json: cannot unmarshal {kind} into Go value of type jsonpatch.{of}")))
+    };
+    match &patch {
+        Value::Null => {}
+        Value::Array(operations) => {
+            if let Some(odd) =
+                operations.iter().find(|operation| !operation.is_object() && !operation.is_null())
+            {
+                return mistyped(odd, "Operation");
+            }
+        }
+        other => return mistyped(other, "Patch"),
     }
     Ok(Some(patch))
 }

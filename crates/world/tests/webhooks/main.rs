@@ -143,10 +143,10 @@ async fn play(
         until_known(kubernetes, number, namespace).await;
     }
     server.take_seen();
-    let requests: Vec<Request> = case
-        .requests
-        .iter()
-        .cloned()
+    // Whose cache is behind asks once for what it remembers, and again for what is.
+    let caught_up = |request: &Request| quiet(Method::GET, &collection(&request.path), String::new());
+    let asked = case.requests.iter().flat_map(|request| [caught_up(request), request.clone()]);
+    let requests: Vec<Request> = asked
         .map(|mut request| {
             request.headers.extend(USER.map(|(name, value)| (name.to_owned(), value.to_owned())));
             request
@@ -167,6 +167,18 @@ async fn play(
         asking::play(kubernetes, &[quiet(Method::DELETE, &path, String::new())], namespace).await;
     }
     answers.into_iter().flatten().map(|line| without_the_reviews_uid(&line)).chain(asked).collect()
+}
+
+/// The path of the list that holds what a path is about.
+fn collection(path: &str) -> String {
+    let path = path.split('?').next().unwrap_or_default();
+    let parts: Vec<&str> = path.split('/').collect();
+    let version = if path.starts_with("/api/") { 3 } else { 4 };
+    let length = match parts.get(version..) {
+        Some(["namespaces", _, _, ..]) => version + 3,
+        _ => version + 1,
+    };
+    parts.into_iter().take(length).collect::<Vec<_>>().join("/")
 }
 
 /// Whoever answers with another uid is told which it should have been.

@@ -141,7 +141,7 @@ fn said(path: &str, request: &Value) -> (u16, &'static str, String) {
         "/patch-in-vain" => patch(json!([{"op": "test", "path": "/metadata/name", "value": "nobody"}])),
         "/patch-nowhere" => patch(json!([{"op": "remove", "path": "/data/nothing"}])),
         "/patch-far" => {
-            patch(json!([{"op": "replace", "path": "/metadata/ownerReferences/0/name", "value": "x"}]))
+            patch(json!([{"op": "replace", "path": "/metadata/ownerReferences/0/name", "value": "x"}]));
         }
         "/patch-with-nonsense" => {
             patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"a b": "c"}}]));
@@ -154,6 +154,11 @@ fn said(path: &str, request: &Value) -> (u16, &'static str, String) {
             json!([{"op": "add", "path": "/spec/containers/-", "value": {"name": "sidecar", "image": "s"}}]),
         ),
         "/patch-no-list" => patch(json!({"op": "add"})),
+        "/patch-of-numbers" => patch(json!([{"op": "add", "path": "/data", "value": {}}, 1])),
+        "/patch-of-null" => patch(json!([null])),
+        "/patch-to-paint" => patch(json!([{"op": "paint", "path": "/data"}])),
+        "/patch-of-no-place" => patch(json!([{"op": "add", "value": {}}])),
+        "/patch-of-an-odd-place" => patch(json!([{"op": "replace", "path": 5, "value": {}}])),
         path => {
             // Once for each key.
             let key = path.strip_prefix("/data/").filter(|key| request["object"]["data"].get(key).is_none());

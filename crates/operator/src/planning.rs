@@ -146,15 +146,17 @@ impl Operator {
         if let (Some(plan), Some(_)) = (&removals, round.epoch) {
             self.tell_checks(round, plan).await;
         }
+        let mut are_untold = false;
         if let (Some(plan), Some(_)) = (&waiting, round.epoch) {
             self.office.nominate(round, plan).await;
-            // In a burst there are many looks in a second, and nobody reads as fast.
-            if self.explained.is_none_or(|at| at.elapsed() >= LOOK_SOON) {
+            // In a burst there are many looks in a second, and nobody reads as fast. Who came with it is told with the next.
+            are_untold = self.explained.is_some_and(|at| at.elapsed() < LOOK_SOON);
+            if !are_untold {
                 self.explained = Some(Instant::now());
-                self.office.explain(round, plan, &groups).await;
+                are_untold = self.office.explain(round, plan, &groups).await;
             }
         }
-        Planned { is_busy: moves != Moves::Nothing, waiting }
+        Planned { is_busy: moves != Moves::Nothing || are_untold, waiting }
     }
 
     /// The plan for pods without a place: the last one, if nothing has changed that it was made from.

@@ -200,7 +200,7 @@ impl Operator {
         metrics.end_plan("disrupt", began);
         metrics.set(table::PLAN_GAP, [], f64::from(plan.gap_basis_points()) / 10_000.0);
         let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
-        self.course.add(self.office.now(), &plan, lower_bound);
+        self.course.add(self.office.now(), (&round.snapshot, &plan), lower_bound);
         self.course.savings = round.savings(&plan);
         let judged = Safety::judge(&round.snapshot);
         self.office.tell_eligible(&judged);

@@ -22,6 +22,7 @@ mod overlays;
 mod permissions;
 mod policies;
 mod scene;
+mod sight;
 mod spreading;
 mod succession;
 mod takeover;

@@ -178,10 +178,6 @@ impl Stage {
         applied.unwrap_or_else(|failure| panic!("{object}: {failure}"));
     }
 
-    pub(crate) fn seed(&self) -> u64 {
-        self.case.seed
-    }
-
     pub(crate) fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

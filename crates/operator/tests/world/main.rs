@@ -200,6 +200,8 @@ fn a_node_that_cannot_be_opened_holds_up_no_pool() {
             scene.until(180, what, async || scene.running().await == 2).await;
             let taints = scene.get(&node).await["spec"]["taints"].to_string();
             assert!(taints.contains("karpenter.sh/disrupted"), "{what}: {taints}");
+            sleep(Duration::from_mins(5)).await;
+            assert_eq!(scene.machines(), 2, "{what}: its own pod needs no other: {}", scene.told().await);
             if what == "its ledger is damaged" {
                 let without = json!({ "metadata": { "annotations": { "berth.dev/ledger": null } } });
                 scene.patch(&path, &without).await;

@@ -154,6 +154,7 @@ impl Operator {
             if !are_untold {
                 self.explained = Some(Instant::now());
                 are_untold = self.office.explain(round, plan, &groups).await;
+                self.office.tell_limits(round, plan).await;
             }
         }
         Planned { is_busy: moves != Moves::Nothing || are_untold, waiting }
@@ -298,7 +299,7 @@ impl Operator {
         let wanted: Vec<_> = wanted.into_iter().map(|launch| (launch, occasion(launch))).collect();
         let Purchase { bought, refused } =
             self.office.buy(round, &BTreeSet::new(), (&plan.launches, &wanted), epoch).await;
-        self.refused(&refused);
+        self.refused(round, &refused).await;
         let launches = bought.iter().filter_map(|bought| plan.launches.get(bought.launch));
         self.office.counts_growth(round, launches.map(|launch| &launch.pool), "unschedulable_pods");
         for bought in &bought {
@@ -334,7 +335,7 @@ impl Operator {
             let wanted: Vec<_> = open.iter().map(|launch| (*launch, Occasion::Replacement)).collect();
             let Purchase { bought, refused } =
                 self.office.buy(round, &made, (&plan.launches, &wanted), epoch).await;
-            self.refused(&refused);
+            self.refused(round, &refused).await;
             if bought.is_empty() {
                 break;
             }
@@ -354,7 +355,7 @@ impl Operator {
             ready.push(Going { step, replacements });
         }
         let departed = self.office.depart(round, &ready, epoch).await;
-        self.refused(&departed.refused);
+        self.refused(round, &departed.refused).await;
         for (going, claims) in ready.iter().zip(departed.claims).filter(|(_, claims)| !claims.is_empty()) {
             self.office.departing(round, going.step, claims);
             self.office.counts_departure(round, going.step);
@@ -362,7 +363,8 @@ impl Operator {
         !claim_of.is_empty() || !ready.is_empty()
     }
 
-    fn refused(&self, refusals: &Refusals) {
+    async fn refused(&self, round: &Round, refusals: &Refusals) {
+        self.office.tell_refusals(round, refusals).await;
         for (pool, why) in refusals {
             let message = format!("nothing was committed in pool {pool}: {why}");
             let objects = vec![pool.to_string()];

@@ -13,7 +13,7 @@ use crate::resources::{Resources, USD_PER_HOUR};
 use crate::units::Price;
 
 /// A NodePool, a NodeGroup, or a pool of a ScalingConstraint, with what it may buy.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Unique among all pools.
     pub name: Text,

@@ -15,7 +15,7 @@ use crate::disruption::{
     Basis, Consolidation, DisruptionCost, DisruptionReason, Leaving, Protection, REPAIRED, SafetyChecks,
 };
 use crate::division::Portion;
-use crate::names::Text;
+use crate::names::{self, Text};
 use crate::node::{Node, NodeState};
 use crate::pod::{Pod, PodSpec};
 use crate::pool::Pool;
@@ -335,7 +335,7 @@ impl Judged<'_> {
         };
         judge(true, Reason::NodeNotOfPool, &|| self.not_of_pool());
         judge(true, Reason::NodeStarting, &|| self.in_state(NodeState::Starting));
-        judge(true, Reason::NodeDeleting, &|| self.in_state(NodeState::Deleting));
+        judge(true, Reason::NodeDeleting, &|| self.in_state(NodeState::Deleting).or_else(|| self.closed()));
         // At VPSie a node that somebody protects stays, broken or not.
         let heeds_marks = can_wait(reason) || self.checks().is_some();
         judge(heeds_marks, Reason::NodeProtected, &|| self.node_protected());
@@ -380,6 +380,12 @@ impl Judged<'_> {
             NodeState::Deleting => Reason::NodeDeleting.because("the node is going away already"),
             _ => Reason::NodeStarting.because("the node is still starting"),
         })
+    }
+
+    /// It was to go, and nobody can say whether it still is: whoever knows opens it or takes it away.
+    fn closed(&self) -> Option<Refusal> {
+        let is_closed = self.node.taints.iter().any(|taint| &*taint.key == names::TAINT_DISRUPTED);
+        is_closed.then(|| Reason::NodeDeleting.because("the node is closed to pods, since it was to go"))
     }
 
     fn node_protected(&self) -> Option<Refusal> {

@@ -65,7 +65,7 @@ pub struct SharedLimit {
     pub nodes_max: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonSet {
     pub namespace: Text,
     pub name: Text,

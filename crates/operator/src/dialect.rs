@@ -25,6 +25,7 @@ use serde_json::Value;
 use crate::claim::Claim;
 use crate::cluster::Refused;
 use crate::desk::Desk;
+use crate::journal::About;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Dialect {
@@ -99,6 +100,13 @@ impl Dialect {
         match self {
             Self::Karpenter => "nodepools",
             Self::Vpsie => "nodegroups",
+        }
+    }
+
+    fn pool_kind(self) -> &'static str {
+        match self {
+            Self::Karpenter => "NodePool",
+            Self::Vpsie => "NodeGroup",
         }
     }
 
@@ -226,6 +234,17 @@ impl PoolObject {
         let metadata = self.metadata();
         let (namespace, name) = (text(&metadata.namespace), text(&metadata.name));
         PoolId { dialect: self.dialect(), namespace, name }
+    }
+
+    pub(crate) fn about(&self) -> About {
+        let PoolId { dialect, namespace, name } = self.id();
+        About {
+            api_version: dialect.api_version(),
+            kind: dialect.pool_kind(),
+            namespace: namespace.to_string(),
+            name: name.to_string(),
+            uid: self.metadata().uid.clone().unwrap_or_default(),
+        }
     }
 
     /// Whose machines it buys. `None`: nobody's that is known.

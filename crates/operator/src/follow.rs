@@ -241,40 +241,156 @@ fn version_of(object: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::convert::Infallible;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     use axum::Router;
+    use axum::body::{Body, Bytes};
     use axum::extract::RawQuery;
-    use serde_json::json;
+    use axum::response::{IntoResponse, Response};
+    use http::StatusCode;
+    use serde_json::{Value, json};
+    use tokio::time::timeout_at;
 
     use super::*;
 
     /// More often nobody is answered: without any pause nobody would ever be done asking.
     const ANSWERS_MAX: usize = 100;
 
+    fn pods() -> Collection {
+        berth_api::collections().find(|collection| collection.plural == "pods").unwrap()
+    }
+
+    /// Pods are followed, and whatever is asked is answered so, by the query.
+    fn following<F>(
+        answer: impl Fn(String) -> F + Clone + Send + Sync + 'static,
+    ) -> (impl Future + Unpin, Watched)
+    where
+        F: Future<Output = Response> + Send,
+    {
+        let answer = async move |RawQuery(query): RawQuery| answer(query.unwrap_or_default()).await;
+        let client = kube::Client::new(Router::new().fallback(answer), "default");
+        let watched = Watched::default();
+        (Box::pin(follow(Cluster::through(client, "an API"), pods(), watched.clone())), watched)
+    }
+
+    fn page(names: &[&str], next: &str) -> Response {
+        let pod = |name: &&str| json!({ "metadata": { "name": name, "namespace": "shop" }, "spec": { "containers": [{}] } });
+        let items: Vec<Value> = names.iter().map(pod).collect();
+        let metadata = json!({ "resourceVersion": "1", "continue": next });
+        json!({ "metadata": metadata, "items": items }).to_string().into_response()
+    }
+
+    fn is_watch(query: &str) -> bool {
+        query.contains("watch=true")
+    }
+
+    fn spots(watched: &Watched) -> Vec<String> {
+        watched.view().blind_spots.iter().map(ToString::to_string).collect()
+    }
+
     #[tokio::test(start_paused = true)]
     async fn watches_that_are_refused_are_asked_for_less_and_less() {
         let lists = Arc::new(AtomicUsize::new(0));
         let counted = lists.clone();
-        let answer = async move |RawQuery(query): RawQuery| {
-            if query.is_some_and(|query| query.contains("watch=true")) {
-                let status = json!({ "kind": "Status", "code": 500, "message": "no" });
-                return format!("{}\n", json!({ "type": "ERROR", "object": status }));
+        let (following, watched) = following(move |query| {
+            let counted = counted.clone();
+            async move {
+                if is_watch(&query) {
+                    let status = json!({ "kind": "Status", "code": 500, "message": "no" });
+                    return format!("{}\n", json!({ "type": "ERROR", "object": status })).into_response();
+                }
+                if counted.fetch_add(1, Ordering::Relaxed) > ANSWERS_MAX {
+                    std::future::pending::<()>().await;
+                }
+                page(&[], "")
             }
-            if counted.fetch_add(1, Ordering::Relaxed) > ANSWERS_MAX {
-                std::future::pending::<()>().await;
-            }
-            json!({ "metadata": { "resourceVersion": "1" }, "items": [] }).to_string()
-        };
-        let client = kube::Client::new(Router::new().fallback(answer), "default");
-        let (cluster, watched) = (Cluster::through(client, "an API"), Watched::default());
-        let pods = berth_api::collections().find(|collection| collection.plural == "pods").unwrap();
-        let following = follow(cluster, pods, watched.clone());
+        });
         assert!(timeout(Duration::from_mins(1), following).await.is_err(), "it never ends");
         let lists = lists.load(Ordering::Relaxed);
         assert!((5..15).contains(&lists), "{lists} lists in a minute");
-        let spots: Vec<String> = watched.view().blind_spots.iter().map(ToString::to_string).collect();
-        assert_eq!(spots, ["pods: not all are known: the watch was ended: no"]);
+        assert_eq!(spots(&watched), ["pods: not all are known: the watch was ended: no"]);
+    }
+
+    /// The other side is gone, and nobody has said so: a watch that neither speaks nor ends is asked for again, and if nobody
+    /// answers that, what is seen counts as old within a minute.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_that_falls_silent_is_noticed() {
+        let began = Instant::now();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = asked.clone();
+        let (mut following, watched) = following(move |query| {
+            let noted = noted.clone();
+            async move {
+                if !is_watch(&query) {
+                    return page(&["web"], "");
+                }
+                let nth = {
+                    let mut noted = noted.lock().unwrap();
+                    noted.push(began.elapsed());
+                    noted.len()
+                };
+                if nth > 1 {
+                    std::future::pending::<()>().await;
+                }
+                Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>()).into_response()
+            }
+        });
+        for (secs, watches, expected) in [
+            (1, 1, None),
+            (44, 1, None),
+            (46, 2, None),
+            (59, 2, None),
+            (61, 2, Some("pods: nothing was heard for 61 s: the watch fell silent")),
+        ] {
+            let until = began + Duration::from_secs(secs);
+            assert!(timeout_at(until, &mut following).await.is_err(), "it never ends");
+            let asked = asked.lock().unwrap().clone();
+            assert_eq!(asked.len(), watches, "after {secs} s: {asked:?}");
+            assert_eq!(spots(&watched), expected.into_iter().collect::<Vec<_>>(), "after {secs} s");
+        }
+    }
+
+    /// A list that takes too long is forgotten between two of its pages: what was read of it is not all, and is not taken for
+    /// it, until another has been read to its end.
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_expires_between_its_pages_is_read_anew() {
+        let began = Instant::now();
+        let lists = Arc::new(AtomicUsize::new(0));
+        let counted = lists.clone();
+        let (mut following, watched) = following(move |query| {
+            let counted = counted.clone();
+            async move {
+                if is_watch(&query) {
+                    std::future::pending::<()>().await;
+                }
+                if !query.contains("continue=") {
+                    // The first pod goes while the list is read.
+                    let is_first = counted.fetch_add(1, Ordering::Relaxed) == 0;
+                    return page(if is_first { &["a", "b"] } else { &["b"] }, "next");
+                }
+                if counted.load(Ordering::Relaxed) > 1 {
+                    return page(&["c"], "");
+                }
+                let status = json!({
+                    "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410,
+                    "message": "The provided continue parameter is too old",
+                });
+                (StatusCode::GONE, status.to_string()).into_response()
+            }
+        });
+        for (millis, lists_by_then, pods_seen, expected) in [
+            (100, 1, 2, Some("pods: not all are known: The provided continue parameter is too old")),
+            (1000, 2, 2, None),
+        ] {
+            let until = began + Duration::from_millis(millis);
+            assert!(timeout_at(until, &mut following).await.is_err(), "it never ends");
+            assert_eq!(lists.load(Ordering::Relaxed), lists_by_then);
+            assert_eq!(watched.pods_seen(&pods()), pods_seen);
+            let spots = spots(&watched);
+            assert_eq!(spots.len(), expected.iter().count(), "{spots:?}");
+            assert!(expected.is_none_or(|why| spots[0].starts_with(why)), "{spots:?}");
+        }
     }
 }

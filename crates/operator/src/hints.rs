@@ -63,8 +63,8 @@ impl Office {
         let _ = self.desk.patch(&path, &change).await;
     }
 
-    /// Says on pods that wait which node is coming for them, or why there is none.
-    pub(crate) async fn explain(&self, round: &Round, plan: &Plan, groups: &Outcome) {
+    /// Says on pods that wait which node is coming for them, or why there is none. Whether others are to be told soon.
+    pub(crate) async fn explain(&self, round: &Round, plan: &Plan, groups: &Outcome) -> bool {
         let helped: BTreeSet<usize> =
             groups.wanted.iter().flat_map(|wanted| wanted.pods.iter().copied()).collect();
         let unplaced = plan.unplaced.iter().filter(|unplaced| !helped.contains(&unplaced.pod));
@@ -79,40 +79,48 @@ impl Office {
             ((pod.namespace.clone(), pod.name.clone()), Outlook::Coming(node.name.clone()))
         });
         let outlooks: BTreeMap<PodName, Outlook> = unplaced.chain(coming).collect();
-        let news = self.news_for(&outlooks);
-        let refusals = news.iter().filter_map(|(name, outlook)| match outlook {
-            Outlook::Nowhere(refusals) => Some((name.clone(), &refusals[..])),
+        let News { now, are_more } = self.news_for(&outlooks);
+        let refusals = now.iter().filter_map(|(name, outlook)| match outlook {
+            Outlook::Nowhere(refusals) => Some(((*name).clone(), &refusals[..])),
             Outlook::Coming(_) => None,
         });
         self.counts_unplaced(round, &refusals.collect::<Vec<_>>());
-        stream::iter(news)
-            .for_each_concurrent(WRITES_AT_ONCE, async |(name, outlook)| {
-                let (severity, reason, message) = outlook.words(round);
-                // What was not heard is said again with the next look.
-                if !self.tell_pod(&name, (severity, reason, &message)).await {
-                    self.told().remove(&name);
-                }
-            })
+        let tellings = now.into_iter().map(|(name, outlook)| self.tell_outlook(round, name, outlook));
+        let are_heard = stream::iter(tellings)
+            .buffer_unordered(WRITES_AT_ONCE)
+            .fold(false, async |are_heard, is_heard| are_heard || is_heard)
             .await;
+        // Whoever takes none of it is not asked again any sooner.
+        are_more && are_heard
     }
 
-    /// Those that were not told so yet, or long ago, and so many of them as are told at once.
-    fn news_for<'p>(&self, outlooks: &'p BTreeMap<PodName, Outlook>) -> Vec<(PodName, &'p Outlook)> {
+    /// Those that were not told so yet, or long ago. Those come first that were never told anything, and last those that
+    /// could not be told just now, so that nobody has to wait for them.
+    fn news_for<'p>(&self, outlooks: &'p BTreeMap<PodName, Outlook>) -> News<'p> {
         let mut told = self.told();
-        told.retain(|name, said| outlooks.contains_key(name) && said.at.elapsed() < SAID_AGAIN);
-        let mut news = Vec::new();
-        for (name, outlook) in outlooks {
-            let gist = outlook.gist();
-            if told.get(name).is_some_and(|said| said.gist == gist) {
-                continue;
-            }
-            told.insert(name.clone(), Said { gist, at: Instant::now() });
-            news.push((name.clone(), outlook));
-            if news.len() == TOLD_AT_ONCE_MAX {
-                break;
-            }
+        told.retain(|name, _| outlooks.contains_key(name));
+        let is_news = |(name, outlook): &(&PodName, &Outlook)| {
+            let last = told.get(*name).filter(|said| said.at.elapsed() < SAID_AGAIN);
+            last.is_none_or(|said| said.gist.as_ref() != Some(&outlook.gist()))
+        };
+        let mut now: Vec<(&PodName, &Outlook)> = outlooks.iter().filter(is_news).collect();
+        now.sort_by_key(|(name, _)| told.get(*name).map(|said| said.at));
+        let are_more = now.len() > TOLD_AT_ONCE_MAX;
+        now.truncate(TOLD_AT_ONCE_MAX);
+        for (name, outlook) in &now {
+            told.insert((*name).clone(), Said { gist: Some(outlook.gist()), at: Instant::now() });
         }
-        news
+        News { now, are_more }
+    }
+
+    /// Whether it was told. What was not heard is said again.
+    async fn tell_outlook(&self, round: &Round, name: &PodName, outlook: &Outlook) -> bool {
+        let (severity, reason, message) = outlook.words(round);
+        let is_heard = self.tell_pod(name, (severity, reason, &message)).await;
+        if !is_heard && let Some(said) = self.told().get_mut(name) {
+            said.gist = None;
+        }
+        is_heard
     }
 
     /// Whether the pod was told, or is no more.
@@ -197,10 +205,18 @@ fn expected(round: &Round, plan: &Plan) -> BTreeMap<Text, Vec<PodName>> {
     expected
 }
 
+/// What pods are told now.
+struct News<'p> {
+    now: Vec<(&'p PodName, &'p Outlook)>,
+    /// There is more to tell than is told at once.
+    are_more: bool,
+}
+
 /// What a pod was told last.
 #[derive(Clone, Debug)]
 pub(crate) struct Said {
-    gist: Gist,
+    /// `None` if it did not hear it.
+    gist: Option<Gist>,
     at: Instant,
 }
 

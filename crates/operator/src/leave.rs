@@ -13,7 +13,7 @@ use berth_core::claim::{DrainCourse, DrainFailure, drain_course};
 use berth_core::commitment::Departure;
 use berth_core::disruption::{DisruptionReason, Leaving, Protection};
 use berth_core::names::Text;
-use berth_core::node::Node;
+use berth_core::node::{Node, NodeState};
 use berth_core::plan::{DisruptionStep, Host, Plan};
 use berth_core::provision;
 use berth_core::safety::{self, Fleet};
@@ -172,6 +172,17 @@ pub(crate) fn strays(round: &Round) -> Vec<(Arc<Claim>, Arc<NodeObject>)> {
         .filter_map(|claim| node_of(claim, &round.nodes).map(|node| (claim.clone(), node.clone())))
         .filter(|(_, node)| node.is_closed())
         .collect()
+}
+
+/// Their pods are at home for as long as nobody can open them: a node that takes no pods keeps those that it has, and nothing
+/// is bought for them.
+pub(crate) fn keep_strays(snapshot: &mut Snapshot, strays: &[(Arc<Claim>, Arc<NodeObject>)]) {
+    for (_, object) in strays.iter().filter(|(_, object)| !object.is_deleting()) {
+        let node = snapshot.nodes.iter_mut().find(|node| *node.name == *object.metadata.name);
+        if let Some(node) = node.filter(|node| node.state == NodeState::Deleting) {
+            node.state = NodeState::Running;
+        }
+    }
 }
 
 pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {

@@ -30,6 +30,7 @@ use crate::dialect::{Dialect, PoolObject};
 use crate::discovery;
 use crate::follow;
 use crate::found::Foundings;
+use crate::leave;
 use crate::lives::Lives;
 use crate::machines::Machines;
 use crate::metrics::{self, Metrics, table};
@@ -336,7 +337,7 @@ impl Operator {
         let mut unseen = self.untrusted_clouds(&used);
         unseen.extend(assembled.is_partial.then(|| BlindSpot::unreadable(&assembled.problems)));
         self.seeing.look(&view.blind_spots, &unseen, &assembled.problems);
-        let round = Round {
+        let mut round = Round {
             leaving: Round::leaving_of(view.pools.values().map(|pool| &**pool)),
             claims: view.claims,
             pools: view.pools,
@@ -361,6 +362,10 @@ impl Operator {
             changes: view.changes,
             epoch,
         };
+        let strays = leave::strays(&round);
+        if !strays.is_empty() {
+            leave::keep_strays(Arc::make_mut(&mut round.snapshot), &strays);
+        }
         self.tell_queues(&round);
         let outcome = self.plan_and_begin(&round).await;
         is_busy |= outcome.is_busy;

@@ -146,15 +146,18 @@ impl Operator {
         if let (Some(plan), Some(_)) = (&removals, round.epoch) {
             self.tell_checks(round, plan).await;
         }
+        let mut are_untold = false;
         if let (Some(plan), Some(_)) = (&waiting, round.epoch) {
             self.office.nominate(round, plan).await;
-            // In a burst there are many looks in a second, and nobody reads as fast.
-            if self.explained.is_none_or(|at| at.elapsed() >= LOOK_SOON) {
+            // In a burst there are many looks in a second, and nobody reads as fast. Who came with it is told with the next.
+            are_untold = self.explained.is_some_and(|at| at.elapsed() < LOOK_SOON);
+            if !are_untold {
                 self.explained = Some(Instant::now());
-                self.office.explain(round, plan, &groups).await;
+                are_untold = self.office.explain(round, plan, &groups).await;
+                self.office.tell_limits(round, plan).await;
             }
         }
-        Planned { is_busy: moves != Moves::Nothing, waiting }
+        Planned { is_busy: moves != Moves::Nothing || are_untold, waiting }
     }
 
     /// The plan for pods without a place: the last one, if nothing has changed that it was made from.
@@ -198,7 +201,7 @@ impl Operator {
         metrics.end_plan("disrupt", began);
         metrics.set(table::PLAN_GAP, [], f64::from(plan.gap_basis_points()) / 10_000.0);
         let lower_bound = ideal::lower_bound(&round.snapshot, policy, plan.cost_after);
-        self.course.add(self.office.now(), &plan, lower_bound);
+        self.course.add(self.office.now(), (&round.snapshot, &plan), lower_bound);
         self.course.savings = round.savings(&plan);
         let judged = Safety::judge(&round.snapshot);
         self.office.tell_eligible(&judged);
@@ -296,7 +299,7 @@ impl Operator {
         let wanted: Vec<_> = wanted.into_iter().map(|launch| (launch, occasion(launch))).collect();
         let Purchase { bought, refused } =
             self.office.buy(round, &BTreeSet::new(), (&plan.launches, &wanted), epoch).await;
-        self.refused(&refused);
+        self.refused(round, &refused).await;
         let launches = bought.iter().filter_map(|bought| plan.launches.get(bought.launch));
         self.office.counts_growth(round, launches.map(|launch| &launch.pool), "unschedulable_pods");
         for bought in &bought {
@@ -332,7 +335,7 @@ impl Operator {
             let wanted: Vec<_> = open.iter().map(|launch| (*launch, Occasion::Replacement)).collect();
             let Purchase { bought, refused } =
                 self.office.buy(round, &made, (&plan.launches, &wanted), epoch).await;
-            self.refused(&refused);
+            self.refused(round, &refused).await;
             if bought.is_empty() {
                 break;
             }
@@ -352,7 +355,7 @@ impl Operator {
             ready.push(Going { step, replacements });
         }
         let departed = self.office.depart(round, &ready, epoch).await;
-        self.refused(&departed.refused);
+        self.refused(round, &departed.refused).await;
         for (going, claims) in ready.iter().zip(departed.claims).filter(|(_, claims)| !claims.is_empty()) {
             self.office.departing(round, going.step, claims);
             self.office.counts_departure(round, going.step);
@@ -360,7 +363,8 @@ impl Operator {
         !claim_of.is_empty() || !ready.is_empty()
     }
 
-    fn refused(&self, refusals: &Refusals) {
+    async fn refused(&self, round: &Round, refusals: &Refusals) {
+        self.office.tell_refusals(round, refusals).await;
         for (pool, why) in refusals {
             let message = format!("nothing was committed in pool {pool}: {why}");
             let objects = vec![pool.to_string()];

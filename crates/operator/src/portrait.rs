@@ -205,13 +205,13 @@ pub(crate) fn portrait<'r>(report: &'r Report, controls: Option<&'r ControlsView
     }
 }
 
-/// What the nodes cost now. The bound is that of the last plan for everything, and no plan for less than what is
-/// paid now was proved since. Before there is a plan nothing is proved, not even that it could be had for nothing.
+/// What the nodes cost now. The bound is that of the last plan for everything, where it was made for pods like these; they
+/// may still wait, so that what is paid now is less. Else nothing is proved, not even that it could be had for nothing.
 fn cost_now(report: &Report) -> Cost {
     let snapshot = &report.snapshot;
     let per_hour =
         snapshot.nodes.iter().filter_map(|node| snapshot.cost_of(node)).fold(Price::ZERO, Price::plus);
-    let bound = report.course.last().map(|last| last.lower_bound.min(per_hour));
+    let bound = report.lower_bound().map(|bound| bound.min(per_hour));
     Cost { per_hour, lower_bound_per_hour: bound }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use berth_api::{Problem, Timestamp};
 use berth_core::disruption::DisruptionReason;
+use berth_core::ideal::Premises;
 use berth_core::names::Text;
 use berth_core::plan::Plan;
 use berth_core::snapshot::Snapshot;
@@ -55,10 +56,20 @@ pub struct Report {
     pub decisions: Vec<Decision>,
 }
 
+impl Report {
+    /// The least that the pods which are seen could cost, if that was proved of just these.
+    pub fn lower_bound(&self) -> Option<Price> {
+        let (bound, premises) = (self.course.last()?.lower_bound, self.course.premises.as_ref()?);
+        (**premises == Premises::of(&self.snapshot)).then_some(bound)
+    }
+}
+
 /// What the cluster cost over time, and what it could have cost at least.
 #[derive(Clone, Debug, Default)]
 pub struct Course {
     points: VecDeque<CostPoint>,
+    /// What the last lower bound was proved of.
+    premises: Option<Arc<Premises>>,
     /// What would have been saved so far, had all that was planned been done.
     pub could_have_saved: Price,
     /// What the last plan saves, by pool.
@@ -86,8 +97,9 @@ impl Course {
     /// More points than a picture has pixels help nobody.
     const POINTS_MAX: usize = 512;
 
-    /// Adds what a plan found, and the least that its pods could cost.
-    pub(crate) fn add(&mut self, at: Timestamp, plan: &Plan, lower_bound: Price) {
+    /// Adds what a plan found, and the least that the pods of its snapshot could cost.
+    pub(crate) fn add(&mut self, at: Timestamp, (snapshot, plan): (&Snapshot, &Plan), lower_bound: Price) {
+        self.premises = Some(Arc::new(Premises::of(snapshot)));
         if let Some(last) = self.points.back() {
             let secs = i128::from(at.duration_since(last.at).as_secs().max(0));
             let saving = i128::from(plan.cost_before.minus(plan.cost_after).micro_usd().max(0));

@@ -2,6 +2,7 @@
 
 mod buffer;
 mod class;
+mod growth;
 mod karpenter;
 mod overlay;
 mod vpsie;

@@ -18,6 +18,7 @@ const CLAIM_MS_MAX: u64 = 300;
 const IDLE_BYTES_MAX: u64 = 25_000_000;
 const LARGE_BYTES_MAX: u64 = 300_000_000;
 const LARGE_PLAN_MS_MAX: u64 = 2_000;
+const POD_BYTES_MAX: u64 = 1_000;
 
 pub(super) fn run(form: Form) -> Result<(), StepError> {
     let berth = Program::binary("berth-cli", "berth", 1)?;
@@ -30,20 +31,23 @@ pub(super) fn run(form: Form) -> Result<(), StepError> {
     };
     let basic: Basic = parsed(&play("basic", [form.sized(PODS).max(20), form.sized(IDLE_SECS).max(5)])?)?;
     tell(&basic.bars());
-    let large: Large = parsed(&play("large", [form.sized(LARGE.0), form.sized(LARGE.1)])?)?;
+    let (nodes, pods) = (form.sized(LARGE.0), form.sized(LARGE.1));
+    let large: Large = parsed(&play("large", [nodes, pods])?)?;
     tell(&large.bars());
+    let pods = Pods { many: large, few: parsed(&play("large", [nodes, nodes])?)? };
+    tell(&[pods.bar()]);
     let report = Report {
         part: "e2e",
         title: "Whole clusters",
         command: COMMAND,
         besides: None,
         method: "`berth run` is a process of its own, and its memory (resident) and processor time are counted twice a \
-                 second. The control plane, which is real, its scheduler and KWOK share the machine with it. The \
+                 second. Its metrics are scraped every 15 s, and before each rest its page is loaded. The control plane, which is real, its scheduler and KWOK share the machine with it. The \
                  large cluster is served by the in-process world over TLS: it takes 200,000 writes to make one. MB \
                  are 10^6 bytes."
             .to_owned(),
-        bars: [basic.bars(), large.bars()].concat(),
-        sections: vec![basic.section(), basic.rest_section(), large.section()],
+        bars: [basic.bars(), pods.many.bars(), vec![pods.bar()]].concat(),
+        sections: vec![basic.section(), basic.rest_section(), pods.section()],
     };
     report.finish(form)
 }
@@ -233,14 +237,8 @@ impl Large {
         ]
     }
 
-    fn section(&self) -> Section {
-        let mut table = Table::new(
-            "A large cluster",
-            "Every node is full; then pods come one by one for which there is no room. *start* is from the start of the \
-             process to the first claim, *claim* the longest that another pod waited for its own.",
-            vec!["nodes", "pods", "start", "claim", "memory max", "memory at rest", "cores at rest"],
-        );
-        table.row(vec![
+    fn row(&self) -> Vec<String> {
+        vec![
             count(self.nodes),
             count(self.pods),
             seconds(self.first_claim_ms * 1000),
@@ -248,7 +246,44 @@ impl Large {
             megabytes(self.kib_max),
             megabytes(self.settled_kib),
             format!("{:.2}", ratio(self.settled_cpu_ms, self.settled_ms)),
-        ]);
+        ]
+    }
+}
+
+/// The same nodes, full of many pods and of few large ones.
+#[derive(Clone, Debug)]
+struct Pods {
+    many: Large,
+    few: Large,
+}
+
+impl Pods {
+    /// What one pod more takes, at rest.
+    fn bytes_each(&self) -> u64 {
+        let more = self.many.settled_kib.saturating_sub(self.few.settled_kib);
+        bytes(more) / self.many.pods.saturating_sub(self.few.pods).max(1)
+    }
+
+    fn bar(&self) -> Bar {
+        let each = self.bytes_each();
+        let (many, few) = (count(self.many.pods), count(self.few.pods));
+        Bar {
+            text: format!("{many} pods instead of {few}: {} bytes each (bar under 1 KB)", count(each)),
+            holds: each < POD_BYTES_MAX,
+        }
+    }
+
+    fn section(&self) -> Section {
+        let mut table = Table::new(
+            "A large cluster",
+            "Every node is full; then pods come one by one for which there is no room. *start* is from the start of the \
+             process to the first claim, *claim* the longest that another pod waited for its own. What more pods on the \
+             same nodes take at rest is what a pod takes.",
+            vec!["nodes", "pods", "start", "claim", "memory max", "memory at rest", "cores at rest"],
+        );
+        for large in [&self.many, &self.few] {
+            table.row(large.row());
+        }
         Section::new(&table, Vec::new())
     }
 }
@@ -301,21 +336,27 @@ mod tests {
             let holds: Vec<bool> = basic.bars().iter().map(|bar| bar.holds).collect();
             assert_eq!(holds, expected, "{index}");
         }
+        let large = |kib_max, claim_ms, pods, settled_kib| Large {
+            nodes: 1,
+            pods,
+            first_claim_ms: 1,
+            claim_ms,
+            kib_max,
+            settled_kib,
+            settled_cpu_ms: 1,
+            settled_ms: 1,
+        };
         for (kib_max, claim_ms, expected) in
             [(292_968, 1_999, [true, true]), (292_969, 1_999, [false, true]), (1, 2_000, [true, false])]
         {
-            let large = Large {
-                nodes: 1,
-                pods: 1,
-                first_claim_ms: 1,
-                claim_ms,
-                kib_max,
-                settled_kib: 1,
-                settled_cpu_ms: 1,
-                settled_ms: 1,
-            };
-            let holds: Vec<bool> = large.bars().iter().map(|bar| bar.holds).collect();
+            let bars = large(kib_max, claim_ms, 1, 1).bars();
+            let holds: Vec<bool> = bars.iter().map(|bar| bar.holds).collect();
             assert_eq!(holds, expected, "{kib_max} {claim_ms}");
+        }
+        for (settled_kib, expected) in [(50_000, true), (142_773, true), (142_774, false)] {
+            let few = large(1, 1, 5_000, 50_000);
+            let pods = Pods { many: large(1, 1, 100_000, settled_kib), few };
+            assert_eq!(pods.bar().holds, expected, "{settled_kib}");
         }
     }
 }

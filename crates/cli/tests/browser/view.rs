@@ -86,9 +86,13 @@ pub(super) fn of_the_beginning() -> Value {
     view
 }
 
-/// Another replica leads, and not all is seen: what is heeded is said.
+/// Another replica leads, and not all is seen: what is heeded is said. Nobody has a bound for the pods that there are now.
 pub(super) fn of_trouble() -> Value {
     let mut view = of_everything();
+    view["cost"]["lowerBoundPerHour"] = Value::Null;
+    if let Some(now) = view["costOverTime"].as_array_mut().and_then(|points| points.last_mut()) {
+        now["lowerBoundPerHour"] = Value::Null;
+    }
     view["at"] = json!("2026-03-01T09:11:00.000Z");
     view["mode"] = json!("shadow");
     view["leader"] = json!(false);

@@ -37,6 +37,7 @@ async fn script(plane: &ControlPlane, each: u32, idle_secs: u32, berth: &str) ->
     stage.until(60, "the pool is looked at", async || is_accounted_for(&stage).await).await;
 
     let lone = lone_pods(&stage).await;
+    operating.load_page().await;
     let (writes, idle) = operating.during(idleness(&stage, idle_secs)).await;
 
     let few = each * 7 / 10;

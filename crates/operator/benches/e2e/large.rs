@@ -1,7 +1,8 @@
 //! A large cluster that is as it should be, and one pod more.
 //!
 //! The in-process world serves it over TLS, from the process that plays: nothing happens there but what is asked, so
-//! that what is measured is the operator's. Every node is full, with a pod of each of twenty workloads.
+//! that what is measured is the operator's. Every node is full, with as many pods as there are for one, each of another
+//! workload.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -27,6 +28,9 @@ use crate::stage::{CLAIMS, CLASSES, NODES, PODS, POOLS, Stage};
 use crate::workload;
 
 const TYPE: &str = "s-8x-amd64-linux";
+/// What the pods of a node ask for together.
+const CPU_MILLI: u32 = 7850;
+const MEMORY_MIB: u32 = 20 << 10;
 const ZONES: [&str; 4] = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"];
 /// Nothing is heard of an operator that has settled; its processor time says that it has.
 const SETTLED_CPU_MS: u64 = 500;
@@ -52,7 +56,7 @@ async fn script(berth: &str, nodes: u32, pods: u32) -> Value {
     for number in 0..nodes {
         let node = node(&stage, &*cloud, number).await;
         for of in 0..each {
-            pod(&stage, &node, (number, of)).await;
+            pod(&stage, &node, number, (of, each)).await;
         }
         if number % 500 == 0 {
             eprintln!("{number} nodes");
@@ -77,6 +81,7 @@ async fn script(berth: &str, nodes: u32, pods: u32) -> Value {
             (first, longest)
         })
         .await;
+    operating.load_page().await;
     let ((), settled) = operating.during(sleep(Duration::from_mins(1))).await;
     let _ = std::fs::remove_file(&path);
     drop(operating);
@@ -177,7 +182,8 @@ async fn joined(stage: &Stage, claim: &Value, machine: &Machine) {
     merge(stage, &format!("{NODES}/{}", machine.id), &json!({ "spec": { "taints": null } })).await;
 }
 
-async fn pod(stage: &Stage, node: &str, (number, of): (u32, u32)) {
+/// One of so many on its node.
+async fn pod(stage: &Stage, node: &str, number: u32, (of, each): (u32, u32)) {
     let name = format!("web-{of}-{number:05}");
     let owner = format!("web-{of}");
     let pod = json!({
@@ -191,11 +197,21 @@ async fn pod(stage: &Stage, node: &str, (number, of): (u32, u32)) {
         },
         "spec": {
             "nodeName": node,
-            "containers": workload::containers(&format!("{}m", 250 + 15 * of), "1Gi"),
+            "containers": workload::containers(
+                &format!("{}m", cpu_milli(of, each)),
+                &format!("{}Mi", MEMORY_MIB / each),
+            ),
         },
     });
     stage.ask(Method::POST, PODS, Some(&pod)).await;
     merge(stage, &format!("{PODS}/{name}/status"), &json!({ "status": { "phase": "Running" } })).await;
+}
+
+/// Each workload asks for a little more than the one before.
+fn cpu_milli(of: u32, each: u32) -> u32 {
+    let mean = CPU_MILLI / each;
+    let step = mean * 15 / 392;
+    mean - step * (each - 1) / 2 + step * of
 }
 
 async fn apply_status(stage: &Stage, path: &str, object: Value) {

@@ -255,8 +255,8 @@ fn money(samples: &mut Samples, report: &Report, by_node: &PodsByNode<'_>) {
         idle = idle.plus(left);
     }
     samples.set(table::IDLE_COST, [], dollars(idle));
-    if let Some(point) = report.course.last() {
-        samples.set(table::LOWER_BOUND, [], dollars(point.lower_bound));
+    if let Some(bound) = report.lower_bound() {
+        samples.set(table::LOWER_BOUND, [], dollars(bound));
     }
     samples.set(table::COULD_HAVE_SAVED, [], dollars(report.course.could_have_saved));
 }

@@ -191,7 +191,7 @@ table! {
     COST = Gauge "berth_cost_per_hour" ["pool"]
         "What a pool's nodes cost, in dollars an hour";
     LOWER_BOUND = Gauge "berth_lower_bound_per_hour" []
-        "What the cluster would cost at least, in dollars an hour";
+        "What the cluster would cost at least, in dollars an hour; none while that is not known of its pods as they are";
     NAMESPACE_COST = Gauge "berth_namespace_cost_per_hour" ["namespace"]
         "A namespace's part of what nodes cost, by what its pods ask for: half by CPU, half by memory";
     IDLE_COST = Gauge "berth_idle_cost_per_hour" []

@@ -179,39 +179,58 @@ fn a_node_has_the_pods_that_run_there() {
     );
 }
 
+/// What was otherwise when the bound was made.
+type Change = fn(&mut Snapshot);
+
+/// All run on a node of this name.
+fn move_to(snapshot: &mut Snapshot, name: &str) {
+    snapshot.nodes[0].name = name.into();
+    snapshot.pods.iter_mut().for_each(|pod| pod.node = Some(name.into()));
+}
+
+/// The bound is that of the last plan, and of no other pods, nodes and prices than that was made for.
 #[test]
-fn the_bound_is_that_of_the_last_plan() {
+fn the_bound_is_that_of_what_is_seen() {
     let at = |text: &str| -> Timestamp { text.parse().unwrap() };
-    let planned = |cost: i64| Plan { cost_before: Price::from_micro_usd(cost), ..Plan::default() };
+    let planned = Plan { cost_before: Price::from_micro_usd(300_000), ..Plan::default() };
     let point = |at: &str, cost: &str, bound: Option<&str>| json!({ "at": at, "perHour": cost, "lowerBoundPerHour": bound });
     let (then, now) = ("2026-03-01T09:00:00.000Z", "2026-03-01T09:10:00.000Z");
-    for (bound, expected) in [
-        // Nobody has proved yet what they could cost.
-        (None, json!([point(now, "0.100000", None)])),
+    let seen_now = || Snapshot {
+        nodes: vec![node("n", Some("p"), NodeState::Running)],
+        pods: vec![pod("a", Some("n")), pod("b", Some("n"))],
+        pools: vec![pool("p")],
+        ..Snapshot::default()
+    };
+    let cases: [(&str, Option<i64>, Change, Option<&str>); 9] = [
+        ("nobody has proved anything yet", None, |_| {}, None),
+        ("nothing has changed", Some(60_000), |_| {}, Some("0.060000")),
+        ("it waits, and is not paid for yet", Some(250_000), |_| {}, Some("0.100000")),
+        ("it ran elsewhere", Some(60_000), |then| then.pods[0].node = None, Some("0.060000")),
+        ("another node was bought", Some(60_000), |then| move_to(then, "m"), Some("0.060000")),
+        ("there was one pod more", Some(60_000), |then| then.pods.push(pod("c", None)), None),
+        ("one asked for more", Some(60_000), |then| then.pods[0].spec = Arc::default(), None),
+        ("a node has come for nothing", Some(60_000), |then| then.nodes[0].pool = None, None),
         (
+            "nodes were dearer",
             Some(60_000),
-            json!([point(then, "0.300000", Some("0.060000")), point(now, "0.100000", Some("0.060000"))]),
+            |then| then.pools[0].node_cost = Price::from_micro_usd(1000),
+            None,
         ),
-        // It was for more pods than there are now: what is paid for these is enough.
-        (
-            Some(250_000),
-            json!([point(then, "0.300000", Some("0.250000")), point(now, "0.100000", Some("0.100000"))]),
-        ),
-    ] {
-        let nodes = vec![node("n", Some("p"), NodeState::Running)];
-        let mut report = report(Snapshot { nodes, ..Snapshot::default() });
-        if let Some(bound) = bound {
-            report.course.add(at(then), &planned(300_000), Price::from_micro_usd(bound));
+    ];
+    for (what, bound, change, expected) in cases {
+        let mut report = report(seen_now());
+        let mut points = Vec::new();
+        if let Some(bound) = bound.map(Price::from_micro_usd) {
+            let mut before = seen_now();
+            change(&mut before);
+            report.course.add(at(then), (&before, &planned), bound);
+            points.push(point(then, "0.300000", Some(&bound.to_string())));
         }
+        points.push(point(now, "0.100000", expected));
         let view = seen(&report);
-        assert_eq!(view["costOverTime"], expected, "{bound:?}");
-        for name in ["perHour", "lowerBoundPerHour"] {
-            assert_eq!(
-                view["cost"][name],
-                expected[expected.as_array().unwrap().len() - 1][name],
-                "{bound:?}"
-            );
-        }
+        assert_eq!(view["costOverTime"], json!(points), "{what}");
+        let cost = json!([view["cost"]["perHour"], view["cost"]["lowerBoundPerHour"]]);
+        assert_eq!(cost, json!(["0.100000", expected]), "{what}");
     }
 }
 

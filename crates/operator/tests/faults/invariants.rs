@@ -18,7 +18,8 @@ const ORPHAN_SECS_MAX: i64 = 600;
 const STUCK_SECS: i64 = 60;
 /// A machine that has not joined by then may be given up.
 const JOIN_SECS_MAX: i64 = 900;
-/// What was decided before a view stood still is done by then: a silence is noticed, and a step takes no longer.
+/// What was decided before a view stood still or broke off is done by then: a silence is noticed, and a step takes no
+/// longer.
 const STALE_SECS_MAX: u64 = 125;
 /// A launch is sent this long after it was noted, at most: crates/cloud/src/vpsie/cloud/buying.rs.
 const SENT_SECS_MAX: i64 = 60;
@@ -283,7 +284,7 @@ pub(crate) fn before_write(state: &State, asked: &Asked) -> Option<Broken> {
     if bounded.is_some() || !asked.is_done() {
         return bounded;
     }
-    if let Some(blind) = blind(state, asked) {
+    if let Some(blind) = before_blind_write(state, asked) {
         return Some(blind);
     }
     match (asked.verb, &*asked.resource) {
@@ -295,23 +296,25 @@ pub(crate) fn before_write(state: &State, asked: &Asked) -> Option<Broken> {
     }
 }
 
-/// Who has not seen what is for a while takes nothing away that is not gone by itself.
-fn blind(state: &State, asked: &Asked) -> Option<Broken> {
+/// Who has not seen what is for a while, or not all of it, takes nothing away that is not gone by itself.
+fn blind(state: &State, client: &str, deed: impl FnOnce() -> String) -> Option<Broken> {
+    let secs = state.blind_secs(client);
+    let how = || format!("{} by {client}, who has not seen all that is for {secs} s", deed());
+    Invariant::FailSafe.unless(secs <= STALE_SECS_MAX, how)
+}
+
+fn before_blind_write(state: &State, asked: &Asked) -> Option<Broken> {
     let claim = match (asked.verb, &*asked.resource) {
-        ("create", "pods/eviction") => {
+        ("create", "pods/eviction") | ("delete" | "deletecollection", "pods") => {
             let node = state.nodes.get(&pod(state, asked)?.node)?;
             state.claim_of_node(node).map(|(_, claim)| claim)
         }
         ("delete", resource) if resource == state.dialect.claims() => state.claims.get(&asked.name),
         _ => None,
     };
-    let is_voluntary = claim.is_some_and(|claim| is_voluntary(state, claim));
-    let is_blind = is_voluntary && asked.stale_secs > STALE_SECS_MAX;
-    let how = || {
-        let Asked { verb, resource, name, stale_secs, .. } = asked;
-        format!("{verb} {resource} {name} by somebody who has seen nothing new for {stale_secs} s")
-    };
-    Invariant::FailSafe.unless(!is_blind, how)
+    claim.filter(|claim| is_voluntary(state, claim))?;
+    let Asked { client, verb, resource, name, .. } = asked;
+    blind(state, client, || format!("{verb} {resource} {name}"))
 }
 
 fn pod<'s>(state: &'s State, asked: &Asked) -> Option<&'s Pod> {
@@ -456,7 +459,7 @@ pub(crate) fn before_call(state: &State, client: &str, call: Call, about: &str) 
     let bounded = Invariant::Bounded.unless(calls <= calls_max, how);
     bounded.or_else(|| match call {
         Call::Launch if state.dialect.is_vpsie() => noted(state, about),
-        Call::Terminate => before_termination(state, about),
+        Call::Terminate => before_termination(state, client, about),
         _ => None,
     })
 }
@@ -479,7 +482,7 @@ fn noted(state: &State, uid: &str) -> Option<Broken> {
         })
 }
 
-fn before_termination(state: &State, id: &str) -> Option<Broken> {
+fn before_termination(state: &State, client: &str, id: &str) -> Option<Broken> {
     let machine = state.machines.iter().find(|machine| machine.id.as_str() == id)?;
     if machine.token.is_none() {
         return Some(Invariant::OursOnly.broken(format!("machine {id} was ended, and is not ours")));
@@ -492,8 +495,11 @@ fn before_termination(state: &State, id: &str) -> Option<Broken> {
     if state.is_loose(machine) && state.claims.values().any(seeks) {
         return None;
     }
-    let (name, claim) =
-        state.claims.iter().find(|(_, claim)| machine.token.as_deref() == Some(&*claim.uid))?;
+    let whose = |(_, claim): &(&String, &Claim)| machine.token.as_deref() == Some(&*claim.uid);
+    let Some((name, claim)) = state.claims.iter().find(whose) else {
+        // Whoever cannot see does not know either that nobody has it.
+        return blind(state, client, || format!("machine {id} was ended as an orphan"));
+    };
     if claim.deletion.is_none() && !claim.has_failed() {
         let how = format!("machine {id} was ended, and its claim {name} was not");
         return Some(Invariant::OursOnly.broken(how));

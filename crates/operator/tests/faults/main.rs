@@ -64,24 +64,33 @@ fn one_at_a_time(workloads: &[Workload]) {
     report.demand();
 }
 
-/// Two that both lead, in the same epoch or not, with much that goes wrong: a limit is a limit.
+/// Two that both lead, in the same epoch or not, with much that goes wrong: a limit is a limit. Each seed is played against
+/// one of nodes, and every other besides against one of money.
 #[test]
 fn limits_hold_whoever_leads() {
-    swarms(4, &[Workload::Limit]);
+    swarms(4, |seed| {
+        if seed.is_multiple_of(2) { &[Workload::Limit] } else { &[Workload::Limit, Workload::MoneyLimit] }
+    });
 }
 
 /// Groups of VPSie's grow and shrink while much goes wrong: no machine is lost or doubled, and no check passed over.
 #[test]
 fn nothing_is_lost_or_doubled_at_vpsie() {
-    swarms(4, &Workload::VPSIE);
+    let workloads: &'static [Workload] = &Workload::VPSIE;
+    swarms(4, |seed| &workloads[(seed - 1) % workloads.len()..][..1]);
 }
 
-/// Plays so many seeds, unless others are asked for.
-fn swarms(usually: u64, workloads: &[Workload]) {
+/// Plays so many seeds, unless others are asked for, each on these workloads.
+fn swarms(usually: usize, workloads_of: impl Fn(usize) -> &'static [Workload]) {
     let seeds = std::env::var("BERTH_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(usually);
-    let workloads = workloads.iter().copied().cycle();
-    let case = |(seed, workload)| Case { workload, seed, kind: faults::SWARM, injection: Injection::Swarm };
-    let report = played(&(1..=seeds).zip(workloads).map(case).collect::<Vec<_>>());
+    let case = |seed: usize, workload: Workload| Case {
+        workload,
+        seed: seed as u64,
+        kind: faults::SWARM,
+        injection: Injection::Swarm,
+    };
+    let cases = (1..=seeds).flat_map(|seed| workloads_of(seed).iter().map(move |of| case(seed, *of)));
+    let report = played(&cases.collect::<Vec<_>>());
     println!("{report}");
     report.demand();
 }

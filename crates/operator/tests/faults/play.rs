@@ -9,7 +9,10 @@ use berth_api::{ClassKind, Timestamp};
 use berth_cloud::{CatalogOptions, Cloud};
 use berth_core::catalog::Catalog;
 use berth_core::claim::Failures;
-use berth_operator::{Clock, Cluster, Lead, Operator, Report, Settings};
+use berth_core::disruption::DisruptionReason;
+use berth_core::resources::USD_PER_HOUR;
+use berth_core::units::Price;
+use berth_operator::{Clock, Cluster, Decision, DecisionKind, Lead, Operator, Report, Settings};
 use berth_world::World;
 use berth_world::cloud::{Account, Call, Event, SimulatedCloud};
 use berth_world::vpsie::{InProcess, Vpsie};
@@ -113,6 +116,7 @@ async fn played(case: &Case, catalog: &Arc<Catalog>, is_traced: bool) -> Outcome
         case.workload.play(&stage).await?;
         stage.faults_over().await;
         stage.until("all is well in the end", |state| case.workload.is_over(state)).await?;
+        stage.saved()?;
         // Two that both lead tell pods the same, each in its words.
         if case.injection == Injection::Swarm {
             return Ok(());
@@ -131,7 +135,7 @@ async fn played(case: &Case, catalog: &Arc<Catalog>, is_traced: bool) -> Outcome
         played = script => played.err(),
     };
     let (told, counts) = stage.truth.look(|state| (state.told(), state.counts.clone()));
-    let told = format!("{told}\n{}", stage.decisions());
+    let told = format!("{told}\n{}", stage.decided());
     Outcome {
         broken,
         told,
@@ -176,10 +180,6 @@ impl Stage {
     pub(crate) async fn apply(&self, object: Value) {
         let applied = self.world.apply(SOMEBODY, &object).await;
         applied.unwrap_or_else(|failure| panic!("{object}: {failure}"));
-    }
-
-    pub(crate) fn seed(&self) -> u64 {
-        self.case.seed
     }
 
     pub(crate) fn elapsed_ms(&self) -> u64 {
@@ -238,16 +238,38 @@ impl Stage {
         Ok(())
     }
 
-    /// As long as nothing changes, claims neither come nor go. What has gone wrong before makes no difference to that any
+    /// Whoever took nodes away to save money has saved some each time.
+    fn saved(&self) -> Result<(), Broken> {
+        let is_to_save = |of: &Decision| {
+            let reasons = [DisruptionReason::Empty, DisruptionReason::Underutilized];
+            matches!(of.kind, DecisionKind::Delete | DecisionKind::Replace)
+                && reasons.iter().any(|reason| reason.name() == of.reason)
+        };
+        let saves = |of: &Decision| of.saves_per_hour.is_some_and(|saves| saves > Price::ZERO);
+        match self.decisions().find(|of| is_to_save(of) && !saves(of)) {
+            Some(of) => Err(Invariant::NoFlapping.broken(format!("nothing is saved: {}", of.message))),
+            None => Ok(()),
+        }
+    }
+
+    /// As long as nothing changes, claims neither come nor go, unless that saves money: so none can go back. What has gone wrong before makes no difference to that any
     /// more, so that it is watched for long only where nothing has.
     async fn stay(&self) -> Result<(), Broken> {
         if self.case.injection != Injection::Nothing {
             return Ok(());
         }
-        let moves = |state: &State| state.counts.claims_made + state.counts.claims_gone;
-        let then = self.truth.look(moves);
+        let look = |state: &State| {
+            let cost: i64 = state.alive().map(|machine| machine.amounts.get(USD_PER_HOUR)).sum();
+            (state.counts.claims_made + state.counts.claims_gone, cost)
+        };
+        let (moves_before, cost_before) = self.truth.look(look);
         sleep(STAY).await;
-        let moved = self.truth.look(moves) - then;
+        let (moves, cost) = self.truth.look(look);
+        let moved = moves - moves_before;
+        if moved > 0 && cost >= cost_before {
+            let how = format!("{moved} claims came or went, and {cost} is paid instead of {cost_before}");
+            return Err(Invariant::NoFlapping.broken(how));
+        }
         if moved > MOVES_MAX {
             let how = format!("{moved} claims came or went within an hour in which nothing changed");
             return Err(Invariant::NoFlapping.broken(how));
@@ -326,11 +348,16 @@ impl Stage {
     }
 
     /// What operators say they decided last.
-    fn decisions(&self) -> String {
+    fn decisions(&self) -> impl Iterator<Item = Decision> {
         let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         let decisions = reports.iter().flat_map(|report| report.borrow().decisions.clone());
-        let lines =
-            decisions.take(40).map(|of| format!("{} {:?} {}: {}", of.at, of.kind, of.reason, of.message));
+        decisions.collect::<Vec<_>>().into_iter()
+    }
+
+    /// The same in a few lines.
+    fn decided(&self) -> String {
+        let lines = self.decisions().take(40);
+        let lines = lines.map(|of| format!("{} {:?} {}: {}", of.at, of.kind, of.reason, of.message));
         lines.collect::<Vec<_>>().join("\n")
     }
 

@@ -74,6 +74,31 @@ pub(crate) struct Past {
     /// When each operator wrote in the last second, and when it asked the cloud, as far back as that counts.
     pub(crate) writes: BTreeMap<String, VecDeque<Timestamp>>,
     pub(crate) calls: BTreeMap<String, VecDeque<Timestamp>>,
+    /// How well each operator is shown what is.
+    views: BTreeMap<String, Shown>,
+}
+
+#[derive(Default)]
+struct Shown {
+    /// For how long something of it had been out of date when it last asked.
+    stale_secs: u64,
+    /// Since when objects of some kinds are not listed or followed, because that is refused.
+    refused: BTreeMap<String, Timestamp>,
+}
+
+impl Shown {
+    /// Takes what the operator has asked.
+    fn take(&mut self, asked: &Asked, is_judged: bool, now: Timestamp) {
+        self.stale_secs = asked.stale_secs;
+        if !is_judged || !matches!(asked.verb, "list" | "watch") {
+            return;
+        }
+        if asked.is_done() {
+            self.refused.remove(&asked.resource);
+        } else {
+            self.refused.entry(asked.resource.clone()).or_insert(now);
+        }
+    }
 }
 
 /// How often operators did what.
@@ -233,6 +258,8 @@ impl State {
     /// Counts what an operator asked, and judges it before it has its effect.
     fn count(&mut self, asked: &Asked) -> Option<Broken> {
         *self.counts.asked.entry((asked.verb.to_owned(), asked.resource.clone())).or_default() += 1;
+        let is_judged = self.dialect.judged().contains(&&*asked.resource);
+        self.past.views.entry(asked.client.clone()).or_default().take(asked, is_judged, self.now);
         if !asked.is_write() {
             return None;
         }
@@ -327,6 +354,13 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    /// For how long an operator has not been shown all that is, as it is.
+    pub(crate) fn blind_secs(&self, client: &str) -> u64 {
+        let Some(Shown { stale_secs, refused }) = self.past.views.get(client) else { return 0 };
+        let refused = refused.values().map(|since| self.now.duration_since(*since).unsigned_abs().as_secs());
+        refused.max().unwrap_or(0).max(*stale_secs)
     }
 
     /// Finds whose machines are, where they do not show it: whoever has written it down first; else one that waits for a

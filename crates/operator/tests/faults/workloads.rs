@@ -35,6 +35,8 @@ pub(crate) enum Workload {
     W8,
     /// Two hundred pods against a limit of ten nodes.
     Limit,
+    /// The same against a limit of money, which is as much.
+    MoneyLimit,
     /// More pods come to a group of VPSie's than its nodes may take.
     V1Servers,
     V1Managed,
@@ -81,7 +83,7 @@ impl FromStr for Workload {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut known = Self::KARPENTER.into_iter().chain(Self::VPSIE).chain([Self::Limit]);
+        let mut known = Self::KARPENTER.into_iter().chain(Self::VPSIE).chain([Self::Limit, Self::MoneyLimit]);
         let known = known.find(|workload| workload.to_string() == text);
         known.ok_or_else(|| format!("{text:?} is no workload"))
     }
@@ -113,7 +115,8 @@ impl Workload {
             Self::W5 => reclaimed(stage).await,
             Self::W6 => drifted(stage).await,
             Self::W8 => deleted_while_launching(stage).await,
-            Self::Limit => limited(stage).await,
+            Self::Limit => limited(stage, json!({ "nodes": 10 })).await,
+            Self::MoneyLimit => limited(stage, json!({ "berth.dev/usd-per-hour": "0.77" })).await,
             Self::V1Servers | Self::V1Managed => grown(stage).await,
             Self::V2Servers | Self::V2Managed => shrunk(stage).await,
             Self::V3Servers | Self::V3Managed => group_deleted_while_launching(stage).await,
@@ -131,7 +134,7 @@ impl Workload {
             }
             Self::W4 => at_rest(11)(state) && state.alive().count() <= 5,
             Self::W5 => at_rest(27)(state) && state.alive().count() <= 9,
-            Self::Limit => state.running() == 30 && invariants::is_settled(state),
+            Self::Limit | Self::MoneyLimit => state.running() == 30 && invariants::is_settled(state),
             Self::V1Servers | Self::V1Managed => {
                 state.running() == 4 && state.alive().count() == 4 && invariants::is_settled(state)
             }
@@ -153,7 +156,7 @@ impl Workload {
             Self::W5 => 14,
             Self::V3Servers | Self::V3Managed => 8,
             Self::W6 | Self::W8 => 12,
-            Self::Limit => 10,
+            Self::Limit | Self::MoneyLimit => 10,
             Self::V1Servers | Self::V1Managed => 4,
         }
     }
@@ -253,13 +256,7 @@ async fn deleted_while_launching(stage: &Stage) -> Result<(), Broken> {
     stage.until("9 pods run", at_rest(9)).await
 }
 
-/// A limit of nodes or of money, which is as much.
-async fn limited(stage: &Stage) -> Result<(), Broken> {
-    let limits = if stage.seed().is_multiple_of(2) {
-        json!({ "nodes": 10 })
-    } else {
-        json!({ "berth.dev/usd-per-hour": "0.77" })
-    };
+async fn limited(stage: &Stage, limits: Value) -> Result<(), Broken> {
     let limited = |pool: &mut Value| pool["spec"]["limits"] = limits;
     stage.apply(pool("default", &["4"], 10, limited)).await;
     stage.apply(deployment("web", 200, "1")).await;

@@ -22,6 +22,7 @@ mod overlays;
 mod permissions;
 mod policies;
 mod scene;
+mod sight;
 mod spreading;
 mod succession;
 mod takeover;
@@ -199,6 +200,8 @@ fn a_node_that_cannot_be_opened_holds_up_no_pool() {
             scene.until(180, what, async || scene.running().await == 2).await;
             let taints = scene.get(&node).await["spec"]["taints"].to_string();
             assert!(taints.contains("karpenter.sh/disrupted"), "{what}: {taints}");
+            sleep(Duration::from_mins(5)).await;
+            assert_eq!(scene.machines(), 2, "{what}: its own pod needs no other: {}", scene.told().await);
             if what == "its ledger is damaged" {
                 let without = json!({ "metadata": { "annotations": { "berth.dev/ledger": null } } });
                 scene.patch(&path, &without).await;
@@ -282,6 +285,43 @@ fn limits_hold_in_a_burst() {
         }
         assert!(scene.events("web").await.iter().any(|said| said.contains("NodeLimit")));
     });
+}
+
+/// What a pool says of itself once: which limits keep it from growing, and why nothing was committed.
+#[test]
+fn a_pool_says_why_it_does_not_grow() {
+    let forbidden = "berth before patch nodepools.karpenter.sh #1x20: status 403";
+    let cases = [
+        ("", json!({ "nodes": "3" }), "NodeLimit", "nodes: 3", 3),
+        ("", json!({ "nodes": "9", "cpu": "4" }), "PoolLimit", "cpu: 4, nodes: 9", 2),
+        (forbidden, json!({}), "NotCommitted", "nothing was committed", 8),
+    ];
+    for (fault, limits, reason, words, runs) in cases {
+        played("{}", async |scene| {
+            with_pool(scene, |pool| {
+                pool["spec"]["limits"] = limits.clone();
+                let two =
+                    json!({ "key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["2"] });
+                pool["spec"]["template"]["spec"]["requirements"].as_array_mut().expect("a list").push(two);
+            })
+            .await;
+            if !fault.is_empty() {
+                scene.world.plan_faults(fault.parse().expect("a plan"));
+            }
+            scene.apply(apart("web", 8)).await;
+            scene.until(600, reason, async || scene.running().await == runs).await;
+            sleep(Duration::from_mins(5)).await;
+            let events = scene.list("/api/v1/events").await;
+            let is_its = |event: &&Value| event["involvedObject"]["kind"] == "NodePool";
+            let said: Vec<(&str, &str)> = events
+                .iter()
+                .filter(is_its)
+                .map(|event| (scene::text(&event["reason"]), scene::text(&event["message"])))
+                .collect();
+            assert_eq!(said.len(), 1, "{reason}: {said:?}");
+            assert!(said[0].0 == reason && said[0].1.contains(words), "{said:?}");
+        });
+    }
 }
 
 #[test]

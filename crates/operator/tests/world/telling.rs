@@ -1,5 +1,6 @@
 //! What claims say of themselves: why they are not launched, what they wait for, and why their nodes stay.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_world::faults::FaultPlan;
@@ -161,4 +162,29 @@ fn a_node_and_its_claim_say_why_it_stays() {
             }
         });
     }
+}
+
+/// However many pods have no place, each is told why, soon and once. No more is written at once than the fault suite allows.
+#[test]
+fn pods_without_a_place_are_all_told_soon() {
+    played("{}", async |scene| {
+        with_pool(scene, |_| {}).await;
+        sleep(Duration::from_secs(30)).await;
+        let mut misplaced = deployment("misplaced", 200, "100m");
+        misplaced["spec"]["template"]["spec"]["nodeSelector"] = json!({ "team": "nobody" });
+        scene.apply(misplaced).await;
+        let told = async || {
+            let events = scene.list("/api/v1/events").await;
+            let is_ours = |event: &&Value| event["source"]["component"] == "berth";
+            let names = events.iter().filter(is_ours).map(|event| text(&event["involvedObject"]["name"]));
+            names.map(str::to_owned).collect::<BTreeSet<String>>().len()
+        };
+        scene.until(30, "all are told", async || told().await == 200).await;
+        scene.world.begin_audit();
+        sleep(Duration::from_mins(5)).await;
+        let asked = scene.world.take_asked();
+        let writes: Vec<_> =
+            asked.iter().filter(|asked| asked.client == "berth" && asked.is_write()).collect();
+        assert!(writes.is_empty(), "and told once: {writes:?}");
+    });
 }

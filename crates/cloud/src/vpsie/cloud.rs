@@ -4,7 +4,7 @@ mod buying;
 mod groups;
 mod sight;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::limiter::Lane;
 use super::offers::Offers;
 use super::settings::{CloudSettings, Family};
 use crate::machine::{Machine, MachineId, Note, Notice, Order};
-use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal};
+use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal, Trouble};
 use groups::Entered;
 use sight::Sight;
 
@@ -36,6 +36,8 @@ pub struct VpsieCloud {
     entered: tokio::sync::Mutex<Entered>,
     /// When it was last found that nobody gives notice here.
     unnoticed_since: Mutex<Option<Instant>>,
+    /// The servers of the last list of which little can be read, and why.
+    unread: Mutex<BTreeMap<MachineId, String>>,
 }
 
 /// An installation that gives no notice may learn to, and is asked so rarely: notices are wanted every few seconds, which
@@ -55,7 +57,8 @@ impl VpsieCloud {
     pub fn new(client: Arc<Client>, settings: CloudSettings) -> Self {
         let (offers, sight, launches) = (Offers::default(), Sight::default(), Mutex::default());
         let (entered, unnoticed_since) = (tokio::sync::Mutex::default(), Mutex::default());
-        Self { client, settings, offers, sight, launches, entered, unnoticed_since }
+        let unread = Mutex::default();
+        Self { client, settings, offers, sight, launches, entered, unnoticed_since, unread }
     }
 
     fn launches(&self) -> MutexGuard<'_, Launches> {
@@ -92,8 +95,18 @@ impl VpsieCloud {
             }
             Family::Managed => (self.look(Lane::Polling).await?.servers.clone(), None),
         };
+        self.note_unread(&servers, number);
         let machines = self.described(&servers).await?;
         Ok(Page { machines, next: next.map(|number| PageMark(number.to_string().into())) })
+    }
+
+    fn note_unread(&self, servers: &[Server], page: u32) {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        if page == 1 {
+            unread.clear();
+        }
+        let odd = servers.iter().filter_map(|server| Some((server.id.clone(), server.unread.clone()?)));
+        unread.extend(odd);
     }
 
     async fn end(&self, id: &MachineId) -> Result<(), Refusal> {
@@ -160,6 +173,13 @@ impl Cloud for VpsieCloud {
 
     fn serve(&self, zones: &BTreeSet<Text>) {
         self.offers.serve(zones);
+    }
+
+    fn troubles(&self) -> BTreeSet<Trouble> {
+        let offers = self.offers.unread().into_iter().map(|why| format!("VPSie's offer {why}"));
+        let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = unread.iter().map(|(id, why)| format!("VPSie's server {id}: {why}"));
+        offers.chain(servers).map(Trouble::Unreadable).collect()
     }
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {

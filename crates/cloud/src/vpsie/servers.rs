@@ -31,7 +31,7 @@ pub(super) struct Part<T> {
 
 impl Client {
     pub(super) async fn servers(&self, page: u32, lane: Lane) -> Result<Part<Server>, ApiError> {
-        self.page(SERVERS, page, lane, Server::read).await
+        self.page(SERVERS, page, lane, Server::read_or_named).await
     }
 
     pub(super) async fn offerings(&self, page: u32) -> Result<Part<Value>, ApiError> {

@@ -201,7 +201,7 @@ table! {
     DECISIONS = Counter "berth_decisions_total" ["kind" "reason"]
         "What was decided, by what and why; with --shadow, what would have been";
     UNREADABLE = Gauge "berth_unreadable_objects" []
-        "How many objects cannot be read, and are left out";
+        "How many objects, and parts of clouds' answers, cannot be read and are left out";
 
     GROUP_DESIRED = Gauge "vpsie_autoscaler_nodegroup_desired_nodes" ["nodegroup" "namespace"]
         "How many nodes a group should have";

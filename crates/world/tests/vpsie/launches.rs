@@ -12,6 +12,7 @@ use berth_world::cloud::weather::{Delay, ListFaults, Odds, StockChange, Times, W
 use berth_world::cloud::{Account, Weather};
 use berth_world::vpsie::{Deed, DeedFaults, Faults, Vpsie};
 use jiff::SignedDuration;
+use serde_json::json;
 use tokio::time::{advance, sleep};
 
 use super::rig::{Claim, SMALL, alive, calm, instant, process_here, step, taken, vpsie};
@@ -99,6 +100,29 @@ async fn a_crash_before_and_after_sending() {
             assert_eq!(refusals, [], "{family:?} {was_sent}");
             assert_eq!((alive(&vpsie), machines(&claims).len()), (1, 1), "{family:?} {was_sent} {appear}");
         }
+    }
+}
+
+/// A server whose tags cannot be read may be what was bought before a crash, if it has that name: then none is bought. One of
+/// a stranger's holds up nobody.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_be_read_may_be_the_one() {
+    let own = Claim::new("uid-1", &["small"]).order.name.to_string();
+    for (odd, bought) in [
+        (json!({ "id": "x", "hostname": own, "tags": { "a": "b" } }), 0),
+        (json!({ "id": "x", "hostname": own.to_uppercase(), "status": {} }), 0),
+        (json!({ "id": "x", "hostname": {}, "tags": 5 }), 0),
+        (json!({ "id": "x", "hostname": "theirs", "tags": 5 }), 1),
+        (json!({ "id": "x", "name": own, "tags": [] }), 1),
+    ] {
+        let vpsie = vpsie(calm(), 1, Faults { odd_servers: vec![odd.clone()], ..Faults::none() });
+        let mut claims = [Claim::new("uid-1", &["small"])];
+        // Perhaps it was sent.
+        claims[0].note = process_here(&vpsie, Family::Servers).prepare(&claims[0].order).await.unwrap();
+        let refusals = lived(&vpsie, Family::Servers, &mut claims, 3600).await;
+        assert_eq!((refusals, alive(&vpsie)), (Vec::new(), bought), "{odd}");
+        let listed = list_all(&process_here(&vpsie, Family::Servers)).await;
+        assert_eq!((listed.stopped_by, listed.machines.len()), (None, bought + 1), "{odd}");
     }
 }
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use berth_core::catalog::{Catalog, OfferingPattern};
-use berth_core::names::Text;
 use berth_core::plan::Alternative;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -100,6 +99,9 @@ impl VpsieCloud {
         let tagged = seen.servers.iter().filter(|server| server.token().as_ref() == Some(&order.token));
         let tagged = tagged.min_by_key(|server| (server.created_at, &server.id));
         let Some(server) = tagged.or_else(|| self.named(order, &seen)) else {
+            if seen.servers.iter().any(|server| may_be_of(server, order)) {
+                return Ok(Launched::Underway);
+            }
             return Ok(self.missing(order, memo, &seen, LISTED_WITHIN));
         };
         let machine = ours(order, self.describe(server, &catalog, None));
@@ -108,16 +110,11 @@ impl VpsieCloud {
     }
 
     /// The one machine that has a name which the request gave it, is no older than the request and nobody else's.
-    /// VPSie and Kubernetes do not agree on capital letters, and strangers' machines have names too.
+    /// Strangers' machines have names too.
     fn named<'s>(&self, order: &Order, seen: &'s Seen) -> Option<&'s Server> {
         let requested = order.requested.as_ref()?;
         let claimed = self.launches().claimed(self.now());
-        let is_named = |server: &Server| {
-            let is = |name: &Text| {
-                name.eq_ignore_ascii_case(&server.name) || name.eq_ignore_ascii_case(&server.hostname)
-            };
-            requested.names.iter().any(is)
-        };
+        let is_named = |server: &Server| requested.names.iter().any(|name| server.is_named(name));
         let is_free = |server: &Server| !order.taken.contains(&server.id) && !claimed.contains(&server.id);
         let is_it = |server: &&Server| {
             is_named(server) && is_since(server, requested) && server.token().is_none() && is_free(server)
@@ -457,6 +454,16 @@ fn fresh_nodes<'s>(seen: &'s Seen, group: Option<&Group>, takes_bare: bool) -> V
     let mut nodes: Vec<&Server> = seen.servers.iter().filter(in_group).filter(is_staying).collect();
     nodes.sort_by_key(|node| (node.created_at.unwrap_or(Timestamp::MAX), &node.id));
     nodes
+}
+
+/// Whether it may be what an order bought, though it cannot be read: all that is known of it is its names.
+fn may_be_of(server: &Server, order: &Order) -> bool {
+    let requested = order.requested.iter().flat_map(|requested| &requested.names);
+    let mut names = requested.chain([&order.name]);
+    let says_none = server.name.is_empty() && server.hostname.is_empty();
+    server.unread.is_some()
+        && !order.taken.contains(&server.id)
+        && (says_none || names.any(|name| server.is_named(name)))
 }
 
 fn is_since(server: &Server, requested: &Requested) -> bool {

@@ -20,7 +20,7 @@ use super::error::{ApiError, Fault};
 use super::launches::Launches;
 use super::limiter::Lane;
 use super::offers::Offers;
-use super::settings::{CloudSettings, Family};
+use super::settings::{CloudSettings, Paths};
 use crate::machine::{Machine, MachineId, Note, Notice, Order};
 use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal, Trouble};
 use groups::Entered;
@@ -70,9 +70,11 @@ impl VpsieCloud {
     }
 
     async fn machine(&self, id: &MachineId) -> Result<Machine, Refusal> {
-        let server = match self.settings.family {
-            Family::Servers => self.client.server(id).await.map_err(|error| error.refusal_about(id))?,
-            Family::Managed => {
+        let server = match self.settings.family.paths() {
+            Paths::OfServers(paths) => {
+                self.client.server(paths, id).await.map_err(|error| error.refusal_about(id))?
+            }
+            Paths::OfClusters => {
                 let seen = self.look(Lane::Acting).await?;
                 let node = seen.servers.iter().find(|node| node.is(id)).cloned();
                 node.ok_or_else(|| Refusal::NotFound(id.clone()))?
@@ -88,12 +90,12 @@ impl VpsieCloud {
             mark.0.parse::<u32>().map_err(|_| wrong())
         };
         let number = from.map(mark).transpose()?.unwrap_or(1);
-        let (servers, next) = match self.settings.family {
-            Family::Servers => {
-                let part = self.client.servers(number, Lane::Polling).await?;
+        let (servers, next) = match self.settings.family.paths() {
+            Paths::OfServers(paths) => {
+                let part = self.client.servers(paths, number, Lane::Polling).await?;
                 (part.items, part.next)
             }
-            Family::Managed => (self.look(Lane::Polling).await?.servers.clone(), None),
+            Paths::OfClusters => (self.look(Lane::Polling).await?.servers.clone(), None),
         };
         self.note_unread(&servers, number);
         let machines = self.described(&servers).await?;
@@ -110,9 +112,9 @@ impl VpsieCloud {
     }
 
     async fn end(&self, id: &MachineId) -> Result<(), Refusal> {
-        let asked = match self.settings.family {
-            Family::Servers => self.client.delete_server(id).await,
-            Family::Managed => match self.client.delete_node(&self.settings.cluster, id).await {
+        let asked = match self.settings.family.paths() {
+            Paths::OfServers(paths) => self.client.delete_server(paths, id).await,
+            Paths::OfClusters => match self.client.delete_node(&self.settings.cluster, id).await {
                 Err(error) if matches!(error.fault, Fault::NotFound { .. }) => {
                     return self.confirm_absence(id, error).await;
                 }
@@ -186,10 +188,12 @@ impl Cloud for VpsieCloud {
         Box::pin(async {
             let since = *self.unnoticed_since.lock().unwrap_or_else(PoisonError::into_inner);
             let is_vain = since.is_some_and(|since| since.elapsed() < NOTICES_AGAIN);
-            if self.settings.family == Family::Managed || is_vain {
-                return Ok(Vec::new());
-            }
-            let told = self.client.notices().await?;
+            let path = match self.settings.family.paths() {
+                Paths::OfServers(paths) => paths.notices,
+                Paths::OfClusters => None,
+            };
+            let Some(path) = path.filter(|_| !is_vain) else { return Ok(Vec::new()) };
+            let told = self.client.notices(path).await?;
             let since = told.is_none().then(Instant::now);
             *self.unnoticed_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
             Ok(told.unwrap_or_default())

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::client::Client;
 use super::error::{ApiError, Fault};
-use super::settings::{CloudSettings, Family};
+use super::settings::{CloudSettings, Family, Paths};
 use crate::import::{OFFERING, import_offers};
 use crate::provider::Refusal;
 
@@ -121,8 +121,8 @@ async fn fetch(
 ) -> Result<Vec<Value>, ApiError> {
     let mut offers = Vec::new();
     let mut refused = None;
-    match family {
-        Family::Managed => {
+    match family.paths() {
+        Paths::OfClusters => {
             for datacenter in datacenters {
                 let mut here = match client.cluster_offers(datacenter).await {
                     Ok(here) => here,
@@ -140,7 +140,7 @@ async fn fetch(
                 offers.extend(here);
             }
         }
-        Family::Servers => {
+        Paths::OfServers(_) => {
             let mut page = Some(1);
             while let Some(number) = page.filter(|number| *number <= PAGES_MAX) {
                 let part = client.offerings(number).await?;

@@ -164,7 +164,7 @@ pub(crate) fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {
 
 #[test]
 fn a_group_grows_and_shrinks() {
-    for family in [Family::Servers, Family::Managed] {
+    for family in Family::ALL {
         played(family, async |berthed| {
             let scene = &berthed.scene;
             scene.apply(group("workers", |_| {})).await;
@@ -379,7 +379,7 @@ fn what_cannot_be_read_of_an_answer_hides_nothing_else() {
     ];
     let odd_servers =
         vec![json!({ "id": "92", "hostname": "theirs", "status": "running", "tags": { "a": "b" } })];
-    for (family, count) in [(Family::Servers, 3), (Family::Managed, 2)] {
+    for (family, count) in [(Family::Servers, 3), (Family::Vm, 3), (Family::Managed, 2)] {
         awaited(async {
             let faults = Faults {
                 odd_offers: odd_offers.clone(),
@@ -442,7 +442,7 @@ fn a_group_that_is_nowhere_here_says_so() {
         ("resourceIdentifier", "c-2", "OtherCluster", ["spec.resourceIdentifier", "`c-2`", "`c-1`"]),
     ];
     for (field, value, reason, words) in cases {
-        for family in [Family::Servers, Family::Managed] {
+        for family in Family::ALL {
             played(family, async |berthed| {
                 let scene = &berthed.scene;
                 let astray = |group: &mut Value| {

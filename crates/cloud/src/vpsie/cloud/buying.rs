@@ -21,7 +21,7 @@ use crate::vpsie::managed::Group;
 use crate::vpsie::note::{Aim, Memo, SOMEBODY_ELSE, Target, number_of};
 use crate::vpsie::offers::size_of;
 use crate::vpsie::servers::Wanted;
-use crate::vpsie::settings::Family;
+use crate::vpsie::settings::{Paths, ServerPaths};
 
 /// A note is sent within this, or another is made. So whoever reads one knows when the launch went out at the latest.
 const SENT_WITHIN: SignedDuration = SignedDuration::from_secs(60);
@@ -35,10 +35,10 @@ const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 impl VpsieCloud {
     pub(super) async fn note(&self, order: &Order) -> Result<Note, Refusal> {
         order.check()?;
-        let aim = match (self.settings.family, &order.requested) {
-            (Family::Servers, None) => Aim::Tagged,
-            (Family::Servers, Some(_)) => Aim::Named,
-            (Family::Managed, _) => self.aim(order).await?,
+        let aim = match (self.settings.family.paths(), &order.requested) {
+            (Paths::OfServers(_), None) => Aim::Tagged,
+            (Paths::OfServers(_), Some(_)) => Aim::Named,
+            (Paths::OfClusters, _) => self.aim(order).await?,
         };
         if let Some(requested) = &order.requested {
             // As one that may have been sent, and not by this process: so it is looked for, and never sent.
@@ -77,22 +77,30 @@ impl VpsieCloud {
             return Err(Refusal::Invalid("VPSie knows no tokens, so the order needs a note".to_owned()));
         };
         let memo = Memo::read(note)?;
-        match (&memo.aim, self.settings.family) {
-            (Aim::Tagged | Aim::Named, Family::Servers) => self.buy_server(order, note, &memo).await,
-            (Aim::Node(target), Family::Managed) => self.buy_node(order, note, &memo, target).await,
-            (Aim::Nothing, Family::Managed) => Err(self.none_left(order)),
+        match (&memo.aim, self.settings.family.paths()) {
+            (Aim::Tagged | Aim::Named, Paths::OfServers(paths)) => {
+                self.buy_server(paths, order, note, &memo).await
+            }
+            (Aim::Node(target), Paths::OfClusters) => self.buy_node(order, note, &memo, target).await,
+            (Aim::Nothing, Paths::OfClusters) => Err(self.none_left(order)),
             _ => Err(Refusal::Invalid("the order's note is of the other kind of paths".to_owned())),
         }
     }
 
-    async fn buy_server(&self, order: &Order, note: &Note, memo: &Memo) -> Result<Launched, Refusal> {
+    async fn buy_server(
+        &self,
+        paths: ServerPaths,
+        order: &Order,
+        note: &Note,
+        memo: &Memo,
+    ) -> Result<Launched, Refusal> {
         let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
         let turn = self.launches().begin(&order.token, note, memo, &order.taken);
         match turn {
             Turn::Found(machine) => return Ok(launched(*machine)),
             Turn::Void => return Ok(Launched::Nothing),
             Turn::Send if order.is_given_up => return Ok(self.nothing(order)),
-            Turn::Send => return self.send_server(order, memo, &catalog).await,
+            Turn::Send => return self.send_server(paths, order, memo, &catalog).await,
             Turn::Look => {}
         }
         let seen = self.look(Lane::Acting).await?;
@@ -124,10 +132,19 @@ impl VpsieCloud {
         found.next().is_none().then_some(first)
     }
 
-    async fn send_server(&self, order: &Order, memo: &Memo, catalog: &Catalog) -> Result<Launched, Refusal> {
+    async fn send_server(
+        &self,
+        paths: ServerPaths,
+        order: &Order,
+        memo: &Memo,
+        catalog: &Catalog,
+    ) -> Result<Launched, Refusal> {
         let Some(departure) = self.departure(memo) else { return Ok(self.nothing(order)) };
         let _unsent = Unsent { cloud: self, order, departure: &departure };
-        let group = self.group_of_servers(&order.pool).await;
+        let group = match paths.groups {
+            Some(groups) => self.group_of_servers(groups, &order.pool).await,
+            None => None,
+        };
         let mut passed_over = Vec::new();
         for wanted in &order.offerings {
             let Some(size) = size_of(catalog, wanted) else {
@@ -135,7 +152,7 @@ impl VpsieCloud {
                 continue;
             };
             let server = Wanted { size: &size, datacenter: &wanted.zone, group };
-            match self.client.create_server(order, &server, &self.settings, &departure).await {
+            match self.client.create_server(paths, order, &server, &self.settings, &departure).await {
                 Ok(Some(server)) => {
                     let machine = ours(order, self.describe(&server, catalog, None));
                     self.launches().found(&order.token, &machine, self.now());

@@ -141,7 +141,7 @@ fn said(path: &str, request: &Value) -> (u16, &'static str, String) {
         "/patch-in-vain" => patch(json!([{"op": "test", "path": "/metadata/name", "value": "nobody"}])),
         "/patch-nowhere" => patch(json!([{"op": "remove", "path": "/data/nothing"}])),
         "/patch-far" => {
-            patch(json!([{"op": "replace", "path": "/metadata/ownerReferences/0/name", "value": "x"}]))
+            patch(json!([{"op": "replace", "path": "/metadata/ownerReferences/0/name", "value": "x"}]));
         }
         "/patch-with-nonsense" => {
             patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"a b": "c"}}]));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_core::disruption::SafetyCheck;
+use berth_core::disruption::{RebalanceCheck, SafetyCheck};
 use berth_core::names::Text;
 use berth_core::plan::{Kept, Plan};
 use berth_core::reason::{Reason, Refusal};
@@ -65,6 +65,17 @@ fn first_failed<'r>(refusals: impl Iterator<Item = &'r Refusal>) -> Option<(Safe
     failed.min_by_key(|(check, _)| *check)
 }
 
+/// Of the rebalancer's checks those that keep nothing but a replacement. What keeps nodes from going for good, too, would be
+/// said of every node that has just got a pod.
+fn is_about_replacing(check: RebalanceCheck) -> bool {
+    match check {
+        RebalanceCheck::ClusterHealth
+        | RebalanceCheck::NodeGroupHealth
+        | RebalanceCheck::ResourceCapacity => true,
+        RebalanceCheck::PodDisruption | RebalanceCheck::Timing => false,
+    }
+}
+
 /// What is to be said of a claim.
 type Words<'r> = (&'r Arc<Claim>, &'static str, String);
 
@@ -112,6 +123,10 @@ impl Operator {
             if let Some((check, _)) = first {
                 self.office.metrics.count(table::CHECK_FAILURES, [check.name(), group, &claim.namespace]);
                 words.push((*claim, "ScaleDownBlocked", format!("{}: {refusal}", check.name())));
+            } else if let Some(check) =
+                RebalanceCheck::of(refusal.reason).filter(|check| is_about_replacing(*check))
+            {
+                words.push((*claim, "RebalanceBlocked", format!("{}: {refusal}", check.name())));
             }
         }
         self.checked = found;

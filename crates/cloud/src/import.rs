@@ -38,9 +38,11 @@ pub fn import(text: &str, name: &str, options: &CatalogOptions) -> Result<Catalo
     }
 }
 
-/// A list of VPSie's offers, each of which names its datacenter.
-pub(crate) fn import_offers(offers: &Value, name: &str) -> Result<Catalog, CatalogError> {
-    vpsie::read(&Field::root(offers), name, &CatalogOptions::default())
+/// What can be read of VPSie's offers, each of which names its datacenter; and what is wrong with the others.
+pub(crate) fn import_offers(offers: &Value, name: &str) -> Result<(Catalog, Vec<String>), CatalogError> {
+    let (catalog, unread) = vpsie::read_legible(&Field::root(offers), name, &CatalogOptions::default())?;
+    let said = unread.iter().map(|unread| format!("{}: {}", unread.offer, unread.problem));
+    Ok((catalog, said.collect()))
 }
 
 fn import_json(document: &Value, name: &str, options: &CatalogOptions) -> Result<Catalog, CatalogError> {

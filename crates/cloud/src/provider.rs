@@ -52,6 +52,22 @@ pub trait Cloud: Send + Sync + fmt::Debug {
 
     /// Pools want machines in these zones: what is offered there is to be in the catalog.
     fn serve(&self, _zones: &BTreeSet<Text>) {}
+
+    /// What it goes on without, as of its last answers.
+    fn troubles(&self) -> BTreeSet<Trouble> {
+        BTreeSet::new()
+    }
+}
+
+/// Something is wrong with what a cloud is given, and it goes on without that.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum Trouble {
+    /// A part of an answer cannot be read.
+    #[error("left out, because it cannot be read: {0}")]
+    Unreadable(String),
+    /// Other credentials cannot be used, and the last ones are.
+    #[error("{0}")]
+    Credentials(String),
 }
 
 /// What became of an order that was taken.

@@ -203,6 +203,61 @@ impl SafetyChecks {
     pub const CONTROL_PLANE_NAMESPACE: &str = "kube-system";
 }
 
+/// The checks that VPSie's rebalancer has names for, in its order: what has to be so before a node is replaced by a cheaper
+/// one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RebalanceCheck {
+    /// Enough of all nodes are ready.
+    ClusterHealth,
+    /// The group has not replaced nodes lately.
+    NodeGroupHealth,
+    /// The pods may be moved.
+    PodDisruption,
+    /// What replaces the node has what is used on it, and is not too full.
+    ResourceCapacity,
+    /// It is time: the pods have settled, and the group's budget lets a node go.
+    Timing,
+}
+
+impl RebalanceCheck {
+    pub const ALL: [Self; 5] = [
+        Self::ClusterHealth,
+        Self::NodeGroupHealth,
+        Self::PodDisruption,
+        Self::ResourceCapacity,
+        Self::Timing,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ClusterHealth => "cluster_health",
+            Self::NodeGroupHealth => "nodegroup_health",
+            Self::PodDisruption => "pod_disruption",
+            Self::ResourceCapacity => "resource_capacity",
+            Self::Timing => "timing",
+        }
+    }
+
+    /// The check that fails for this reason, if any does.
+    pub fn of(reason: Reason) -> Option<Self> {
+        match reason {
+            Reason::ClusterUnhealthy => Some(Self::ClusterHealth),
+            Reason::ReplacementResting => Some(Self::NodeGroupHealth),
+            Reason::PodProtected | Reason::PodDisruptionBudget | Reason::PodWithoutController => {
+                Some(Self::PodDisruption)
+            }
+            Reason::CapacityLeft | Reason::PerformanceImpact => Some(Self::ResourceCapacity),
+            Reason::ConsolidateAfter | Reason::DisruptionBudget => Some(Self::Timing),
+            _ => None,
+        }
+    }
+
+    /// Whether only a plan can tell.
+    pub fn needs_plan(self) -> bool {
+        self == Self::ResourceCapacity
+    }
+}
+
 /// The checks that VPSie's own autoscaler has names for, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SafetyCheck {

@@ -170,8 +170,12 @@ reasons! {
     SavingTooSmall,
     /// What would be saved is not worth the disruption.
     DisruptionTooDear,
-    /// The pool does not replace its nodes by cheaper ones, or not now.
+    /// The pool does not replace its nodes by cheaper ones.
     ReplacementBarred,
+    /// The pool has replaced nodes by cheaper ones a short while ago.
+    ReplacementResting,
+    /// Too many of the cluster's nodes are not ready for any to be replaced by a cheaper one.
+    ClusterUnhealthy,
     /// The nodes that would replace it have less than what is used on it now.
     PerformanceImpact,
     /// Somebody must agree before the node is replaced by a cheaper one.
@@ -284,9 +288,9 @@ impl Reason {
             Self::PodsFitNowhere => "free room on other nodes, or let a pool buy what the pods need",
             Self::SavingTooSmall => "lower the least saving, if churn is no concern",
             Self::DisruptionTooDear => "lower the price of a disruption, if churn is no concern",
-            Self::ReplacementBarred => {
-                "turn the group's costOptimization on, or wait until its interval is over"
-            }
+            Self::ReplacementBarred => "turn the group's costOptimization on, and enableRebalancing",
+            Self::ReplacementResting => "wait until its optimizationInterval is over, or shorten it",
+            Self::ClusterUnhealthy => "look for what keeps the nodes from being ready",
             Self::PerformanceImpact => "raise the group's maxPerformanceImpact, or offer it larger types",
             Self::AwaitingApproval => {
                 "write the id that the message names into the group's annotation autoscaler.vpsie.com/approve-optimization"

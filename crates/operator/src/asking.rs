@@ -66,6 +66,11 @@ impl Asking {
         }
     }
 
+    fn note_troubles(&self) {
+        let troubles = self.cloud.troubles();
+        self.note(|machines| machines.troubled(troubles));
+    }
+
     async fn catalogs(&self) {
         let mut wanted = self.office.zones();
         loop {
@@ -75,6 +80,7 @@ impl Asking {
             match timeout(ANSWER_MAX, self.cloud.catalog()).await {
                 Ok(Ok(catalog)) => {
                     self.note(|machines| machines.offered(catalog, zones));
+                    self.note_troubles();
                     // Who asks for another zone does not wait for the next time.
                     let _ = timeout(CATALOG_EVERY, wanted.changed()).await;
                 }
@@ -87,6 +93,7 @@ impl Asking {
 
     async fn withheld(&self, why: String) {
         self.note(|machines| machines.withheld(why));
+        self.note_troubles();
         sleep(ASK_AGAIN).await;
     }
 
@@ -110,6 +117,7 @@ impl Asking {
                 .unwrap_or_else(|_| Listing { stopped_by: Some(late()), ..Listing::default() });
             let is_whole = listing.stopped_by.is_none();
             self.note(|machines| machines.listed(listing));
+            self.note_troubles();
             sleep(if is_whole { MACHINES_EVERY } else { ASK_AGAIN }).await;
         }
     }

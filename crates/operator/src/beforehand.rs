@@ -102,12 +102,27 @@ impl Undertaking<'_> {
     }
 }
 
+/// The lease by which Berth's own replicas know who leads. Another program may have one of the same name elsewhere.
+#[derive(Clone, Debug)]
+struct OwnLease {
+    namespace: String,
+    name: String,
+}
+
+impl OwnLease {
+    fn of(wanted: &Undertaking<'_>) -> Option<Self> {
+        let namespace = wanted.lease_namespace?.to_owned();
+        Some(Self { namespace, name: wanted.lease.to_owned() })
+    }
+
+    fn is(&self, lease: &Metadata) -> bool {
+        self.namespace == lease.namespace && self.name == lease.name
+    }
+}
+
 /// Autoscalers that would work on the same nodes, and the leases by which their replicas know who leads.
-fn rivals(own_lease: &str, has_vpsie: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let is_one = move |(program, lease): &(&str, &str)| {
-        *lease != own_lease && (has_vpsie || *program != VPSIES_AUTOSCALER)
-    };
-    RIVALS.into_iter().filter(is_one)
+fn rivals(has_vpsie: bool) -> impl Iterator<Item = (&'static str, &'static str)> {
+    RIVALS.into_iter().filter(move |(program, _)| has_vpsie || *program != VPSIES_AUTOSCALER)
 }
 
 const KARPENTERS: [&str; 2] = ["nodepools", "nodeclaims"];
@@ -132,9 +147,10 @@ pub async fn beforehand(cluster: &Cluster, clock: &Clock, wanted: Undertaking<'_
     definitions(cluster, wanted).await?;
     permissions(cluster, wanted).await?;
     if wanted.mode == Mode::Act {
-        for (program, lease) in rivals(wanted.lease, wanted.has_vpsie) {
+        let own = OwnLease::of(&wanted);
+        for named in rivals(wanted.has_vpsie) {
             // Who is not known of holds nobody up.
-            if let Ok(Some(rival)) = rival(cluster, clock.now(), (program, lease)).await {
+            if let Ok(Some(rival)) = rival(cluster, clock.now(), own.as_ref(), named).await {
                 return Err(rival);
             }
         }
@@ -224,8 +240,7 @@ async fn is_denied(desk: &Desk, deed: &Deed<'_>) -> bool {
 #[derive(Clone, Debug)]
 pub struct Rivals {
     has_vpsie: bool,
-    /// Of Berth's own replicas.
-    lease: String,
+    own: Option<OwnLease>,
     /// By program: what is not known of one leaves what was known last.
     at_work: Arc<Mutex<BTreeMap<&'static str, String>>>,
 }
@@ -235,7 +250,7 @@ const RIVALS_EVERY: Duration = Duration::from_mins(1);
 
 impl Rivals {
     pub fn of(wanted: Undertaking<'_>) -> Self {
-        Self { has_vpsie: wanted.has_vpsie, lease: wanted.lease.to_owned(), at_work: Arc::default() }
+        Self { has_vpsie: wanted.has_vpsie, own: OwnLease::of(&wanted), at_work: Arc::default() }
     }
 
     fn found(&self) -> MutexGuard<'_, BTreeMap<&'static str, String>> {
@@ -251,8 +266,9 @@ impl Rivals {
     pub(crate) async fn attend(self, cluster: Cluster, clock: Clock, watched: Watched) {
         loop {
             sleep(RIVALS_EVERY).await;
-            for (program, lease) in rivals(&self.lease, self.has_vpsie) {
-                let Ok(found) = rival(&cluster, clock.now(), (program, lease)).await else { continue };
+            for named @ (program, _) in rivals(self.has_vpsie) {
+                let found = rival(&cluster, clock.now(), self.own.as_ref(), named).await;
+                let Ok(found) = found else { continue };
                 let found = found.map(|unfit| unfit.to_string());
                 if self.found().get(program) == found.as_ref() {
                     continue;
@@ -283,6 +299,7 @@ struct LeaseSpec {
 async fn rival(
     cluster: &Cluster,
     now: Timestamp,
+    own: Option<&OwnLease>,
     (program, name): (&'static str, &str),
 ) -> Result<Option<Unfit>, Refused> {
     let path = format!("/apis/coordination.k8s.io/v1/leases?fieldSelector=metadata.name%3D{name}");
@@ -297,7 +314,8 @@ async fn rival(
             "cannot tell whether {program} is at work here: the leases {name} cannot be listed: {why}"
         );
     }
-    Ok(list?.items.iter().find_map(|lease| renewed_by(program, lease, now)))
+    let is_others = |lease: &&Lease| own.is_none_or(|own| !own.is(&lease.metadata));
+    Ok(list?.items.iter().filter(is_others).find_map(|lease| renewed_by(program, lease, now)))
 }
 
 fn renewed_by(program: &'static str, lease: &Lease, now: Timestamp) -> Option<Unfit> {

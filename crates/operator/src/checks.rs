@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use berth_core::disruption::SafetyCheck;
+use berth_core::disruption::{RebalanceCheck, SafetyCheck};
 use berth_core::names::Text;
 use berth_core::plan::{Kept, Plan};
-use berth_core::reason::Reason;
+use berth_core::reason::{Reason, Refusal};
 use berth_core::safety::{NodeSafety, Safety};
 use futures::{StreamExt, stream};
 
@@ -58,6 +58,24 @@ fn karpenters_event(reason: Reason) -> Option<&'static str> {
     }
 }
 
+/// The first in VPSie's order of the checks that fail. `rescheduling` and `affinity` are among them only where nothing else
+/// keeps the node: the plan does not try nodes that stay anyhow, and to try each at every look would cost a plan for each.
+fn first_failed<'r>(refusals: impl Iterator<Item = &'r Refusal>) -> Option<(SafetyCheck, &'r Refusal)> {
+    let failed = refusals.filter_map(|refusal| Some((SafetyCheck::of(refusal.reason)?, refusal)));
+    failed.min_by_key(|(check, _)| *check)
+}
+
+/// Of the rebalancer's checks those that keep nothing but a replacement. What keeps nodes from going for good, too, would be
+/// said of every node that has just got a pod.
+fn is_about_replacing(check: RebalanceCheck) -> bool {
+    match check {
+        RebalanceCheck::ClusterHealth
+        | RebalanceCheck::NodeGroupHealth
+        | RebalanceCheck::ResourceCapacity => true,
+        RebalanceCheck::PodDisruption | RebalanceCheck::Timing => false,
+    }
+}
+
 /// What is to be said of a claim.
 type Words<'r> = (&'r Arc<Claim>, &'static str, String);
 
@@ -91,9 +109,7 @@ impl Operator {
                 found.extend(last.map(|reason| (claim.name.clone(), reason)));
                 continue;
             }
-            // Of several checks that fail, the first in VPSie's order is named.
-            let checked = all.chain([refusal]).filter_map(|all| Some((SafetyCheck::of(all.reason)?, all)));
-            let first = checked.min_by_key(|(check, _)| *check);
+            let first = first_failed(all.chain([refusal]));
             let refusal = first.map_or(refusal, |(_, refusal)| refusal);
             let is_news = told != Some(refusal.reason);
             found.insert(claim.name.clone(), refusal.reason);
@@ -107,6 +123,10 @@ impl Operator {
             if let Some((check, _)) = first {
                 self.office.metrics.count(table::CHECK_FAILURES, [check.name(), group, &claim.namespace]);
                 words.push((*claim, "ScaleDownBlocked", format!("{}: {refusal}", check.name())));
+            } else if let Some(check) =
+                RebalanceCheck::of(refusal.reason).filter(|check| is_about_replacing(*check))
+            {
+                words.push((*claim, "RebalanceBlocked", format!("{}: {refusal}", check.name())));
             }
         }
         self.checked = found;
@@ -126,5 +146,28 @@ impl Operator {
             }
         }
         *self.office.proposals() = proposals;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_checks_that_fail_the_first_is_said() {
+        for (reasons, expected) in [
+            (&[][..], None),
+            (&[Reason::ConsolidateAfter], None),
+            (&[Reason::NodeProtected, Reason::LocalStorage], Some("local_storage")),
+            (&[Reason::PodProtected, Reason::NodeUtilized, Reason::CapacityLeft], Some("capacity")),
+            (&[Reason::CapacityLeft, Reason::SystemPod], Some("system_pods")),
+            (&[Reason::NodeProtected, Reason::ConsolidateAfter], Some("protection")),
+            (&[Reason::PodsKeptApart], Some("affinity")),
+            (&[Reason::PodsFitNowhere], Some("rescheduling")),
+        ] {
+            let refusals: Vec<Refusal> = reasons.iter().map(|reason| reason.because("")).collect();
+            let first = first_failed(refusals.iter()).map(|(check, _)| check.name());
+            assert_eq!(first, expected, "{reasons:?}");
+        }
     }
 }

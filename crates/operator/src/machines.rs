@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use berth_cloud::machine::{Machine, MachineId, MachineState};
-use berth_cloud::provider::{Lack, Listing, Unavailable};
+use berth_cloud::provider::{Lack, Listing, Trouble, Unavailable};
 use berth_core::catalog::{Catalog, InstanceType, OfferingPattern};
 use berth_core::claim::MachineSight;
 use berth_core::names::Text;
@@ -36,6 +36,8 @@ pub(crate) struct Machines {
     lists: Vec<BTreeMap<MachineId, Machine>>,
     /// What is wrong with what the cloud told last.
     pub(crate) trouble: Option<String>,
+    /// What it goes on without.
+    troubles: BTreeSet<Trouble>,
     unavailable: BTreeMap<OfferingPattern, Absence>,
 }
 
@@ -52,6 +54,7 @@ impl Machines {
         let is_news = self.catalog.as_ref().is_none_or(|known| *known != catalog) || self.zones != zones;
         self.catalog = Some(catalog);
         self.zones = zones;
+        self.withheld = None;
         is_news
     }
 
@@ -73,14 +76,29 @@ impl Machines {
         is_news
     }
 
+    /// Takes what it goes on without. Whether that is news.
+    pub(crate) fn troubled(&mut self, troubles: BTreeSet<Trouble>) -> bool {
+        for trouble in troubles.difference(&self.troubles) {
+            tracing::warn!("{trouble}");
+        }
+        let is_news = self.troubles != troubles;
+        self.troubles = troubles;
+        is_news
+    }
+
+    pub(crate) fn troubles(&self) -> &BTreeSet<Trouble> {
+        &self.troubles
+    }
+
     /// It has told what it offers, or why it does not.
     pub(crate) fn has_answered(&self) -> bool {
         self.catalog.is_some() || self.withheld.is_some()
     }
 
-    /// Whether it told what it was last asked, or why not.
+    /// Whether it told what it was last asked, or why not. What it offered before may still be bought from meanwhile.
     pub(crate) fn health(&self) -> Result<(), String> {
-        self.trouble.clone().map_or_else(|| self.offers().map(drop), Err)
+        let trouble = self.trouble.clone().or_else(|| self.withheld.clone());
+        trouble.map_or_else(|| self.offers().map(drop), Err)
     }
 
     /// What it offers, or why that is not known.

@@ -378,6 +378,11 @@ impl Operator {
             self.keep_up(&round, outcome.waiting.as_deref()).await;
         }
         self.looked_at = round.changes;
+        let (vpsie, troubles) = {
+            let machines = self.office.machines();
+            let troubles = machines.values().flat_map(Machines::troubles).cloned().collect();
+            (machines.get(&ClassKind::Vpsie).map(Machines::health), troubles)
+        };
         let report = Report {
             at: self.office.now(),
             cluster: self.cluster.server().to_owned(),
@@ -397,7 +402,8 @@ impl Operator {
             course: self.course.clone(),
             blind_spots: round.blind_spots.into_iter().chain(unseen).collect(),
             problems: round.problems,
-            vpsie: self.office.machines().get(&ClassKind::Vpsie).map(Machines::health),
+            vpsie,
+            troubles,
             decisions: self.office.journal.decisions(),
         };
         self.reports.send_replace(Arc::new(report));

@@ -72,7 +72,9 @@ impl Health {
                 Some(Err(why)) => format!("\nVPSie does not: {why}"),
                 None => String::new(),
             };
-            Ok(format!("all that is watched has been seen{of_vpsie}"))
+            let said = format!("all that is watched has been seen{of_vpsie}");
+            let lines = [said].into_iter().chain(report.troubles.iter().map(ToString::to_string));
+            Ok(lines.collect::<Vec<_>>().join("\n"))
         } else {
             Err(troubles.join("\n"))
         }
@@ -89,6 +91,10 @@ fn answer(health: Result<String, String>) -> Response {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use berth_cloud::provider::Trouble;
+
     use super::*;
     use crate::watched::BlindSpot;
 
@@ -124,6 +130,12 @@ mod tests {
         reports.send_replace(Arc::new(silent));
         let said = "all that is watched has been seen\nVPSie does not: it is down".to_owned();
         assert_eq!(health.ready(), Ok(said), "it is told, and keeps nobody from being ready");
+        let troubles = BTreeSet::from([Trouble::Unreadable("an offer".to_owned())]);
+        let odd = Report { vpsie: Some(Ok(())), troubles, ..reports.borrow().as_ref().clone() };
+        reports.send_replace(Arc::new(odd));
+        let said =
+            "all that is watched has been seen\nVPSie answers\nleft out, because it cannot be read: an offer";
+        assert_eq!(health.ready(), Ok(said.to_owned()));
         // A loop that is blocked.
         tokio::time::advance(PROGRESS_MAX + Duration::from_secs(1)).await;
         assert!(health.alive().is_err());

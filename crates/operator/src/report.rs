@@ -1,9 +1,10 @@
 //! What each look at the cluster comes to, for whoever shows it or counts it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use berth_api::{Problem, Timestamp};
+use berth_cloud::provider::Trouble;
 use berth_core::disruption::DisruptionReason;
 use berth_core::ideal::Premises;
 use berth_core::names::Text;
@@ -52,6 +53,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// Whether VPSie told what it was last asked, or why not; `None` where it is not asked.
     pub vpsie: Option<Result<(), String>>,
+    /// What clouds go on without.
+    pub troubles: BTreeSet<Trouble>,
     /// The newest first.
     pub decisions: Vec<Decision>,
 }

@@ -1,11 +1,12 @@
 //! What VPSie's own autoscaler counts of its groups: how they grow and shrink, and why they do not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use berth_api::vpsie::REBALANCE_STRATEGY;
 use berth_core::names::Text;
+use berth_core::node::Node;
 use berth_core::plan::{DisruptionStep, PoolRefusal};
 use berth_core::reason::Reason;
 use berth_core::units::Price;
@@ -147,15 +148,29 @@ impl Office {
     /// Nodes of groups were told to go; some of them for others.
     pub(crate) fn counts_departure(&self, round: &Round, step: &DisruptionStep) {
         let nodes = step.nodes.iter().filter_map(|node| round.snapshot.nodes.get(*node));
-        let groups: BTreeSet<PoolId> = nodes.filter_map(|node| round.group(node.pool.as_ref()?)).collect();
-        let Some(first) = groups.first() else { return };
-        for group in &groups {
-            self.counts_decision(group, "scale_down", step.reason.name());
+        let mut going: BTreeMap<Option<PoolId>, Vec<&Node>> = BTreeMap::new();
+        for node in nodes {
+            going.entry(node.pool.as_ref().and_then(|pool| round.group(pool))).or_default().push(node);
         }
-        if !step.replacements.is_empty() {
-            self.counts_rebalancing(first, "started");
-            let saves = step.saves.max(Price::ZERO).per_month();
-            self.metrics.add_dollars(table::REBALANCED_SAVINGS, [&first.name, &first.namespace], saves);
+        let cost = |nodes: &[&Node]| {
+            let costs = nodes.iter().filter_map(|node| round.snapshot.cost_of(node));
+            costs.fold(Price::ZERO, Price::plus)
+        };
+        // Nodes of NodePools have a part in it as well, and nobody here counts that.
+        let costs: Vec<Price> = going.values().map(|nodes| cost(nodes)).collect();
+        let saves = shared(step.saves.max(Price::ZERO), &costs);
+        for ((group, nodes), saves) in going.iter().zip(saves) {
+            let Some(group) = group else { continue };
+            self.counts_decision(group, "scale_down", step.reason.name());
+            if step.replacements.is_empty() {
+                continue;
+            }
+            // As they end: each node has a success or a failure of its own.
+            for _ in nodes {
+                self.counts_rebalancing(group, "started");
+            }
+            let labels = [&*group.name, &*group.namespace];
+            self.metrics.add_dollars(table::REBALANCED_SAVINGS, labels, saves.per_month());
         }
     }
 
@@ -206,6 +221,24 @@ impl Round {
     }
 }
 
+/// Parts of an amount in these proportions; equal ones if all are none. What division leaves over is in the last.
+fn shared(amount: Price, by: &[Price]) -> Vec<Price> {
+    let weights: Vec<i128> = by.iter().map(|price| i128::from(price.micro_usd().max(0))).collect();
+    let is_even = weights.iter().all(|weight| *weight == 0);
+    let weights: Vec<i128> = weights.into_iter().map(|weight| if is_even { 1 } else { weight }).collect();
+    let whole: i128 = weights.iter().sum();
+    let (mut told, mut passed) = (0, 0);
+    let parts = weights.iter().map(|weight| {
+        passed += weight;
+        // Never more than the amount, which is one.
+        let until = i64::try_from(i128::from(amount.micro_usd()) * passed / whole).unwrap_or(i64::MAX);
+        let part = until - told;
+        told = until;
+        Price::from_micro_usd(part)
+    });
+    parts.collect()
+}
+
 fn error_type(failure: &Failure) -> &'static str {
     match failure {
         Failure::Cluster(Refused { code: Some(409), .. }) => "conflict",
@@ -236,5 +269,28 @@ fn skipped(reason: Reason) -> Option<&'static str> {
         Reason::PoolResting => Some("skipped_cooldown"),
         Reason::NodeLimit => Some("skipped_max_capacity"),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_shared_in_proportion() {
+        for (amount, by, expected) in [
+            (100, &[][..], &[][..]),
+            (100, &[7], &[100]),
+            (100, &[30, 10], &[75, 25]),
+            (100, &[0, 10], &[0, 100]),
+            (101, &[1, 1], &[50, 51]),
+            (100, &[0, 0], &[50, 50]),
+            (0, &[3, 1], &[0, 0]),
+        ] {
+            let by: Vec<Price> = by.iter().copied().map(Price::from_micro_usd).collect();
+            let parts = shared(Price::from_micro_usd(amount), &by);
+            let parts: Vec<i64> = parts.into_iter().map(Price::micro_usd).collect();
+            assert_eq!(parts, expected, "{amount}");
+        }
     }
 }

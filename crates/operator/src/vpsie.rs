@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use berth_api::GroupDefaults;
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
-use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal};
+use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal, Trouble};
 use berth_cloud::vpsie::{Client, ClientSettings, CloudSettings, Credentials, Family, Transport, VpsieCloud};
 use berth_core::catalog::Catalog;
 use berth_core::names::Text;
@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 use crate::cluster::Cluster;
 use crate::desk::Desk;
-use crate::metrics::Metrics;
 use crate::metrics::vpsie::ApiMetrics;
+use crate::metrics::{Metrics, table};
 use crate::objects::{Heading, Metadata, NodeObject};
 use crate::office::Clock;
 
@@ -127,8 +127,8 @@ pub fn vpsie_cloud(
     metrics: &Metrics,
 ) -> Arc<dyn Cloud> {
     let (desk, clock, metrics) = (Desk::new(cluster.clone()), clock.clone(), metrics.clone());
-    let (door, zones) = (Mutex::default(), std::sync::Mutex::default());
-    Arc::new(KeyedCloud { desk, access, transport, clock, metrics, door, zones })
+    let (door, front, zones) = (Mutex::default(), std::sync::Mutex::default(), std::sync::Mutex::default());
+    Arc::new(KeyedCloud { desk, access, transport, clock, metrics, door, front, zones })
 }
 
 struct KeyedCloud {
@@ -138,8 +138,16 @@ struct KeyedCloud {
     clock: Clock,
     metrics: Metrics,
     door: Mutex<Door>,
+    /// What can be seen of the door by those who do not wait.
+    front: std::sync::Mutex<Front>,
     /// Where pools want machines.
     zones: std::sync::Mutex<BTreeSet<Text>>,
+}
+
+#[derive(Debug, Default)]
+struct Front {
+    cloud: Option<Arc<VpsieCloud>>,
+    trouble: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -173,8 +181,10 @@ impl Trial {
 
 /// Why a Secret is not in use.
 enum Unused {
-    /// Only another Secret can mend it.
-    ForGood(String),
+    /// Only another Secret can mend it: VPSie need not be asked.
+    Unfit(String),
+    /// VPSie does not take it.
+    Refused(String),
     /// VPSie could not be asked about it: it may be as good as any.
     Untried(String),
     /// It lacks what the cluster's nodes may tell any moment.
@@ -208,11 +218,16 @@ impl KeyedCloud {
         if door.looked.is_none_or(|looked| looked.elapsed() >= LOOK_EVERY) {
             door.looked = Some(Instant::now());
             let trouble = self.look(&mut door).await.err();
-            if let Some(trouble) = trouble.as_ref().filter(|trouble| door.trouble.as_ref() != Some(*trouble))
+            // One about which a cloud that is in use goes on is told with all that it goes on without.
+            if let Some(trouble) = &trouble
+                && door.open.is_none()
+                && door.trouble.as_ref() != Some(trouble)
             {
                 tracing::warn!("{trouble}");
             }
-            door.trouble = trouble;
+            door.trouble.clone_from(&trouble);
+            let cloud = door.open.as_ref().map(|open| Arc::clone(&open.cloud));
+            *self.front() = Front { cloud, trouble };
         }
         match (&door.open, &door.trouble) {
             (Some(Open { cloud, .. }), _) => {
@@ -220,6 +235,18 @@ impl KeyedCloud {
                 Ok(Arc::clone(cloud))
             }
             (None, trouble) => Err(Refusal::Denied(trouble.clone().unwrap_or_default())),
+        }
+    }
+
+    fn front(&self) -> MutexGuard<'_, Front> {
+        self.front.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Another Secret was not taken, without VPSie having been asked: what is asked counts itself.
+    fn count_unasked(&self, door: &Door) {
+        if door.open.is_some() {
+            self.metrics.count(table::ROTATIONS, []);
+            self.metrics.count(table::ROTATIONS_ILL, []);
         }
     }
 
@@ -231,7 +258,7 @@ impl KeyedCloud {
         let secret: Secret = match self.desk.get(&path).await {
             Ok(secret) => secret,
             // What was read before is as good as it was.
-            Err(_) if door.open.is_some() => return Ok(()),
+            Err(_) if door.open.is_some() => return door.trouble.clone().map_or(Ok(()), Err),
             Err(refused) if refused.is_absence() => return Err(format!("there is no {name}")),
             Err(refused) => return Err(format!("{name} cannot be read: {refused}")),
         };
@@ -245,7 +272,12 @@ impl KeyedCloud {
                 (door.settled, door.trial) = (Some(version), None);
                 Ok(())
             }
-            Err(Unused::ForGood(why)) => {
+            Err(Unused::Unfit(why)) => {
+                self.count_unasked(door);
+                (door.settled, door.trial) = (Some(version), None);
+                Err(why)
+            }
+            Err(Unused::Refused(why)) => {
                 (door.settled, door.trial) = (Some(version), None);
                 Err(why)
             }
@@ -253,23 +285,30 @@ impl KeyedCloud {
                 door.trial = Some(Trial::after(door.trial.as_ref(), version));
                 Err(why)
             }
-            Err(Unused::Incomplete(why)) => Err(why),
+            Err(Unused::Incomplete(why)) => {
+                if door.trouble.as_ref() != Some(&why) {
+                    self.count_unasked(door);
+                }
+                Err(why)
+            }
         }
     }
 
     /// Goes on with what a Secret says, if that works.
     async fn take(&self, door: &mut Door, name: &str, data: BTreeMap<String, String>) -> Result<(), Unused> {
+        let changed = format!("{name} has changed, and the last one stays in use");
+        let subject = if door.open.is_some() { &*changed } else { name };
         let decode = |(key, value): (String, String)| {
-            let bytes = STANDARD.decode(value).map_err(|_| format!("{name}: `{key}` is not base64"))?;
+            let bytes = STANDARD.decode(value).map_err(|_| format!("{subject}: `{key}` is not base64"))?;
             Ok::<_, String>((key, bytes))
         };
         let data = data.into_iter().map(decode).collect::<Result<BTreeMap<_, _>, _>>();
-        let data = data.map_err(Unused::ForGood)?;
+        let data = data.map_err(Unused::Unfit)?;
         let credentials =
-            Credentials::read(&data).map_err(|error| Unused::ForGood(format!("{name}: {error}")))?;
+            Credentials::read(&data).map_err(|error| Unused::Unfit(format!("{subject}: {error}")))?;
         let settings = self.settings(&credentials).ok_or_else(|| {
             Unused::Incomplete(format!(
-                "{name} has no `resourceIdentifier`; write the cluster's id at VPSie there, or say \
+                "{subject}: it has no `resourceIdentifier`; write the cluster's id at VPSie there, or say \
                  --resource-identifier"
             ))
         })?;
@@ -278,16 +317,15 @@ impl KeyedCloud {
             None => self.client(credentials),
             // The machines of the cluster that it was would be nobody's.
             Some(open) if open.settings.cluster != settings.cluster => {
-                return Err(Unused::ForGood(format!(
-                    "{name} names the cluster {} now; the last one stays in use, for {}, until Berth is started anew",
+                return Err(Unused::Unfit(format!(
+                    "{changed}: it names the cluster {} instead of {}, which Berth has to be started anew for",
                     settings.cluster, open.settings.cluster
                 )));
             }
             Some(open) => {
                 open.client.replace(credentials).await.map_err(|error| {
-                    let changed = format!("{name} has changed, and the last one stays in use");
                     if error.fault.is_verdict() {
-                        Unused::ForGood(format!("{changed}: VPSie does not take it: {error}"))
+                        Unused::Refused(format!("{changed}: VPSie does not take it: {error}"))
                     } else {
                         Unused::Untried(format!("{changed} until VPSie can be asked about it: {error}"))
                     }
@@ -359,6 +397,12 @@ impl Cloud for KeyedCloud {
 
     fn serve(&self, zones: &BTreeSet<Text>) {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner).clone_from(zones);
+    }
+
+    fn troubles(&self) -> BTreeSet<Trouble> {
+        let Front { cloud: Some(cloud), trouble } = &*self.front() else { return BTreeSet::new() };
+        let credentials = trouble.clone().map(Trouble::Credentials);
+        credentials.into_iter().chain(cloud.troubles()).collect()
     }
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {

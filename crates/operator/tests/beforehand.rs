@@ -84,8 +84,15 @@ async fn clusters_are_looked_at_first() {
         ),
         (
             with(lease("vpsie-autoscaler-leader", recent)),
-            Undertaking { lease: "vpsie-autoscaler-leader", ..theirs },
+            Undertaking { lease: "vpsie-autoscaler-leader", lease_namespace: Some("kube-system"), ..theirs },
             None,
+        ),
+        (
+            with(lease("vpsie-autoscaler-leader", recent)),
+            Undertaking { lease: "vpsie-autoscaler-leader", lease_namespace: Some("berth"), ..theirs },
+            Some(
+                "VPSie's autoscaler is at work here: somebody-1 holds the lease kube-system/vpsie-autoscaler-leader",
+            ),
         ),
     ] {
         assert_complaint(said(objects, wanted).await.as_deref(), complaint);

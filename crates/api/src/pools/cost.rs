@@ -76,7 +76,7 @@ impl CostRules {
         let next = self.last?.checked_add(optimization.optimization_interval.as_std()).ok()?;
         (now < next).then(|| {
             let interval = optimization.optimization_interval;
-            Reason::ReplacementBarred.because(format!(
+            Reason::ReplacementResting.because(format!(
                 "nodes were replaced at {}, and may be again at {next}, {interval} later",
                 self.last.unwrap_or(now)
             ))
@@ -99,7 +99,7 @@ pub(crate) fn bar_while_ill(pools: &mut [Pool], nodes: &[Node]) {
     let of_groups = pools.iter_mut().filter(|pool| pool.disruption.checks.is_some());
     for pool in of_groups {
         let message = format!("{ready} of {all} nodes are ready, and {READY_PERCENT_MIN}% must be");
-        pool.disruption.replacement.barred.get_or_insert(Reason::ReplacementBarred.because(message));
+        pool.disruption.replacement.barred.get_or_insert(Reason::ClusterUnhealthy.because(message));
     }
 }
 

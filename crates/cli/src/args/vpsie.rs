@@ -96,6 +96,8 @@ pub(crate) enum Api {
     Managed,
     /// Servers of our own (/servers)
     Servers,
+    /// The same under the path of VPSie's public API (/vm)
+    Vm,
 }
 
 impl From<Api> for Family {
@@ -103,6 +105,7 @@ impl From<Api> for Family {
         match api {
             Api::Managed => Self::Managed,
             Api::Servers => Self::Servers,
+            Api::Vm => Self::Vm,
         }
     }
 }

@@ -29,7 +29,12 @@ pub(crate) fn node_text(
     let heading = format!("Rules for taking it away as {}", removal.reason.name());
     section(&heading, &rules(removal, style));
     if !removal.checks.is_empty() {
-        section("VPSie's checks", &checks(removal, style));
+        let checks = removal.checks.iter().map(|(check, checked)| (check.name(), checked));
+        section("VPSie's checks", &verdicts(checks, style));
+    }
+    if !removal.rebalancing.is_empty() {
+        let checks = removal.rebalancing.iter().map(|(check, checked)| (check.name(), checked));
+        section("Checks of VPSie's rebalancer, for a cheaper node instead", &verdicts(checks, style));
     }
     if let Some(way) = &removal.way {
         let heading = if removal.planned { "How it goes" } else { "How it would go, alone" };
@@ -76,15 +81,15 @@ fn rules(removal: &Removal, style: Style) -> String {
     table.trim_fmt()
 }
 
-fn checks(removal: &Removal, style: Style) -> String {
+fn verdicts<'c>(checks: impl Iterator<Item = (&'static str, &'c Checked)>, style: Style) -> String {
     let mut table = style.table(["CHECK", "", "BECAUSE"], [CellAlignment::Left; 3]);
-    for (check, checked) in &removal.checks {
+    for (check, checked) in checks {
         let (word, tone, because) = match checked {
             Checked::Passed => ("passed", Tone::Good, ""),
             Checked::Failed(refusal) => ("failed", Tone::Bad, &*refusal.message),
             Checked::Unasked => ("not looked at", Tone::Quiet, "the node is going already"),
         };
-        table.add_row([cell(check.name()), toned_cell(word, tone), cell(because)]);
+        table.add_row([cell(check), toned_cell(word, tone), cell(because)]);
     }
     table.trim_fmt()
 }
@@ -139,7 +144,8 @@ mod tests {
             let safety = Safety::judge(snapshot).nodes.swap_remove(node);
             let (reason, cost, verdicts) = (safety.reason, safety.cost, safety.verdicts);
             let checks = checks_of(&verdicts, None);
-            Removal { reason, cost, verdicts, checks, planned: false, refusal: None, way: None }
+            let rebalancing = Vec::new();
+            Removal { reason, cost, verdicts, checks, rebalancing, planned: false, refusal: None, way: None }
         };
         let way = |step: usize, pods: &[usize]| {
             let step = plan.disruptions[step].clone();

@@ -33,11 +33,38 @@ pub(super) fn refuse_error(envelope: &Field) -> Result<(), CatalogError> {
 }
 
 pub(super) fn read(list: &Field, name: &str, options: &CatalogOptions) -> Result<Catalog, CatalogError> {
+    let (catalog, unread) = read_legible(list, name, options)?;
+    unread.into_iter().next().map_or(Ok(catalog), |unread| Err(unread.problem))
+}
+
+/// An offer that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Unread {
+    /// Its name or id, as far as it says.
+    pub(super) offer: String,
+    pub(super) problem: CatalogError,
+}
+
+/// The offers that can be read, and the others. Where none can be, what is wrong with the first.
+pub(super) fn read_legible(
+    list: &Field,
+    name: &str,
+    options: &CatalogOptions,
+) -> Result<(Catalog, Vec<Unread>), CatalogError> {
     let mut draft = Draft::default();
+    let mut unread = Vec::new();
     for offer in list.items("a list of offers")? {
-        draft.add(instance_type(&offer, options)?, Repeated::AddsOfferings, || offer.place())?;
+        let added = instance_type(&offer, options)
+            .and_then(|known| draft.add(known, Repeated::AddsOfferings, || offer.place()));
+        if let Err(problem) = added {
+            let named = offer.get_any(&["name", "nickname", "id", "identifier"]).scalar("its name");
+            unread.push(Unread { offer: named.unwrap_or_else(|_| "one without a name".to_owned()), problem });
+        }
     }
-    draft.finish(name)
+    match (draft.finish(name), unread.is_empty()) {
+        (Err(_), false) => Err(unread.swap_remove(0).problem),
+        (catalog, _) => Ok((catalog?, unread)),
+    }
 }
 
 fn instance_type(offer: &Field, options: &CatalogOptions) -> Result<InstanceType, CatalogError> {

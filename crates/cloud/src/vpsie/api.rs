@@ -14,6 +14,10 @@ use crate::machine::{MachineId, MachineState, Token};
 /// All that may stand in a path as it is.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
+const ID: &[&str] = &["identifier", "id"];
+const NAME: &[&str] = &["name", "hostname"];
+const HOSTNAME: &[&str] = &["hostname", "name"];
+
 /// One part of a path, whatever it holds.
 pub(super) fn segment(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
@@ -41,6 +45,8 @@ pub(super) struct Server {
     pub(super) group: Option<u64>,
     pub(super) is_manager: bool,
     pub(super) created_at: Option<Timestamp>,
+    /// Why nothing but its names is known.
+    pub(super) unread: Option<String>,
 }
 
 impl Server {
@@ -49,15 +55,15 @@ impl Server {
             let member = field.get_any(keys);
             member.is_present().then(|| member.scalar(wanted)).transpose().map_err(malformed)
         };
-        let id = field.get_any(&["identifier", "id"]).scalar("the id of the server").map_err(malformed)?;
-        let hostname = optional(&["hostname", "name"], "the host name")?.unwrap_or_default();
+        let id = field.get_any(ID).scalar("the id of the server").map_err(malformed)?;
+        let hostname = optional(HOSTNAME, "the host name")?.unwrap_or_default();
         let group = optional(&["group_id", "groupId", "node_group_id"], "the number of the group")?;
         let role =
             optional(&["role", "node_type"], "the role of the node")?.unwrap_or_default().to_lowercase();
         Ok(Self {
             id: id.as_str().into(),
             number: optional(&["id"], "the number of the server")?.and_then(|text| text.parse().ok()),
-            name: optional(&["name", "hostname"], "the name")?.unwrap_or_default().into(),
+            name: optional(NAME, "the name")?.unwrap_or_default().into(),
             hostname: hostname.into(),
             address: address_of(field, &["default_ip", "ip"]),
             address_v6: address_of(field, &["default_ipv6"]),
@@ -69,7 +75,39 @@ impl Server {
             group: group.and_then(|number| number.parse().ok()),
             is_manager: role.contains("master") || role.contains("manager"),
             created_at: optional(&["created_on"], "when it was made")?.and_then(|text| time_of(&text)),
+            unread: None,
         })
+    }
+
+    /// One of a list. Of an account's servers most may be strangers', and one that is odd must not hide the others: it is
+    /// there, under its id. A list with one that does not even say which it is could hide any.
+    pub(super) fn read_or_named(field: &Field<'_, '_>) -> Result<Self, Fault> {
+        Self::read(field).or_else(|fault| {
+            let name = |keys: &[&'static str]| field.get_any(keys).scalar("the name").unwrap_or_default();
+            let id = field.get_any(ID).scalar("the id of the server").map_err(malformed)?;
+            Ok(Self {
+                id: id.as_str().into(),
+                number: field.get("id").scalar("the number").ok().and_then(|text| text.parse().ok()),
+                name: name(NAME).into(),
+                hostname: name(HOSTNAME).into(),
+                address: None,
+                address_v6: None,
+                traffic: None,
+                state: MachineState::Running,
+                tags: Labels::new(),
+                size: None,
+                datacenter: None,
+                group: None,
+                is_manager: false,
+                created_at: None,
+                unread: Some(fault.to_string()),
+            })
+        })
+    }
+
+    /// Whether it has this name. VPSie and Kubernetes do not agree on capital letters.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        name.eq_ignore_ascii_case(&self.name) || name.eq_ignore_ascii_case(&self.hostname)
     }
 
     /// Whether this is it: VPSie's own autoscaler knows some by their numbers only.
@@ -139,6 +177,31 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+
+    #[test]
+    fn odd_servers_hide_no_others() {
+        let names = |value: &Value| match Server::read_or_named(&Field::root(value)) {
+            Ok(server) => {
+                let unread = server.unread.as_deref().map_or("read", |_| "unread");
+                format!("{} {:?} {} {unread}", server.id, server.number, server.hostname)
+            }
+            Err(fault) => fault.to_string(),
+        };
+        for (value, expected) in [
+            (json!({"id": 7, "hostname": "n-1", "tags": ["a"]}), "7 Some(7) n-1 read"),
+            (
+                json!({"id": 7, "identifier": "abc", "hostname": "n-1", "tags": {"a": 1}}),
+                "abc Some(7) n-1 unread",
+            ),
+            (json!({"id": "abc", "hostname": {}, "tags": [{}]}), "abc None  unread"),
+            (
+                json!({"identifier": {}, "id": 7}),
+                "the answer is not what it should be: identifier: is an object; write the id of the server",
+            ),
+        ] {
+            assert_eq!(names(&value), expected, "{value}");
+        }
+    }
 
     fn read(value: &Value) -> String {
         match Server::read(&Field::root(value)) {

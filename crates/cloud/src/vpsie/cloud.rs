@@ -4,7 +4,7 @@ mod buying;
 mod groups;
 mod sight;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,9 +20,9 @@ use super::error::{ApiError, Fault};
 use super::launches::Launches;
 use super::limiter::Lane;
 use super::offers::Offers;
-use super::settings::{CloudSettings, Family};
+use super::settings::{CloudSettings, Paths};
 use crate::machine::{Machine, MachineId, Note, Notice, Order};
-use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal};
+use crate::provider::{Answer, Cloud, Launched, Page, PageMark, Refusal, Trouble};
 use groups::Entered;
 use sight::Sight;
 
@@ -36,6 +36,8 @@ pub struct VpsieCloud {
     entered: tokio::sync::Mutex<Entered>,
     /// When it was last found that nobody gives notice here.
     unnoticed_since: Mutex<Option<Instant>>,
+    /// The servers of the last list of which little can be read, and why.
+    unread: Mutex<BTreeMap<MachineId, String>>,
 }
 
 /// An installation that gives no notice may learn to, and is asked so rarely: notices are wanted every few seconds, which
@@ -55,7 +57,8 @@ impl VpsieCloud {
     pub fn new(client: Arc<Client>, settings: CloudSettings) -> Self {
         let (offers, sight, launches) = (Offers::default(), Sight::default(), Mutex::default());
         let (entered, unnoticed_since) = (tokio::sync::Mutex::default(), Mutex::default());
-        Self { client, settings, offers, sight, launches, entered, unnoticed_since }
+        let unread = Mutex::default();
+        Self { client, settings, offers, sight, launches, entered, unnoticed_since, unread }
     }
 
     fn launches(&self) -> MutexGuard<'_, Launches> {
@@ -67,9 +70,11 @@ impl VpsieCloud {
     }
 
     async fn machine(&self, id: &MachineId) -> Result<Machine, Refusal> {
-        let server = match self.settings.family {
-            Family::Servers => self.client.server(id).await.map_err(|error| error.refusal_about(id))?,
-            Family::Managed => {
+        let server = match self.settings.family.paths() {
+            Paths::OfServers(paths) => {
+                self.client.server(paths, id).await.map_err(|error| error.refusal_about(id))?
+            }
+            Paths::OfClusters => {
                 let seen = self.look(Lane::Acting).await?;
                 let node = seen.servers.iter().find(|node| node.is(id)).cloned();
                 node.ok_or_else(|| Refusal::NotFound(id.clone()))?
@@ -85,21 +90,31 @@ impl VpsieCloud {
             mark.0.parse::<u32>().map_err(|_| wrong())
         };
         let number = from.map(mark).transpose()?.unwrap_or(1);
-        let (servers, next) = match self.settings.family {
-            Family::Servers => {
-                let part = self.client.servers(number, Lane::Polling).await?;
+        let (servers, next) = match self.settings.family.paths() {
+            Paths::OfServers(paths) => {
+                let part = self.client.servers(paths, number, Lane::Polling).await?;
                 (part.items, part.next)
             }
-            Family::Managed => (self.look(Lane::Polling).await?.servers.clone(), None),
+            Paths::OfClusters => (self.look(Lane::Polling).await?.servers.clone(), None),
         };
+        self.note_unread(&servers, number);
         let machines = self.described(&servers).await?;
         Ok(Page { machines, next: next.map(|number| PageMark(number.to_string().into())) })
     }
 
+    fn note_unread(&self, servers: &[Server], page: u32) {
+        let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        if page == 1 {
+            unread.clear();
+        }
+        let odd = servers.iter().filter_map(|server| Some((server.id.clone(), server.unread.clone()?)));
+        unread.extend(odd);
+    }
+
     async fn end(&self, id: &MachineId) -> Result<(), Refusal> {
-        let asked = match self.settings.family {
-            Family::Servers => self.client.delete_server(id).await,
-            Family::Managed => match self.client.delete_node(&self.settings.cluster, id).await {
+        let asked = match self.settings.family.paths() {
+            Paths::OfServers(paths) => self.client.delete_server(paths, id).await,
+            Paths::OfClusters => match self.client.delete_node(&self.settings.cluster, id).await {
                 Err(error) if matches!(error.fault, Fault::NotFound { .. }) => {
                     return self.confirm_absence(id, error).await;
                 }
@@ -162,14 +177,23 @@ impl Cloud for VpsieCloud {
         self.offers.serve(zones);
     }
 
+    fn troubles(&self) -> BTreeSet<Trouble> {
+        let offers = self.offers.unread().into_iter().map(|why| format!("VPSie's offer {why}"));
+        let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
+        let servers = unread.iter().map(|(id, why)| format!("VPSie's server {id}: {why}"));
+        offers.chain(servers).map(Trouble::Unreadable).collect()
+    }
+
     fn notices(&self) -> Answer<'_, Vec<Notice>> {
         Box::pin(async {
             let since = *self.unnoticed_since.lock().unwrap_or_else(PoisonError::into_inner);
             let is_vain = since.is_some_and(|since| since.elapsed() < NOTICES_AGAIN);
-            if self.settings.family == Family::Managed || is_vain {
-                return Ok(Vec::new());
-            }
-            let told = self.client.notices().await?;
+            let path = match self.settings.family.paths() {
+                Paths::OfServers(paths) => paths.notices,
+                Paths::OfClusters => None,
+            };
+            let Some(path) = path.filter(|_| !is_vain) else { return Ok(Vec::new()) };
+            let told = self.client.notices(path).await?;
             let since = told.is_none().then(Instant::now);
             *self.unnoticed_since.lock().unwrap_or_else(PoisonError::into_inner) = since;
             Ok(told.unwrap_or_default())

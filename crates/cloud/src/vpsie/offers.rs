@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::client::Client;
 use super::error::{ApiError, Fault};
-use super::settings::{CloudSettings, Family};
+use super::settings::{CloudSettings, Family, Paths};
 use crate::import::{OFFERING, import_offers};
 use crate::provider::Refusal;
 
@@ -30,6 +30,8 @@ pub(super) struct Offers {
     served: std::sync::Mutex<BTreeSet<Text>>,
     /// Where the managed cluster is, once that is known: nowhere else can anything be bought for it.
     confined_to: std::sync::Mutex<Option<Text>>,
+    /// The offers that were left out of the last catalog, and why.
+    unread: std::sync::Mutex<Vec<String>>,
 }
 
 #[derive(Debug)]
@@ -51,6 +53,10 @@ impl Offers {
     /// Where the managed cluster is, as far as it is known.
     pub(super) fn home(&self) -> Option<Text> {
         self.confined_to.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn unread(&self) -> Vec<String> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn datacenters(&self, settings: &CloudSettings) -> BTreeSet<Text> {
@@ -75,9 +81,12 @@ impl Offers {
         if let Some(kept) = kept.as_ref().filter(is_good) {
             return Ok(Arc::clone(&kept.catalog));
         }
-        let offers = fetch(client, settings.family, &datacenters).await?;
-        let catalog = import_offers(&Value::Array(offers), NAME)
+        let mut offers = fetch(client, settings.family, &datacenters).await?;
+        // Which of two that contradict each other is left out must not depend on who came first today.
+        offers.sort_by_cached_key(|offer| (text_of(&offer["datacenter_id"]), text_of(&offer["id"])));
+        let (catalog, unread) = import_offers(&Value::Array(offers), NAME)
             .map_err(|error| Refusal::Unknown(format!("VPSie's offers cannot be read: {error}")))?;
+        *self.unread.lock().unwrap_or_else(PoisonError::into_inner) = unread;
         let catalog = Arc::new(catalog);
         *kept = Some(Kept { fetched_at: Instant::now(), datacenters, catalog: Arc::clone(&catalog) });
         Ok(catalog)
@@ -101,6 +110,10 @@ impl Offers {
     }
 }
 
+fn text_of(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 async fn fetch(
     client: &Client,
     family: Family,
@@ -108,8 +121,8 @@ async fn fetch(
 ) -> Result<Vec<Value>, ApiError> {
     let mut offers = Vec::new();
     let mut refused = None;
-    match family {
-        Family::Managed => {
+    match family.paths() {
+        Paths::OfClusters => {
             for datacenter in datacenters {
                 let mut here = match client.cluster_offers(datacenter).await {
                     Ok(here) => here,
@@ -127,7 +140,7 @@ async fn fetch(
                 offers.extend(here);
             }
         }
-        Family::Servers => {
+        Paths::OfServers(_) => {
             let mut page = Some(1);
             while let Some(number) = page.filter(|number| *number <= PAGES_MAX) {
                 let part = client.offerings(number).await?;

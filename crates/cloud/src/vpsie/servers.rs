@@ -1,4 +1,4 @@
-//! The paths of servers: `/servers`, and what is offered for them.
+//! The paths of servers, and what is offered for them.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -8,14 +8,11 @@ use super::client::{Body, Call, Client, Departure};
 use super::envelope::{Pagination, malformed};
 use super::error::{ApiError, Fault};
 use super::limiter::Lane;
-use super::settings::CloudSettings;
+use super::settings::{CloudSettings, ServerPaths};
 use crate::field::Field;
 use crate::machine::{MachineId, Notice, NoticeKind, Order};
 
-const SERVERS: &str = "/servers";
 const OFFERINGS: &str = "/offerings";
-const NOTICES: &str = "/servers/notices";
-const GROUPS: &str = "/k8s/nodegroups";
 /// The most that VPSie gives at once.
 const PER_PAGE: u32 = 100;
 
@@ -30,8 +27,13 @@ pub(super) struct Part<T> {
 }
 
 impl Client {
-    pub(super) async fn servers(&self, page: u32, lane: Lane) -> Result<Part<Server>, ApiError> {
-        self.page(SERVERS, page, lane, Server::read).await
+    pub(super) async fn servers(
+        &self,
+        paths: ServerPaths,
+        page: u32,
+        lane: Lane,
+    ) -> Result<Part<Server>, ApiError> {
+        self.page(paths.servers, page, lane, Server::read_or_named).await
     }
 
     pub(super) async fn offerings(&self, page: u32) -> Result<Part<Value>, ApiError> {
@@ -55,16 +57,16 @@ impl Client {
         .await
     }
 
-    pub(super) async fn server(&self, id: &MachineId) -> Result<Server, ApiError> {
-        let path = format!("{SERVERS}/{}", segment(id.as_str()));
+    pub(super) async fn server(&self, paths: ServerPaths, id: &MachineId) -> Result<Server, ApiError> {
+        let path = format!("{}/{}", paths.servers, segment(id.as_str()));
         let call = Call { repeatable: true, ..Call::new(Method::GET, path, Lane::Acting) };
         self.ask_for(&call, |envelope| Server::read(&envelope.document().get("data"))).await
     }
 
     /// The number of the group of this name that servers of a cluster are entered in, which is made if there is none.
-    pub(super) async fn server_group(&self, cluster: &str, name: &str) -> Result<u64, ApiError> {
+    pub(super) async fn server_group(&self, path: &str, cluster: &str, name: &str) -> Result<u64, ApiError> {
         let query = Some(format!("clusterIdentifier={}", segment(cluster)));
-        let call = Call { query, ..Call::new(Method::GET, GROUPS, Lane::Acting) };
+        let call = Call { query, ..Call::new(Method::GET, path, Lane::Acting) };
         let groups = self.ask_for(&call, |envelope| {
             read_all(&envelope.document().get("data"), |item| {
                 let known = item.get("name").scalar("the name of the group").map_err(malformed)?;
@@ -75,13 +77,14 @@ impl Client {
             return Ok(number);
         }
         let body = Body::Json(json!({ "clusterIdentifier": cluster, "name": name }));
-        let call = Call { body, ..Call::new(Method::POST, GROUPS, Lane::Acting) };
+        let call = Call { body, ..Call::new(Method::POST, path, Lane::Acting) };
         self.ask_for(&call, |envelope| number_of_group(&envelope.document().get("data"))).await
     }
 
     /// Buys a server. `None`: it is made later, and has no name yet.
     pub(super) async fn create_server(
         &self,
+        paths: ServerPaths,
         order: &Order,
         wanted: &Wanted<'_>,
         settings: &CloudSettings,
@@ -90,7 +93,7 @@ impl Client {
         let call = Call {
             body: Body::Json(creation(order, wanted, settings)),
             departure: Some(departure.clone()),
-            ..Call::new(Method::POST, SERVERS, Lane::Acting)
+            ..Call::new(Method::POST, paths.servers, Lane::Acting)
         };
         self.ask_for(&call, |envelope| {
             let server = || Server::read(&envelope.document().get("data"));
@@ -99,15 +102,15 @@ impl Client {
         .await
     }
 
-    pub(super) async fn delete_server(&self, id: &MachineId) -> Result<(), ApiError> {
-        let path = format!("{SERVERS}/{}", segment(id.as_str()));
+    pub(super) async fn delete_server(&self, paths: ServerPaths, id: &MachineId) -> Result<(), ApiError> {
+        let path = format!("{}/{}", paths.servers, segment(id.as_str()));
         let call = Call { repeatable: true, ..Call::new(Method::DELETE, path, Lane::Acting) };
         self.ask_for(&call, |_| Ok(())).await
     }
 
     /// What stands about servers. `None`: most installations have no such path.
-    pub(super) async fn notices(&self) -> Result<Option<Vec<Notice>>, ApiError> {
-        let call = Call { repeatable: true, ..Call::new(Method::GET, NOTICES, Lane::Polling) };
+    pub(super) async fn notices(&self, path: &str) -> Result<Option<Vec<Notice>>, ApiError> {
+        let call = Call { repeatable: true, ..Call::new(Method::GET, path, Lane::Polling) };
         let told = self.ask_for(&call, |envelope| read_all(&envelope.document().get("data"), notice)).await;
         match told {
             // A page that says so is no less of an answer.

@@ -21,13 +21,48 @@ impl ClientSettings {
     }
 }
 
-/// Which of the two kinds of paths an installation has.
+/// Which paths an installation has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Family {
     /// Machines are servers with host names and tags of our choice (`/servers`).
     Servers,
+    /// The same where VPSie's public API has them (`/vm`): they are in no groups, and nobody gives notice.
+    Vm,
     /// Machines are nodes that VPSie adds to groups of a cluster and names itself (`/k8s/cluster`).
     Managed,
+}
+
+impl Family {
+    pub const ALL: [Self; 3] = [Self::Servers, Self::Vm, Self::Managed];
+
+    pub(super) fn paths(self) -> Paths {
+        match self {
+            Self::Servers => Paths::OfServers(ServerPaths {
+                servers: "/servers",
+                groups: Some("/k8s/nodegroups"),
+                notices: Some("/servers/notices"),
+            }),
+            Self::Vm => Paths::OfServers(ServerPaths { servers: "/vm", groups: None, notices: None }),
+            Self::Managed => Paths::OfClusters,
+        }
+    }
+}
+
+/// What the machines of a family are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paths {
+    OfServers(ServerPaths),
+    /// Machines are nodes of a managed cluster.
+    OfClusters,
+}
+
+/// The paths of an installation that has servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ServerPaths {
+    pub(super) servers: &'static str,
+    /// Groups that servers are entered in.
+    pub(super) groups: Option<&'static str>,
+    pub(super) notices: Option<&'static str>,
 }
 
 /// For whom and how machines are bought.

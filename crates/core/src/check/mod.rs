@@ -8,6 +8,7 @@
 mod cluster;
 mod disruption;
 mod division;
+mod fullness;
 mod launch;
 mod left_out;
 mod market;
@@ -45,6 +46,7 @@ pub fn check(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Vec<Violation
     violations.extend(launch::check_launches(&market, policy, &cluster, plan));
     violations.extend(Holdings::after(&market, plan).overruns(snapshot));
     violations.extend(disruption::check_disruptions(snapshot, plan, &moving));
+    violations.extend(fullness::check_fullness(snapshot, plan, &moving, &cluster.places));
     violations.extend(check_costs(snapshot, plan));
     violations
 }

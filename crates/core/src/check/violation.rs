@@ -70,6 +70,10 @@ pub enum Violation {
     ZoneBelowMinimum { pool: Text, zone: Text, least: u32, nodes: usize },
     #[error("{of_kind} of the {nodes} nodes of pool {pool} would be {kind}, and {percent} % are its share")]
     ShareExceeded { pool: Text, kind: &'static str, percent: u32, of_kind: usize, nodes: usize },
+    #[error(
+        "the nodes of group {pool}, with those that replace some, would be asked for more than {percent} % of what they have"
+    )]
+    GroupTooFull { pool: Text, percent: i128 },
     #[error("pod {pod} is not bound in the turn of the step that moves it")]
     OutOfTurn { pod: String },
     #[error("the cost before is said to be {said} but is {actual}")]

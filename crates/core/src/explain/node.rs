@@ -1,9 +1,10 @@
 //! Why a node is still here, or what takes it away.
 
 use crate::disrupt;
-use crate::disruption::{DisruptionCost, DisruptionReason, Leaving, SafetyCheck};
+use crate::disruption::{DisruptionCost, DisruptionReason, Leaving, RebalanceCheck, SafetyCheck};
 use crate::names::Text;
 use crate::plan::{DisruptionStep, Host, Launch, Plan};
+use crate::pool::Pool;
 use crate::reason::{Reason, Refusal};
 use crate::safety::{Safety, Verdict};
 use crate::snapshot::{Policy, Snapshot};
@@ -19,6 +20,8 @@ pub struct Removal {
     pub verdicts: Vec<Verdict>,
     /// VPSie's checks, in their order, if its group has them looked at.
     pub checks: Vec<(SafetyCheck, Checked)>,
+    /// What VPSie's rebalancer checks, in its order, if its group has nodes replaced by cheaper ones.
+    pub rebalancing: Vec<(RebalanceCheck, Checked)>,
     /// Whether the plan takes it away.
     pub planned: bool,
     /// What else stands in the way, where it stays although the rules would let it go.
@@ -35,6 +38,16 @@ pub enum Checked {
     Failed(Refusal),
     /// The node is going already: its pods have been seen to.
     Unasked,
+}
+
+impl Checked {
+    fn of(failed: Option<&Refusal>, is_unasked: bool) -> Self {
+        match failed {
+            Some(refusal) => Self::Failed(refusal.clone()),
+            None if is_unasked => Self::Unasked,
+            None => Self::Passed,
+        }
+    }
 }
 
 /// How a node goes.
@@ -89,10 +102,12 @@ pub fn node(snapshot: &Snapshot, policy: &Policy, node: usize) -> Removal {
     // What its pods would meet is asked whatever else keeps the node: each check has its own verdict.
     let is_asked = !is_planned && !judged.is_allowed() && has_checks(&judged.verdicts);
     let met = is_asked.then(|| disrupt::plan_without(snapshot, policy, node).1).flatten();
+    let met = met.as_ref().or(refusal.as_ref());
     Removal {
         reason: judged.reason,
         cost: judged.cost,
-        checks: checks(&judged.verdicts, met.as_ref().or(refusal.as_ref())),
+        checks: checks(&judged.verdicts, met),
+        rebalancing: rebalancing(judged.pool.map(|pool| &snapshot.pools[pool]), &judged.verdicts, met),
         verdicts: judged.verdicts,
         planned: is_planned,
         refusal,
@@ -110,16 +125,39 @@ pub fn checks(verdicts: &[Verdict], met: Option<&Refusal>) -> Vec<(SafetyCheck, 
         return Vec::new();
     }
     let refusals = || verdicts.iter().filter_map(|verdict| verdict.refusal.as_ref());
-    let is_going = refusals().any(|refusal| refusal.reason == Reason::NodeDeleting);
     let checked = |check: SafetyCheck| {
         let fails = |refusal: &&Refusal| SafetyCheck::of(refusal.reason) == Some(check);
-        match refusals().chain(met).find(fails) {
-            Some(refusal) => Checked::Failed(refusal.clone()),
-            None if check.needs_plan() && is_going => Checked::Unasked,
-            None => Checked::Passed,
-        }
+        let is_unasked = check.needs_plan() && is_going(verdicts);
+        Checked::of(refusals().chain(met).find(fails), is_unasked)
     };
     SafetyCheck::ALL.map(|check| (check, checked(check))).into()
+}
+
+/// The verdicts as the checks of VPSie's rebalancer, with what the pool says and what came of a plan without the node.
+fn rebalancing(
+    pool: Option<&Pool>,
+    verdicts: &[Verdict],
+    met: Option<&Refusal>,
+) -> Vec<(RebalanceCheck, Checked)> {
+    let barred = pool.and_then(|pool| pool.disruption.replacement.barred.as_ref());
+    let is_off = barred.is_some_and(|refusal| refusal.reason == Reason::ReplacementBarred);
+    if is_off || !has_checks(verdicts) {
+        return Vec::new();
+    }
+    let checked = |check: RebalanceCheck| {
+        let fails = |refusal: &&Refusal| RebalanceCheck::of(refusal.reason) == Some(check);
+        // What would be left without the node is no matter where another comes for it.
+        let by_rules = verdicts.iter().filter(|_| !check.needs_plan());
+        let by_rules = by_rules.filter_map(|verdict| verdict.refusal.as_ref());
+        let is_unasked = check.needs_plan() && is_going(verdicts);
+        Checked::of(by_rules.chain(barred).chain(met).find(fails), is_unasked)
+    };
+    RebalanceCheck::ALL.map(|check| (check, checked(check))).into()
+}
+
+fn is_going(verdicts: &[Verdict]) -> bool {
+    let refusals = verdicts.iter().filter_map(|verdict| verdict.refusal.as_ref());
+    refusals.map(|refusal| refusal.reason).any(|reason| reason == Reason::NodeDeleting)
 }
 
 fn way(snapshot: &Snapshot, plan: &Plan, node: usize) -> Option<Way> {

@@ -4,6 +4,7 @@ use berth_core::disrupt;
 use berth_core::disruption::DisruptionReason::{Empty, Expired, Underutilized};
 use berth_core::disruption::{Approval, Basis, PoolDisruption, Protection, Replacement, SavingMin, Usage};
 use berth_core::division::{Division, SpotShare, ZoneRule, ZoneSplit};
+use berth_core::explain::{self, Checked};
 use berth_core::names::CAPACITY_TYPE;
 use berth_core::node::Node;
 use berth_core::pod::Pod;
@@ -199,6 +200,66 @@ fn groups_replace_busy_nodes_and_keep_them_otherwise() {
             stays(Reason::ConsolidationNever),
         ),
     ]);
+}
+
+/// Each of the rebalancer's checks has its verdict, in VPSie's order, where a group has nodes replaced.
+#[test]
+fn each_check_of_the_rebalancer_is_explained() {
+    type Change = fn(&mut PoolDisruption);
+    let used = |cpu_percent: u32| Usage { cpu_percent, memory_percent: 0, basis: Basis::Measured };
+    let busy = |cpu_percent: u32| owned("a").worn(|wear| wear.usage = Some(used(cpu_percent)));
+    let explained = |change: Change, node: Node, pod: Pod| {
+        let pool = group().disrupts(|pool| {
+            pool.replacement = Replacement::default();
+            change(pool);
+        });
+        let (snapshot, policy) = bare().pool(pool).node(node).pod(pod).finish();
+        explain::node(&snapshot, &policy, 0).rebalancing
+    };
+    let protected = |pod: Pod| pod.disrupted(|pod| pod.protection = Protection::Always);
+    let cases: Vec<(&str, Change, Node, Pod, &[&str])> = vec![
+        ("nothing", |_| (), busy(50), web("a"), &[]),
+        (
+            "many nodes are not ready",
+            |pool| pool.replacement.barred = Some(Reason::ClusterUnhealthy.because("no")),
+            busy(50),
+            web("a"),
+            &["cluster_health"],
+        ),
+        (
+            "a short while ago, and the pod must stay",
+            |pool| pool.replacement.barred = Some(Reason::ReplacementResting.because("no")),
+            busy(50),
+            protected(web("a")),
+            &["nodegroup_health", "pod_disruption"],
+        ),
+        ("what replaces it would be full", |_| (), busy(10), web("a").cpu(1800), &["resource_capacity"]),
+        (
+            "what is used would be missing",
+            |pool| pool.replacement.impact_percent_max = Some(5),
+            busy(53),
+            web("a"),
+            &["resource_capacity"],
+        ),
+        (
+            "the others would be full without it",
+            |_| (),
+            busy(50).worn(|wear| wear.others_asked_percent = Some(86)),
+            web("a"),
+            &[],
+        ),
+        ("pods came lately", |pool| pool.consolidate_after_secs = Some(61), busy(50), web("a"), &["timing"]),
+    ];
+    for (what, change, node, pod, expected) in cases {
+        let checks = explained(change, node, pod);
+        let names: Vec<&str> = checks.iter().map(|(check, _)| check.name()).collect();
+        let order = ["cluster_health", "nodegroup_health", "pod_disruption", "resource_capacity", "timing"];
+        assert_eq!(names, order, "{what}");
+        let failed = checks.iter().filter(|(_, checked)| matches!(checked, Checked::Failed(_)));
+        assert_eq!(failed.map(|(check, _)| check.name()).collect::<Vec<_>>(), expected, "{what}: {checks:?}");
+    }
+    let off: Change = |pool| pool.replacement.barred = Some(Reason::ReplacementBarred.because("no"));
+    assert_eq!(explained(off, busy(50), web("a")), [], "nothing is replaced there");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use berth_cloud::provider::Trouble;
 use berth_core::disruption::{DisruptionReason, Leaving};
 use berth_core::names;
 use berth_core::node::Node;
@@ -50,7 +51,8 @@ fn view(samples: &mut Samples, report: &Report) {
     let unsynced = report.blind_since.map_or(Duration::ZERO, |since| since.elapsed());
     samples.set(table::STATE_UNSYNCED, [], unsynced.as_secs_f64());
     samples.set(table::STATE_NODES, [], count(report.snapshot.nodes.len()));
-    samples.set(table::UNREADABLE, [], count(report.problems.len()));
+    let left_out = report.troubles.iter().filter(|trouble| matches!(trouble, Trouble::Unreadable(_))).count();
+    samples.set(table::UNREADABLE, [], count(report.problems.len() + left_out));
 }
 
 type PodsByNode<'s> = BTreeMap<&'s str, Vec<&'s Pod>>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_api::ClassKind;
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
-use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal};
+use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal, Trouble};
 use berth_core::catalog::Catalog;
 use berth_core::names::Text;
 use tokio::time::Instant;
@@ -93,6 +93,10 @@ impl Cloud for Measured {
 
     fn serve(&self, zones: &BTreeSet<Text>) {
         self.cloud.serve(zones);
+    }
+
+    fn troubles(&self) -> BTreeSet<Trouble> {
+        self.cloud.troubles()
     }
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {

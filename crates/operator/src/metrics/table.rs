@@ -201,7 +201,7 @@ table! {
     DECISIONS = Counter "berth_decisions_total" ["kind" "reason"]
         "What was decided, by what and why; with --shadow, what would have been";
     UNREADABLE = Gauge "berth_unreadable_objects" []
-        "How many objects cannot be read, and are left out";
+        "How many objects, and parts of clouds' answers, cannot be read and are left out";
 
     GROUP_DESIRED = Gauge "vpsie_autoscaler_nodegroup_desired_nodes" ["nodegroup" "namespace"]
         "How many nodes a group should have";
@@ -252,7 +252,8 @@ table! {
         ["nodegroup" "namespace" "strategy"]
         "Nodes that went for others, by the strategy of their group";
     REBALANCED_SAVINGS = Counter "vpsie_autoscaler_rebalancer_cost_savings_total" ["nodegroup" "namespace"]
-        "What the replacements that were begun save, in dollars a month";
+        "What the replacements that were begun save, in dollars a month; of several groups each has its part by what its nodes \
+         cost";
     RECONCILE = Histogram "vpsie_autoscaler_controller_reconcile_duration_seconds" ["controller"]
         "How long work on an object took: nodegroup or vpsienode";
     RECONCILES = Counter "vpsie_autoscaler_controller_reconcile_total" ["controller" "result"]

@@ -292,4 +292,48 @@ mod tests {
             }
         }
     }
+
+    /// What dashboards and alerts of VPSie's autoscaler look for is there from the first scrape, of the kind that it was.
+    /// `webhook_namespace_validation_rejections_total` is not: objects of any namespace are taken.
+    #[test]
+    fn a_scrape_has_what_vpsies_autoscaler_told() {
+        let told = Metrics::default().scrape(&Report::default(), "berth");
+        for (kind, names) in [
+            (
+                "gauge",
+                "nodegroup_desired_nodes nodegroup_current_nodes nodegroup_ready_nodes nodegroup_min_nodes \
+                 nodegroup_max_nodes vpsienode_phase reconciliation_queue_depth vpsie_api_circuit_breaker_state \
+                 pending_pods_current event_buffer_size cost_savings_estimated_monthly nodegroup_cost_hourly \
+                 node_utilization_cpu_percent node_utilization_memory_percent credential_expires_at_timestamp \
+                 credential_valid",
+            ),
+            (
+                "counter",
+                "controller_reconcile_errors controller_reconcile vpsie_api_requests vpsie_api_errors \
+                 vpsie_api_rate_limited vpsie_api_circuit_breaker_opened vpsie_api_circuit_breaker_state_changes \
+                 vpsie_api_circuit_breaker_half_open_attempts vpsie_api_circuit_breaker_half_open_successes \
+                 vpsie_api_circuit_breaker_half_open_failures vpsie_api_circuit_breaker_half_open_rejected \
+                 scale_up scale_down scale_down_errors unschedulable_pods vpsienode_phase_transitions \
+                 events_emitted scale_down_blocked safety_check_failures scaling_decisions scale_up_decisions \
+                 dynamic_nodegroup_creations event_buffer_dropped rebalancer_operations \
+                 rebalancer_nodes_replaced rebalancer_cost_savings credential_rotation_attempts \
+                 credential_rotation_successes credential_rotation_failures audit_events \
+                 vpsienode_ttl_deletions vpsienode_discovery_strategy_used vpsienode_discovery_failures",
+            ),
+            (
+                "histogram",
+                "controller_reconcile_duration_seconds vpsie_api_request_duration_seconds \
+                 vpsie_api_rate_limit_wait_duration_seconds scale_up_nodes_added scale_down_nodes_removed \
+                 node_provisioning_duration_seconds node_termination_duration_seconds \
+                 node_drain_duration_seconds node_drain_pods_evicted scale_up_decision_nodes_requested \
+                 webhook_validation_duration_seconds credential_rotation_duration_seconds \
+                 vpsienode_discovery_duration_seconds",
+            ),
+        ] {
+            for name in names.split(' ') {
+                let line = format!("# TYPE vpsie_autoscaler_{name} {kind}\n");
+                assert!(told.contains(&line), "{line}");
+            }
+        }
+    }
 }

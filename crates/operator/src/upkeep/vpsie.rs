@@ -10,6 +10,7 @@ use berth_api::resources::vpsie::{
 use berth_api::vpsie::GROUP_FINALIZER;
 use berth_api::{ClassKind, Timestamp};
 use berth_cloud::machine::{Machine, MachineState};
+use berth_cloud::provider::Trouble;
 use berth_core::claim::Ending;
 use berth_core::names;
 use berth_core::reason::{Reason, Refusal};
@@ -151,8 +152,9 @@ impl Office {
     ) -> Result<(), Failure> {
         let before = object.status.clone().unwrap_or_default();
         let proposal = self.proposals().get(&id.name).filter(|_| round.counts(id)).cloned();
-        let quota = self.quota_on(round, id);
-        let after = status(round, id, object, (proposal.as_deref(), quota.as_deref()), self.now());
+        let news =
+            GroupNews { proposal, quota: self.quota_on(round, id), refused: self.refused_credentials() };
+        let after = status(round, id, object, &news, self.now());
         if !has_finalizer(&object.metadata) {
             let others = object.metadata.finalizers.iter().flatten().map(String::as_str);
             self.write_finalizers(id, &object.metadata, &others.chain([GROUP_FINALIZER]).collect::<Vec<_>>())
@@ -164,6 +166,15 @@ impl Office {
         let change = json!({ "metadata": { "uid": object.metadata.uid }, "status": after });
         self.desk.patch(&format!("{}/status", id.path()), &change).await?;
         Ok(())
+    }
+
+    /// Why other credentials than those in use are not.
+    fn refused_credentials(&self) -> Option<String> {
+        let machines = self.machines();
+        machines.get(&ClassKind::Vpsie)?.troubles().iter().find_map(|trouble| match trouble {
+            Trouble::Credentials(why) => Some(why.clone()),
+            Trouble::Unreadable(_) => None,
+        })
     }
 
     /// The quota of the account that the group has run against, if it has.
@@ -222,12 +233,22 @@ fn has_finalizer(metadata: &ObjectMeta) -> bool {
     metadata.finalizers.iter().flatten().any(|name| name == GROUP_FINALIZER)
 }
 
+/// What there is to say of a group that its objects do not.
+struct GroupNews {
+    /// A cheaper set of nodes, which waits for somebody to agree.
+    proposal: Option<String>,
+    /// The quota of the account that it has run against.
+    quota: Option<String>,
+    /// Why other credentials are not used. With the last ones it goes on.
+    refused: Option<String>,
+}
+
 /// The status of a group as things are now. Times and what nobody here knows of stay.
 fn status(
     round: &Round,
     id: &PoolId,
     object: &NodeGroup,
-    (proposal, quota): (Option<&str>, Option<&str>),
+    news: &GroupNews,
     now: Timestamp,
 ) -> NodeGroupStatus {
     let before = object.status.clone().unwrap_or_default();
@@ -279,14 +300,17 @@ fn status(
     } else {
         Some(Reason::PoolNameTaken.because(berth_api::name_taken(&id.name)))
     };
+    let GroupNews { proposal, quota, refused } = news;
     let trouble = match (&blocked, quota, problem) {
         (Some(refusal), _, _) => Some((refusal.reason.name(), refusal.message.clone())),
-        (None, Some(quota), _) => Some((Ending::LimitReached.name(), quota.to_owned())),
+        (None, Some(quota), _) => Some((Ending::LimitReached.name(), quota.clone())),
         (None, None, Some(problem)) => Some(("ValidationFailed", problem)),
         (None, None, None) => None,
     };
-    let (reason, message) = trouble.as_ref().map_or(("Fine", ""), |(reason, message)| (*reason, message));
-    set("Error", trouble.is_some(), reason, message);
+    let harmless = refused.as_ref().map(|why| ("CredentialsRefused", why.clone()));
+    let told = trouble.clone().or(harmless);
+    let (reason, message) = told.as_ref().map_or(("Fine", ""), |(reason, message)| (*reason, message));
+    set("Error", told.is_some(), reason, message);
     let is_scaling = current != desired || desired != count(ready);
     set("Scaling", is_scaling, if is_scaling { "InProgress" } else { "Settled" }, "");
     let is_ready = trouble.is_none() && !is_scaling && i64::from(desired) >= min;
@@ -297,7 +321,7 @@ fn status(
         object.status.iter().flat_map(|status| &status.conditions).any(|c| c.type_ == PROPOSED);
     if proposal.is_some() || was_proposed {
         let reason = if proposal.is_some() { "AwaitingApproval" } else { "NothingToApprove" };
-        set(PROPOSED, proposal.is_some(), reason, proposal.unwrap_or_default());
+        set(PROPOSED, proposal.is_some(), reason, proposal.as_deref().unwrap_or_default());
     }
     status
 }

@@ -1,5 +1,6 @@
 //! The cloud as an operator has it: what it asks is judged first, and may be the last that it asks.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::{pending, poll_fn};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use std::task::Poll;
 use axum::body::Bytes;
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
-use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal};
+use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal, Trouble};
 use berth_cloud::vpsie::{Sent, Transport};
 use berth_core::catalog::Catalog;
 use berth_world::World;
@@ -113,6 +114,10 @@ impl Cloud for JudgedCloud {
 
     fn catalog(&self) -> Answer<'_, Arc<Catalog>> {
         Box::pin(self.judged(Call::Catalog, "", self.cloud.catalog()))
+    }
+
+    fn troubles(&self) -> BTreeSet<Trouble> {
+        self.cloud.troubles()
     }
 
     fn notices(&self) -> Answer<'_, Vec<Notice>> {

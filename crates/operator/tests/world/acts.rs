@@ -97,7 +97,7 @@ fn each_deed_is_recorded_once() {
 /// The life of a VPSieNode, in the fields by which those who run VPSie's own autoscaler look for it.
 #[test]
 fn a_vpsie_nodes_life_is_logged_in_its_fields() {
-    for family in [Family::Servers, Family::Managed] {
+    for family in Family::ALL {
         let log = Log::default();
         let _listening = log.listen();
         played(family, async |berthed| {

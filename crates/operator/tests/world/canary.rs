@@ -58,7 +58,7 @@ async fn come_and_go(berthed: &Berthed) {
 
 #[test]
 fn secrets_are_seen_nowhere() {
-    for family in [Family::Servers, Family::Managed] {
+    for family in Family::ALL {
         let log = Log::default();
         let _listening = log.listen();
         awaited(async {

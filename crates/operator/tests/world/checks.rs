@@ -14,12 +14,21 @@ use crate::vpsie::{played, workload};
 #[test]
 fn nodes_that_are_checked_stay_and_say_why() {
     type Change = fn(&mut Value, &mut Value);
-    let cases: [(Change, Option<&str>); 3] = [
+    let cases: [(Change, Option<&str>); 4] = [
         (|_, _| (), None),
         (
             |_, workload| {
                 workload["spec"]["template"]["spec"]["volumes"] =
                     json!([{ "name": "cache", "emptyDir": {} }]);
+            },
+            Some("local_storage"),
+        ),
+        // Of two that fail, the first.
+        (
+            |_, workload| {
+                let template = &mut workload["spec"]["template"];
+                template["metadata"]["annotations"] = json!({ "karpenter.sh/do-not-disrupt": "true" });
+                template["spec"]["volumes"] = json!([{ "name": "cache", "emptyDir": {} }]);
             },
             Some("local_storage"),
         ),
@@ -47,7 +56,7 @@ fn nodes_that_are_checked_stay_and_say_why() {
             match check {
                 Some(check) => {
                     assert_eq!(scene.machines(), before, "{told}");
-                    assert!(told.contains(check), "{told}");
+                    assert!(told.contains(check) && !told.contains("protection"), "{told}");
                 }
                 None => assert_eq!(scene.machines() as u64, least.max(1), "{told}"),
             }

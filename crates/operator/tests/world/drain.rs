@@ -452,7 +452,7 @@ fn an_object_tells_its_machines_life() {
         assert_eq!(workers["status"]["vpsieGroupID"], *number, "{workers}");
         // Of nodes of managed clusters VPSie tells neither.
         let (address_v6, traffic) = match berthed.family {
-            Family::Servers => (json!(format!("::ffff:{address}")), json!(2000)),
+            Family::Servers | Family::Vm => (json!(format!("::ffff:{address}")), json!(2000)),
             Family::Managed => (Value::Null, Value::Null),
         };
         assert_eq!(node["spec"]["ipv6Address"], address_v6, "{node}");

@@ -71,7 +71,7 @@ async fn is_told(berthed: &Berthed, pods: &str, words: &str) -> bool {
 
 #[test]
 fn a_pod_that_no_group_fits_gets_one_and_runs() {
-    played(&[Family::Servers, Family::Managed], &async |berthed: &Berthed, reports: &Reports| {
+    played(&Family::ALL, &async |berthed: &Berthed, reports: &Reports| {
         let scene = &berthed.scene;
         scene.apply(config(|_| {})).await;
         scene.apply(group("workers", |_| {})).await;
@@ -246,7 +246,7 @@ fn pods_wait_before_a_group_is_made_for_them() {
 
 #[test]
 fn two_that_lead_make_one_group() {
-    for family in [Family::Servers, Family::Managed] {
+    for family in Family::ALL {
         awaited(async {
             let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
             berthed.sign(SECRET).await;

@@ -54,9 +54,9 @@ use crate::awaited;
 use crate::scene::{condition, text};
 use crate::vpsie::{Berthed, workload};
 
-/// Plays a script in this weather, on both families of paths.
+/// Plays a script in this weather, on all families of paths.
 pub(crate) fn played(weather: &str, script: &impl AsyncFn(&Berthed)) {
-    for family in [Family::Servers, Family::Managed] {
+    for family in Family::ALL {
         awaited(async {
             let weather: Weather = serde_json::from_str(weather).expect("weather");
             let berthed = Berthed::new(family, weather, Faults::default()).await;
@@ -500,7 +500,7 @@ fn a_pod_that_suits_two_groups_gets_one_node() {
 /// Still so: each replica's probes alone asked for all machines, six times a minute.
 #[test]
 fn at_rest_little_is_asked() {
-    for family in [Family::Servers, Family::Managed] {
+    for family in Family::ALL {
         awaited(async {
             let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;
             berthed.sign(SECRET).await;

@@ -100,7 +100,7 @@ async fn led(berthed: &Berthed, name: &str, secs: u64, end: End) -> u64 {
 /// Each is in the midst of asking when it ends.
 #[test]
 fn leaders_in_a_row_ask_no_more_than_vpsie_allows() {
-    for family in [Family::Servers, Family::Managed] {
+    for family in Family::ALL {
         for end in [End::Crash, End::Leave, End::LeaseDeleted] {
             awaited(async {
                 let berthed = Berthed::new(family, Weather::default(), Faults::default()).await;

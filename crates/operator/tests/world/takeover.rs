@@ -21,7 +21,7 @@ const SMALL: usize = 2;
 /// A VPSieNode as VPSie's own autoscaler writes it: with the id of an offering, which is not its name.
 fn theirs(family: Family, annotations: &Value) -> Value {
     let offering = match family {
-        Family::Servers => "2-dc-1-on-demand",
+        Family::Servers | Family::Vm => "2-dc-1-on-demand",
         Family::Managed => "2",
     };
     json!({
@@ -45,7 +45,7 @@ fn requested() -> Value {
 /// The machine that it has asked for.
 async fn bought(berthed: &Berthed, family: Family) -> MachineId {
     let machine = match family {
-        Family::Servers => berthed.vpsie.create_by_hand(NAME, SMALL).await,
+        Family::Servers | Family::Vm => berthed.vpsie.create_by_hand(NAME, SMALL).await,
         Family::Managed => berthed.vpsie.add_by_hand(SMALL).await,
     };
     machine.expect("a machine")
@@ -53,7 +53,7 @@ async fn bought(berthed: &Berthed, family: Family) -> MachineId {
 
 /// A group and a pod that waits; then what it has left behind; then Berth.
 fn switched(left: &impl AsyncFn(&Berthed, Family), script: &impl AsyncFn(&Berthed)) {
-    switched_in(&[Family::Servers, Family::Managed], "{}", left, script);
+    switched_in(&Family::ALL, "{}", left, script);
 }
 
 fn switched_in(
@@ -169,7 +169,7 @@ enum Known {
 /// Its own autoscaler leaves nothing on nodes, and kubelets may say nothing of their machines.
 #[test]
 fn a_node_that_is_up_stays_until_it_is_not_needed() {
-    let everywhere = [Family::Servers, Family::Managed].as_slice();
+    let everywhere = Family::ALL.as_slice();
     for (families, joins, known) in [
         (everywhere, "{}", Known::Identifier),
         (

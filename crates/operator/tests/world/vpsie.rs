@@ -55,10 +55,31 @@ impl Berthed {
         client: &kube::Client,
         transport: Arc<dyn Transport>,
     ) -> Arc<dyn Cloud> {
-        let access = VpsieAccess {
+        self.cloud_with(client, transport, self.access())
+    }
+
+    /// One whose Secret says in which datacenter.
+    pub(crate) fn cloud_somewhere(
+        &self,
+        client: &kube::Client,
+        transport: Arc<dyn Transport>,
+    ) -> Arc<dyn Cloud> {
+        self.cloud_with(client, transport, VpsieAccess { datacenter: None, ..self.access() })
+    }
+
+    fn access(&self) -> VpsieAccess {
+        VpsieAccess {
             whereabouts: self.settings.whereabouts.clone(),
             ..account::access(self.family, permissions::NAMESPACE, "berth")
-        };
+        }
+    }
+
+    fn cloud_with(
+        &self,
+        client: &kube::Client,
+        transport: Arc<dyn Transport>,
+        access: VpsieAccess,
+    ) -> Arc<dyn Cloud> {
         let vpsie = self.vpsie.clone();
         let clock = Clock::new(move || vpsie.cloud().inspect(Account::now));
         let cluster = Cluster::through(client.clone(), "the world");
@@ -143,7 +164,7 @@ pub(crate) fn played(family: Family, script: impl AsyncFnOnce(&Berthed)) {
 
 #[test]
 fn a_group_grows_and_shrinks() {
-    for family in [Family::Servers, Family::Managed] {
+    for family in Family::ALL {
         played(family, async |berthed| {
             let scene = &berthed.scene;
             scene.apply(group("workers", |_| {})).await;
@@ -348,102 +369,52 @@ fn groups_that_must_not_grow_do_not_and_say_why() {
     }
 }
 
+/// One offer has no price, one contradicts another, and a stranger has a server with odd tags: they are named, and groups go on.
 #[test]
-fn what_happens_is_counted_as_vpsies_autoscaler_does() {
-    awaited(async {
-        let berthed = Berthed::new(Family::Managed, Weather::default(), Faults::default()).await;
-        berthed.sign(SECRET).await;
-        let scene = &berthed.scene;
-        let operator = berthed.operator();
-        let reports = operator.reports();
-        let script = async {
-            scene.apply(group("workers", |group| group["spec"]["maxNodes"] = json!(7))).await;
-            scene.apply(workload(10)).await;
-            scene.until(600, "ten run", async || scene.running().await == 10).await;
-            sleep(Duration::from_secs(30)).await;
-            let told = berthed.metrics().scrape(&reports.borrow(), "berth");
-            let of_group = r#"{nodegroup="workers",namespace="kube-system"}"#;
-            let nodes = scene.machines();
-            for line in [
-                format!("nodegroup_current_nodes{of_group} {nodes}.0"),
-                format!("nodegroup_desired_nodes{of_group} {nodes}.0"),
-                format!("nodegroup_ready_nodes{of_group} {nodes}.0"),
-                format!("nodegroup_max_nodes{of_group} 7.0"),
-                format!("nodegroup_min_nodes{of_group} 0.0"),
-                format!("nodegroup_cost_hourly{of_group} 0."),
-                r#"cost_savings_estimated_monthly{nodegroup="workers",namespace="kube-system",source="rebalancing"}"#
-                    .to_owned(),
-                r#"vpsie_api_circuit_breaker_state{state="closed"} 1.0"#.to_owned(),
-                format!("scale_up_total{of_group} 1"),
-                format!("scale_up_nodes_added_sum{of_group} {nodes}.0"),
-                format!("scale_up_decision_nodes_requested_sum{of_group} {nodes}.0"),
-                r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="executed"} 1"#.to_owned(),
-                format!("node_provisioning_duration_seconds_count{of_group} {nodes}"),
-                format!(
-                    r#"vpsienode_phase{{phase="Ready",nodegroup="workers",namespace="kube-system"}} {nodes}.0"#
-                ),
-                r#"vpsie_api_requests_total{method="POST",status="200"}"#.to_owned(),
-                "credential_valid 1.0".to_owned(),
-            ] {
-                assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
-            }
-            scene.apply(workload(100)).await;
-            scene
-                .until(600, "some have no place", async || {
-                    scene.events("web").await.iter().any(|said| said.contains("NodeLimit"))
-                })
-                .await;
-            let told = berthed.metrics().scrape(&reports.borrow(), "berth");
-            for line in [
-                r#"pending_pods_current{namespace="default"}"#,
-                r#"unschedulable_pods_total{constraint="unknown",namespace="default"}"#,
-                r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="skipped_max_capacity"}"#,
-                r#"scale_up_decisions_total{nodegroup="workers",namespace="kube-system",result="skipped_provisioning"}"#,
-                r#"scaling_decisions_total{nodegroup="workers",namespace="kube-system",decision="scale_up",reason="unschedulable_pods"}"#,
-                r#"scaling_decisions_total{nodegroup="workers",namespace="kube-system",decision="no_action",reason="skipped_max_capacity"}"#,
-                r#"controller_reconcile_total{controller="vpsienode",result="requeue"}"#,
-                r#"controller_reconcile_duration_seconds_count{controller="nodegroup"}"#,
-                r#"reconciliation_queue_depth{controller="vpsienode"}"#,
-                "event_buffer_size",
-                "event_buffer_dropped_total 0",
-            ] {
-                assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
-            }
-            // Somebody else is always faster, for a while.
-            let busy = "berth before patch nodegroups.autoscaler.vpsie.com/status #1x3: status 409";
-            scene.world.plan_faults(busy.parse().expect("a plan"));
-            scene.apply(workload(0)).await;
-            let is_measured = async || {
-                let told = berthed.metrics().scrape(&reports.borrow(), "berth");
-                let of_node = r#",nodegroup="workers",namespace="kube-system"} "#;
-                ["cpu", "memory"].iter().all(|resource| {
-                    let series = format!("vpsie_autoscaler_node_utilization_{resource}_percent{{node=");
-                    told.lines().any(|line| line.starts_with(&series) && line.contains(of_node))
-                })
+fn what_cannot_be_read_of_an_answer_hides_nothing_else() {
+    let odd_offers = vec![
+        json!({ "id": "90", "name": "free", "cpu": 2, "ram": 4096, "disk": 80, "datacenter_id": "dc-1" }),
+        json!({ "id": "91", "name": "small", "cpu": 64, "ram": 4096, "disk": 80, "hourly_price": 0.01,
+                "datacenter_id": "dc-1" }),
+    ];
+    let odd_servers =
+        vec![json!({ "id": "92", "hostname": "theirs", "status": "running", "tags": { "a": "b" } })];
+    for (family, count) in [(Family::Servers, 3), (Family::Vm, 3), (Family::Managed, 2)] {
+        awaited(async {
+            let faults = Faults {
+                odd_offers: odd_offers.clone(),
+                odd_servers: odd_servers.clone(),
+                ..Faults::default()
             };
-            scene.until(300, "what nodes use is told", is_measured).await;
-            scene.until(7200, "all nodes go", async || scene.machines() == 0).await;
-            let told = berthed.metrics().scrape(&reports.borrow(), "berth");
-            for line in [
-                "scale_down_total",
-                "scale_down_nodes_removed_sum",
-                "node_termination_duration_seconds_count",
-            ] {
-                assert!(told.contains(&format!("vpsie_autoscaler_{line}{of_group}")), "{line}\n{told}");
-            }
-            for line in [
-                r#"scale_down_blocked_total{nodegroup="workers",namespace="kube-system",reason="cooldown"}"#,
-                r#"scaling_decisions_total{nodegroup="workers",namespace="kube-system",decision="scale_down",reason="Empty"}"#,
-                r#"audit_events_total{event_type="claim_deleted",category="claim",severity="info"}"#,
-                r#"controller_reconcile_errors_total{controller="nodegroup",error_type="conflict"}"#,
-                "vpsienode_discovery_duration_seconds_sum ",
-            ] {
-                assert!(told.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{told}");
-            }
-            assert!(!told.contains(SECRET), "a secret is counted");
-        };
-        scene.play_with(operator, script).await;
-    });
+            let berthed = Berthed::new(family, Weather::default(), faults).await;
+            berthed.sign(SECRET).await;
+            let scene = &berthed.scene;
+            let operator = berthed.operator();
+            let reports = operator.reports();
+            let script = async {
+                scene.apply(group("workers", |_| {})).await;
+                scene.apply(workload(6)).await;
+                scene.until(600, "six pods run", async || scene.running().await == 6).await;
+                let left_out = format!("berth_unreadable_objects {count}.0");
+                scene
+                    .until(120, "what is left out is counted", async || {
+                        berthed.metrics().scrape(&reports.borrow(), "berth").contains(&left_out)
+                    })
+                    .await;
+                let troubles: Vec<String> =
+                    reports.borrow().troubles.iter().map(ToString::to_string).collect();
+                assert!(troubles.iter().any(|told| told.contains("offer free: ")), "{troubles:?}");
+                assert!(troubles.iter().any(|told| told.contains("offer small: ")), "{troubles:?}");
+                assert_eq!(
+                    condition(&berthed.group("workers").await, "Error").map(|(status, _)| status),
+                    Some("False")
+                );
+                scene.apply(workload(0)).await;
+                scene.until(3600, "none is left", async || scene.machines() == 0).await;
+            };
+            scene.play_with(operator, script).await;
+        });
+    }
 }
 
 /// In managed clusters VPSie sells sizes, and groups may name offerings of servers beside them.
@@ -471,7 +442,7 @@ fn a_group_that_is_nowhere_here_says_so() {
         ("resourceIdentifier", "c-2", "OtherCluster", ["spec.resourceIdentifier", "`c-2`", "`c-1`"]),
     ];
     for (field, value, reason, words) in cases {
-        for family in [Family::Servers, Family::Managed] {
+        for family in Family::ALL {
             played(family, async |berthed| {
                 let scene = &berthed.scene;
                 let astray = |group: &mut Value| {
@@ -569,46 +540,5 @@ fn what_is_not_managed_is_left_alone() {
         scene.until(300, "the pod runs on ours", async || scene.running().await == 1).await;
         sleep(Duration::from_mins(30)).await;
         assert_eq!(theirs().await, before, "{}", scene.told().await);
-    });
-}
-
-/// The Secret comes late, then changes to one that VPSie does not know, then to another that it does.
-#[test]
-fn what_the_secret_says_counts_as_long_as_vpsie_takes_it() {
-    awaited(async {
-        let berthed = Berthed::new(Family::Managed, Weather::default(), Faults::default()).await;
-        let scene = &berthed.scene;
-        let script = async {
-            scene.apply(group("workers", |_| {})).await;
-            scene.apply(workload(1)).await;
-            let told = format!("there is no Secret {}/vpsie-secret", permissions::NAMESPACE);
-            scene
-                .until(120, "the group says what is missing", async || {
-                    berthed.group("workers").await["status"]["conditions"].to_string().contains(&told)
-                })
-                .await;
-            berthed.sign(SECRET).await;
-            scene.until(300, "the pod runs", async || scene.running().await == 1).await;
-            berthed.sign("wrong").await;
-            sleep(Duration::from_mins(2)).await;
-            scene.apply(workload(8)).await;
-            scene.until(600, "the last good one stays in use", async || scene.running().await == 8).await;
-            let counted = berthed.counted();
-            for line in ["credential_rotation_failures_total 1", "credential_valid 1.0"] {
-                assert!(counted.contains(&format!("vpsie_autoscaler_{line}")), "{line}\n{counted}");
-            }
-            // `c-2`, which is another cluster's: its machines are not this one's.
-            let mut moved = account::secret(permissions::NAMESPACE, account::URL, SECRET);
-            moved["data"]["resourceIdentifier"] = json!("Yy0y");
-            scene.apply(moved).await;
-            sleep(Duration::from_mins(2)).await;
-            scene.apply(workload(12)).await;
-            scene
-                .until(600, "it still buys for the same cluster", async || scene.running().await == 12)
-                .await;
-            let said = scene.told().await;
-            assert!(!said.contains(SECRET) && !said.contains("wrong"), "{said}");
-        };
-        scene.play_with(berthed.operator(), script).await;
     });
 }

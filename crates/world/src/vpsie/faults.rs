@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Asked;
 use super::answer::{OUT_OF_STOCK, broken, enveloped_error, error_with_status_200, text_of, throttled};
@@ -99,6 +100,9 @@ pub struct Faults {
     pub deeds: BTreeMap<Deed, DeedFaults>,
     /// Of nodes of managed clusters it is told who they are, and not what.
     pub bare_nodes: bool,
+    /// Entries that are in its lists besides those that should be, as they are.
+    pub odd_offers: Vec<Value>,
+    pub odd_servers: Vec<Value>,
 }
 
 impl Faults {
@@ -140,7 +144,7 @@ impl Faults {
             }
         };
         let deeds = Deed::ALL.into_iter().map(|deed| (deed, faults(deed))).collect();
-        Self { seed, deeds, bare_nodes: false }
+        Self { seed, deeds, ..Self::default() }
     }
 
     pub(super) fn strikes(&self, deed: Deed, number: u64, at_ms: u64) -> Strikes {

@@ -139,6 +139,10 @@ impl Vpsie {
         &self.shared.settings
     }
 
+    fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
     fn now(&self) -> Timestamp {
         self.shared.cloud.now()
     }
@@ -152,7 +156,7 @@ impl Vpsie {
         let deed = Deed::of(&asked.method, &asked.path.join("/"));
         let number = self.register().called(deed, self.now());
         let since_ms = u64::try_from(self.now().duration_since(self.shared.began).as_millis()).unwrap_or(0);
-        let strikes = self.shared.faults.strikes(deed, number, since_ms);
+        let strikes = self.faults().strikes(deed, number, since_ms);
         self.register().struck += u64::from(strikes.any());
         if strikes.signs_out {
             self.expire_tokens();

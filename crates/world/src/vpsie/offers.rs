@@ -34,7 +34,7 @@ impl Vpsie {
             }
             Value::Object(offer)
         });
-        paged(&offers.collect::<Vec<_>>(), asked)
+        paged(&offers.chain(self.faults().odd_offers.iter().cloned()).collect::<Vec<_>>(), asked)
     }
 
     /// Clusters are on-demand only.
@@ -53,7 +53,7 @@ impl Vpsie {
             offer.insert("id".to_owned(), size.into());
             Value::Object(offer)
         });
-        enveloped(&offers.collect())
+        enveloped(&offers.chain(self.faults().odd_offers.iter().cloned()).collect())
     }
 
     pub(super) fn datacenters(&self) -> Response {

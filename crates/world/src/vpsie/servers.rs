@@ -142,7 +142,8 @@ impl Vpsie {
                     let register = self.register();
                     machines.iter().filter(|machine| !register.group_of.contains_key(&machine.id)).collect()
                 };
-                paged(&servers.into_iter().map(|machine| self.server(machine)).collect::<Vec<_>>(), asked)
+                let servers = servers.into_iter().map(|machine| self.server(machine));
+                paged(&servers.chain(self.faults().odd_servers.iter().cloned()).collect::<Vec<_>>(), asked)
             }
             Err(refusal) => refused(&refusal),
         }

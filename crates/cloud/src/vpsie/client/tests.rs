@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
 use http::Response;
@@ -423,6 +423,32 @@ async fn notices_are_asked_for_where_they_are_given() {
                     advance(Duration::from_secs(pause)).await;
                 }
                 assert_eq!(asked, expected, "{answer}");
+            })
+            .await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_family_has_paths_of_its_own() {
+    for (family, expected) in [
+        (Family::Servers, "/offerings /servers /servers/1 /servers/notices"),
+        (Family::Vm, "/offerings /vm /vm/1"),
+        (
+            Family::Managed,
+            "/k8s/cluster/byId/c /k8s/cluster/byId/c/delete/slave /k8s/node/groups/byClusterId/c",
+        ),
+    ] {
+        BEGAN
+            .scope(Instant::now(), async {
+                let (script, client) = client(credentials(&[("token", CANARY)]), &[]);
+                let cloud = VpsieCloud::new(Arc::new(client), CloudSettings::new(family, "c"));
+                let id = "1".into();
+                // What it is told does not matter here.
+                let _ = (cloud.get(&id).await, cloud.terminate(&id).await, cloud.list(None).await);
+                let _ = cloud.notices().await;
+                let asked = script.asked.lock().unwrap();
+                let paths: BTreeSet<&str> = asked.iter().filter_map(|line| line.split(' ').nth(1)).collect();
+                assert_eq!(paths.into_iter().collect::<Vec<_>>().join(" "), expected, "{family:?}");
             })
             .await;
     }

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use berth_core::catalog::{Catalog, OfferingPattern};
-use berth_core::names::Text;
 use berth_core::plan::Alternative;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
@@ -22,7 +21,7 @@ use crate::vpsie::managed::Group;
 use crate::vpsie::note::{Aim, Memo, SOMEBODY_ELSE, Target, number_of};
 use crate::vpsie::offers::size_of;
 use crate::vpsie::servers::Wanted;
-use crate::vpsie::settings::Family;
+use crate::vpsie::settings::{Paths, ServerPaths};
 
 /// A note is sent within this, or another is made. So whoever reads one knows when the launch went out at the latest.
 const SENT_WITHIN: SignedDuration = SignedDuration::from_secs(60);
@@ -36,10 +35,10 @@ const CLOCKS_DIFFER: SignedDuration = SignedDuration::from_secs(60);
 impl VpsieCloud {
     pub(super) async fn note(&self, order: &Order) -> Result<Note, Refusal> {
         order.check()?;
-        let aim = match (self.settings.family, &order.requested) {
-            (Family::Servers, None) => Aim::Tagged,
-            (Family::Servers, Some(_)) => Aim::Named,
-            (Family::Managed, _) => self.aim(order).await?,
+        let aim = match (self.settings.family.paths(), &order.requested) {
+            (Paths::OfServers(_), None) => Aim::Tagged,
+            (Paths::OfServers(_), Some(_)) => Aim::Named,
+            (Paths::OfClusters, _) => self.aim(order).await?,
         };
         if let Some(requested) = &order.requested {
             // As one that may have been sent, and not by this process: so it is looked for, and never sent.
@@ -78,28 +77,39 @@ impl VpsieCloud {
             return Err(Refusal::Invalid("VPSie knows no tokens, so the order needs a note".to_owned()));
         };
         let memo = Memo::read(note)?;
-        match (&memo.aim, self.settings.family) {
-            (Aim::Tagged | Aim::Named, Family::Servers) => self.buy_server(order, note, &memo).await,
-            (Aim::Node(target), Family::Managed) => self.buy_node(order, note, &memo, target).await,
-            (Aim::Nothing, Family::Managed) => Err(self.none_left(order)),
+        match (&memo.aim, self.settings.family.paths()) {
+            (Aim::Tagged | Aim::Named, Paths::OfServers(paths)) => {
+                self.buy_server(paths, order, note, &memo).await
+            }
+            (Aim::Node(target), Paths::OfClusters) => self.buy_node(order, note, &memo, target).await,
+            (Aim::Nothing, Paths::OfClusters) => Err(self.none_left(order)),
             _ => Err(Refusal::Invalid("the order's note is of the other kind of paths".to_owned())),
         }
     }
 
-    async fn buy_server(&self, order: &Order, note: &Note, memo: &Memo) -> Result<Launched, Refusal> {
+    async fn buy_server(
+        &self,
+        paths: ServerPaths,
+        order: &Order,
+        note: &Note,
+        memo: &Memo,
+    ) -> Result<Launched, Refusal> {
         let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
         let turn = self.launches().begin(&order.token, note, memo, &order.taken);
         match turn {
             Turn::Found(machine) => return Ok(launched(*machine)),
             Turn::Void => return Ok(Launched::Nothing),
             Turn::Send if order.is_given_up => return Ok(self.nothing(order)),
-            Turn::Send => return self.send_server(order, memo, &catalog).await,
+            Turn::Send => return self.send_server(paths, order, memo, &catalog).await,
             Turn::Look => {}
         }
         let seen = self.look(Lane::Acting).await?;
         let tagged = seen.servers.iter().filter(|server| server.token().as_ref() == Some(&order.token));
         let tagged = tagged.min_by_key(|server| (server.created_at, &server.id));
         let Some(server) = tagged.or_else(|| self.named(order, &seen)) else {
+            if seen.servers.iter().any(|server| may_be_of(server, order)) {
+                return Ok(Launched::Underway);
+            }
             return Ok(self.missing(order, memo, &seen, LISTED_WITHIN));
         };
         let machine = ours(order, self.describe(server, &catalog, None));
@@ -108,16 +118,11 @@ impl VpsieCloud {
     }
 
     /// The one machine that has a name which the request gave it, is no older than the request and nobody else's.
-    /// VPSie and Kubernetes do not agree on capital letters, and strangers' machines have names too.
+    /// Strangers' machines have names too.
     fn named<'s>(&self, order: &Order, seen: &'s Seen) -> Option<&'s Server> {
         let requested = order.requested.as_ref()?;
         let claimed = self.launches().claimed(self.now());
-        let is_named = |server: &Server| {
-            let is = |name: &Text| {
-                name.eq_ignore_ascii_case(&server.name) || name.eq_ignore_ascii_case(&server.hostname)
-            };
-            requested.names.iter().any(is)
-        };
+        let is_named = |server: &Server| requested.names.iter().any(|name| server.is_named(name));
         let is_free = |server: &Server| !order.taken.contains(&server.id) && !claimed.contains(&server.id);
         let is_it = |server: &&Server| {
             is_named(server) && is_since(server, requested) && server.token().is_none() && is_free(server)
@@ -127,10 +132,19 @@ impl VpsieCloud {
         found.next().is_none().then_some(first)
     }
 
-    async fn send_server(&self, order: &Order, memo: &Memo, catalog: &Catalog) -> Result<Launched, Refusal> {
+    async fn send_server(
+        &self,
+        paths: ServerPaths,
+        order: &Order,
+        memo: &Memo,
+        catalog: &Catalog,
+    ) -> Result<Launched, Refusal> {
         let Some(departure) = self.departure(memo) else { return Ok(self.nothing(order)) };
         let _unsent = Unsent { cloud: self, order, departure: &departure };
-        let group = self.group_of_servers(&order.pool).await;
+        let group = match paths.groups {
+            Some(groups) => self.group_of_servers(groups, &order.pool).await,
+            None => None,
+        };
         let mut passed_over = Vec::new();
         for wanted in &order.offerings {
             let Some(size) = size_of(catalog, wanted) else {
@@ -138,7 +152,7 @@ impl VpsieCloud {
                 continue;
             };
             let server = Wanted { size: &size, datacenter: &wanted.zone, group };
-            match self.client.create_server(order, &server, &self.settings, &departure).await {
+            match self.client.create_server(paths, order, &server, &self.settings, &departure).await {
                 Ok(Some(server)) => {
                     let machine = ours(order, self.describe(&server, catalog, None));
                     self.launches().found(&order.token, &machine, self.now());
@@ -457,6 +471,16 @@ fn fresh_nodes<'s>(seen: &'s Seen, group: Option<&Group>, takes_bare: bool) -> V
     let mut nodes: Vec<&Server> = seen.servers.iter().filter(in_group).filter(is_staying).collect();
     nodes.sort_by_key(|node| (node.created_at.unwrap_or(Timestamp::MAX), &node.id));
     nodes
+}
+
+/// Whether it may be what an order bought, though it cannot be read: all that is known of it is its names.
+fn may_be_of(server: &Server, order: &Order) -> bool {
+    let requested = order.requested.iter().flat_map(|requested| &requested.names);
+    let mut names = requested.chain([&order.name]);
+    let says_none = server.name.is_empty() && server.hostname.is_empty();
+    server.unread.is_some()
+        && !order.taken.contains(&server.id)
+        && (says_none || names.any(|name| server.is_named(name)))
 }
 
 fn is_since(server: &Server, requested: &Requested) -> bool {

@@ -23,7 +23,7 @@ pub(super) struct Entered {
 impl VpsieCloud {
     /// The number of a pool's group, which is made if there is none. `None`: nobody knows, and what is bought is bought
     /// without one.
-    pub(super) async fn group_of_servers(&self, pool: &Text) -> Option<u64> {
+    pub(super) async fn group_of_servers(&self, path: &str, pool: &Text) -> Option<u64> {
         // Held while one asks: those who launch for the same pool wait for the same answer.
         let mut entered = self.entered.lock().await;
         if let Some(number) = entered.numbers.get(pool) {
@@ -32,7 +32,7 @@ impl VpsieCloud {
         if entered.again_at.is_some_and(|at| Instant::now() < at) {
             return None;
         }
-        let told = timeout(PATIENCE, self.client.server_group(&self.settings.cluster, pool)).await;
+        let told = timeout(PATIENCE, self.client.server_group(path, &self.settings.cluster, pool)).await;
         if let Ok(Ok(number)) = told {
             entered.numbers.insert(pool.clone(), number);
             return Some(number);

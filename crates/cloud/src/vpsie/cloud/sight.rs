@@ -18,7 +18,7 @@ use crate::vpsie::api::Server;
 use crate::vpsie::limiter::Lane;
 use crate::vpsie::managed::Group;
 use crate::vpsie::offers::offered_as;
-use crate::vpsie::settings::Family;
+use crate::vpsie::settings::{Paths, ServerPaths};
 
 /// Dozens of launches are asked after in the same moment: one look does for all.
 const KEPT_FOR: Duration = Duration::from_secs(2);
@@ -68,9 +68,9 @@ impl VpsieCloud {
         let began = Instant::now();
         let began_at = self.now();
         let cluster = &self.settings.cluster;
-        let (servers, groups) = match self.settings.family {
-            Family::Servers => (self.all_servers(lane).await?, Vec::new()),
-            Family::Managed => {
+        let (servers, groups) = match self.settings.family.paths() {
+            Paths::OfServers(paths) => (self.all_servers(paths, lane).await?, Vec::new()),
+            Paths::OfClusters => {
                 let groups = self.client.groups(cluster, lane).await?;
                 (self.client.nodes(cluster, lane).await?, groups)
             }
@@ -90,7 +90,7 @@ impl VpsieCloud {
     }
 
     /// Pages shift while they are read, if servers come and go. A list that does not add up is not taken for one.
-    async fn all_servers(&self, lane: Lane) -> Result<Vec<Server>, Refusal> {
+    async fn all_servers(&self, paths: ServerPaths, lane: Lane) -> Result<Vec<Server>, Refusal> {
         let mut servers: Vec<Server> = Vec::new();
         let mut totals = BTreeSet::new();
         let mut page = Some(1);
@@ -98,7 +98,7 @@ impl VpsieCloud {
             if number > PAGES_MAX {
                 return Err(Refusal::Unknown("VPSie's list of servers does not end".to_owned()));
             }
-            let part = self.client.servers(number, lane).await?;
+            let part = self.client.servers(paths, number, lane).await?;
             servers.extend(part.items);
             totals.extend(part.total);
             page = part.next;
@@ -114,9 +114,9 @@ impl VpsieCloud {
     /// Servers as machines, each with the launch that it was bought for where that is known.
     pub(super) async fn described(&self, servers: &[Server]) -> Result<Vec<Machine>, Refusal> {
         let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
-        let groups = match self.settings.family {
-            Family::Servers => Vec::new(),
-            Family::Managed => self.look(Lane::Polling).await?.groups.clone(),
+        let groups = match self.settings.family.paths() {
+            Paths::OfServers(_) => Vec::new(),
+            Paths::OfClusters => self.look(Lane::Polling).await?.groups.clone(),
         };
         let described = servers.iter().map(|server| {
             let group = groups.iter().find(|group| group.has(server));

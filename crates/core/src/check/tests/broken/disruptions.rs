@@ -120,6 +120,54 @@ fn nodes_that_may_not_go() {
             found: &["Barred.LocalStorage"],
         },
         Case {
+            name: "replaced by one that is too full",
+            legal: |s| {
+                replaced_in_group(s);
+                s.spec(0).requests = Resources::of(&[("cpu", 1600)]);
+            },
+            breakage: |s| {
+                s.spec(0).requests = Resources::of(&[("cpu", 1700)]);
+                s.settle();
+            },
+            found: &["GroupTooFull"],
+        },
+        Case {
+            name: "replaced by one that is fuller than it was itself",
+            legal: |s| {
+                replaced_in_group(s);
+                s.spec(0).requests = Resources::of(&[("cpu", 1700)]);
+                s.snapshot.nodes[1].allocatable =
+                    Resources::of(&[("cpu", 1850), ("memory", 16 << 30), ("pods", 10)]);
+            },
+            breakage: |s| {
+                s.snapshot.nodes[1].allocatable =
+                    Resources::of(&[("cpu", 4000), ("memory", 16 << 30), ("pods", 10)]);
+            },
+            found: &["GroupTooFull"],
+        },
+        Case {
+            name: "replaced by one that is full beside one that is not",
+            legal: |s| {
+                replaced_in_group(s);
+                s.snapshot.nodes[0].pool = Some("default".into());
+                s.spec(0).requests = Resources::of(&[("cpu", 1700)]);
+            },
+            breakage: |s| s.snapshot.nodes[0].pool = None,
+            found: &["GroupTooFull"],
+        },
+        Case {
+            name: "replaced by a large one for memory's sake",
+            legal: |s| {
+                replaced_in_group(s);
+                s.spec(0).requests = Resources::of(&[("memory", 6 << 30)]);
+            },
+            breakage: |s| {
+                s.spec(0).requests = Resources::of(&[("memory", 7 << 30)]);
+                s.settle();
+            },
+            found: &["GroupTooFull"],
+        },
+        Case {
             name: "replaced against its group's will",
             legal: replaced_in_group,
             breakage: |s| {

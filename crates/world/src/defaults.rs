@@ -63,6 +63,10 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
                 at(job_template, "spec", |spec| at(spec, "template", template));
             });
         }),
+        ("networking.k8s.io", "NetworkPolicy") => at(object, "spec", network_policy),
+        ("networking.k8s.io", "IngressClass") => at(object, "spec", |spec| {
+            within(spec, "parameters", |parameters| unless_set(parameters, "scope", json!("Cluster")));
+        }),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             at(object, "roleRef", |of| unless_given(of, "apiGroup", "rbac.authorization.k8s.io"));
             each(object, "subjects", |subject| {
@@ -327,6 +331,19 @@ fn webhook(kind: &str, hook: &mut Value) {
     within(hook, "clientConfig", |config| {
         within(config, "service", |service| unless_set(service, "port", json!(443)));
     });
+}
+
+/// A policy that says what may go out is about both ways, and any other about what may come in.
+fn network_policy(spec: &mut Value) {
+    at(spec, "podSelector", |_| {});
+    for way in ["ingress", "egress"] {
+        each(spec, way, |rule| each(rule, "ports", |port| unless_set(port, "protocol", json!("TCP"))));
+    }
+    let has = |list: &Value| list.as_array().is_some_and(|items| !items.is_empty());
+    if !has(&spec["policyTypes"]) {
+        let out = has(&spec["egress"]);
+        spec["policyTypes"] = if out { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    }
 }
 
 fn claim(spec: &mut Value) {

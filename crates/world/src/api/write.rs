@@ -426,6 +426,9 @@ impl State {
         if strategy::is_custom(&place.resource) && place.subresource != Some(Subresource::Status) {
             self.hearing.warnings.extend(names::finalizer_warnings(new, old));
         }
+        if old.is_none() && place.resource.qualified() == "ingresses.networking.k8s.io" {
+            self.hearing.warnings.extend(validate::ingress_warning(new));
+        }
     }
 
     fn not_of_kind(&self, resource: &Resource, object: &Value, old: Option<&Value>) -> Failure {

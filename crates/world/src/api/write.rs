@@ -429,6 +429,9 @@ impl State {
         if old.is_none() && place.resource.qualified() == "ingresses.networking.k8s.io" {
             self.hearing.warnings.extend(validate::ingress_warning(new));
         }
+        if place.resource.qualified() == DEFINITIONS {
+            self.hearing.warnings.extend(crd::conversion_warning(new).map(str::to_owned));
+        }
     }
 
     fn not_of_kind(&self, resource: &Resource, object: &Value, old: Option<&Value>) -> Failure {

@@ -77,8 +77,11 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
         }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             if let Some(fields) = object.as_object_mut() {
-                // No rules are not the same as a list without any.
-                fields.entry("rules").or_insert(Value::Null);
+                // A list without any rules is kept as none, which is told.
+                let rules = fields.entry("rules").or_insert(Value::Null);
+                if rules.as_array().is_some_and(Vec::is_empty) {
+                    *rules = Value::Null;
+                }
             }
         }
         ("scheduling.k8s.io", "PriorityClass") => {

@@ -17,7 +17,7 @@ use go_source::{Declaration, Package};
 pub(crate) const PATH: &str = "crates/world/src/proto/messages.txt";
 
 /// The versions of groups that the world serves, below `k8s.io/api`.
-const SERVED: [&str; 16] = [
+const SERVED: [&str; 17] = [
     "admissionregistration/v1",
     "apps/v1",
     "authentication/v1",
@@ -29,6 +29,7 @@ const SERVED: [&str; 16] = [
     "core/v1",
     "discovery/v1",
     "events/v1",
+    "networking/v1",
     "node/v1",
     "policy/v1",
     "rbac/v1",

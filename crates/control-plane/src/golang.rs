@@ -100,10 +100,16 @@ fn compile(program: Program, cache: &Path, audience: &Audience<'_>) -> Result<()
         let path = cache.join(program.name());
         return fs::rename(&partial, &path).map_err(Error::file(path));
     }
+    Err(refusal(program, command, said))
+}
+
+/// Why there is no program, by what Go said last.
+fn refusal(program: Program, command: String, said: String) -> Error {
     if said.contains("requires go >=") {
-        return Err(Error::OldGo { program, said });
+        Error::OldGo { program, said }
+    } else {
+        Error::Build { command, said }
     }
-    Err(Error::Build { command, said })
 }
 
 /// Reports what Go does, and gives its last lines.
@@ -131,4 +137,24 @@ fn listen(program: Program, pipe: impl BufRead, audience: &Audience<'_>) -> Stri
         }
     }
     last.make_contiguous().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_an_old_go_is_told_to_get_a_newer_one() {
+        let old = "go: errors parsing go.mod:\ngo: go.mod requires go >= 1.26.0 (running go 1.21.3; GOTOOLCHAIN=local)";
+        let newer = "Go is too old to build etcd; get a newer one from https://go.dev/dl";
+        for (said, expected) in [
+            (old, newer),
+            ("go: k8s.io/kubernetes@v1.36.4 requires go >= 1.26.0", newer),
+            ("main.go:3:1: syntax error", "`go build x` failed:"),
+            ("", "`go build x` failed:"),
+        ] {
+            let refused = refusal(Program::Etcd, "go build x".to_owned(), said.to_owned()).to_string();
+            assert_eq!(refused, format!("{expected}\n{said}"));
+        }
+    }
 }

@@ -25,7 +25,11 @@ impl Sources {
     /// As the environment says: `KUBEBUILDER_ASSETS`, `BERTH_CONTROL_PLANE_CACHE`, `XDG_CACHE_HOME`, `HOME`.
     /// `cache` is for programs that were told of another cache.
     pub fn from_environment(cache: Option<PathBuf>) -> Result<Self, Error> {
-        let variable = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+        Self::of(cache, |name| env::var_os(name))
+    }
+
+    fn of(cache: Option<PathBuf>, environment: impl Fn(&str) -> Option<OsString>) -> Result<Self, Error> {
+        let variable = |name: &str| environment(name).filter(|value| !value.is_empty());
         let assets = variable("KUBEBUILDER_ASSETS").map(PathBuf::from);
         if let Some(path) = assets.as_ref().filter(|path| !path.is_dir()) {
             return Err(Error::NoAssets { path: path.clone() });
@@ -185,6 +189,30 @@ mod tests {
             let environment = |name: &str| if name == "HOME" { home } else { named }.map(OsString::from);
             let found = home_of("the cache", "XDG_CACHE_HOME", ".cache", environment).ok();
             assert_eq!(found, expected.map(PathBuf::from), "{named:?} {home:?}");
+        }
+    }
+
+    #[test]
+    fn assets_are_a_directory_or_refused() {
+        let directory = Directory::temporary().expect("a directory");
+        let file = directory.path().join("file");
+        fs::write(&file, "").expect("writable");
+        let text = |path: &Path| path.display().to_string();
+        let (there, file, gone) = (text(directory.path()), text(&file), text(&directory.path().join("gone")));
+        for (assets, expected) in [
+            (None, Ok(None)),
+            (Some(""), Ok(None)),
+            (Some(&*there), Ok(Some(&*there))),
+            (Some(&*file), Err(format!("KUBEBUILDER_ASSETS is {file}, which is no directory"))),
+            (Some(&*gone), Err(format!("KUBEBUILDER_ASSETS is {gone}, which is no directory"))),
+        ] {
+            let environment = |name: &str| {
+                let value = if name == "KUBEBUILDER_ASSETS" { assets } else { Some("/home/me") };
+                value.map(OsString::from)
+            };
+            let found = Sources::of(None, environment).map(|sources| sources.assets);
+            let found = found.map_err(|error| error.to_string());
+            assert_eq!(found, expected.map(|path| path.map(PathBuf::from)), "{assets:?}");
         }
     }
 

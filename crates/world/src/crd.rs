@@ -23,6 +23,14 @@ use crate::schema::said::{entry, go_type, invalid, invalid_text, quoted, shown};
 use crate::table::PrinterColumn;
 pub use status::status;
 
+/// What the world says of a definition whose objects Kubernetes would have a webhook convert.
+pub(crate) fn conversion_warning(definition: &Value) -> Option<&'static str> {
+    let is_converted = definition["spec"]["conversion"]["strategy"] == "Webhook";
+    is_converted.then_some(
+        "spec.conversion: this world calls no webhook to convert; objects are shown in every version as they were written",
+    )
+}
+
 /// A definition that can be served.
 #[derive(Clone, Debug)]
 pub struct Definition {

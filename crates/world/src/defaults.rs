@@ -63,6 +63,10 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
                 at(job_template, "spec", |spec| at(spec, "template", template));
             });
         }),
+        ("networking.k8s.io", "NetworkPolicy") => at(object, "spec", network_policy),
+        ("networking.k8s.io", "IngressClass") => at(object, "spec", |spec| {
+            within(spec, "parameters", |parameters| unless_set(parameters, "scope", json!("Cluster")));
+        }),
         ("rbac.authorization.k8s.io", "RoleBinding" | "ClusterRoleBinding") => {
             at(object, "roleRef", |of| unless_given(of, "apiGroup", "rbac.authorization.k8s.io"));
             each(object, "subjects", |subject| {
@@ -73,8 +77,11 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
         }
         ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => {
             if let Some(fields) = object.as_object_mut() {
-                // No rules are not the same as a list without any.
-                fields.entry("rules").or_insert(Value::Null);
+                // A list without any rules is kept as none, which is told.
+                let rules = fields.entry("rules").or_insert(Value::Null);
+                if rules.as_array().is_some_and(Vec::is_empty) {
+                    *rules = Value::Null;
+                }
             }
         }
         ("scheduling.k8s.io", "PriorityClass") => {
@@ -327,6 +334,19 @@ fn webhook(kind: &str, hook: &mut Value) {
     within(hook, "clientConfig", |config| {
         within(config, "service", |service| unless_set(service, "port", json!(443)));
     });
+}
+
+/// A policy that says what may go out is about both ways, and any other about what may come in.
+fn network_policy(spec: &mut Value) {
+    at(spec, "podSelector", |_| {});
+    for way in ["ingress", "egress"] {
+        each(spec, way, |rule| each(rule, "ports", |port| unless_set(port, "protocol", json!("TCP"))));
+    }
+    let has = |list: &Value| list.as_array().is_some_and(|items| !items.is_empty());
+    if !has(&spec["policyTypes"]) {
+        let out = has(&spec["egress"]);
+        spec["policyTypes"] = if out { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    }
 }
 
 fn claim(spec: &mut Value) {

@@ -120,9 +120,10 @@ impl Failure {
         Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::AlreadyExists, message) }
     }
 
-    /// `why` follows the object's name.
+    /// `why` follows the object's name, if it has one.
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
-        let message = format!("{} \"{name}\" is forbidden: {why}", resource.qualified());
+        let named = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
+        let message = format!("{}{named} is forbidden: {why}", resource.qualified());
         Self { details: Box::new(Details::of(resource, name)), ..Self::new(Reason::Forbidden, message) }
     }
 

@@ -218,6 +218,9 @@ const BUILT_IN: &[Row] = rows! {
     "coordination.k8s.io" "v1" "Lease" "leases" [], Namespaced, &[];
     "discovery.k8s.io" "v1" "EndpointSlice" "endpointslices" [], Namespaced, &[];
     "events.k8s.io" "v1" "Event" "events" ["ev"], Namespaced, &[];
+    "networking.k8s.io" "v1" "Ingress" "ingresses" ["ing"], Namespaced, STATUS;
+    "networking.k8s.io" "v1" "IngressClass" "ingressclasses" [], Cluster, &[];
+    "networking.k8s.io" "v1" "NetworkPolicy" "networkpolicies" ["netpol"], Namespaced, &[];
     "node.k8s.io" "v1" "RuntimeClass" "runtimeclasses" [], Cluster, &[];
     "policy" "v1" "PodDisruptionBudget" "poddisruptionbudgets" ["pdb"], Namespaced, STATUS;
     "rbac.authorization.k8s.io" "v1" "ClusterRole" "clusterroles" [], Cluster, &[];

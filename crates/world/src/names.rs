@@ -88,6 +88,19 @@ pub(crate) fn dns_subdomain_problems(name: &str) -> Vec<String> {
     NameRule::Subdomain.problems(name)
 }
 
+/// What is wrong with a name that begins with `*.` and stands for all below a domain.
+pub(crate) fn wildcard_problems(name: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    if name.len() > 253 {
+        problems.push(max_length_error(253, "characters"));
+    }
+    if !name.strip_prefix("*.").is_some_and(|domain| is_subdomain(domain.as_bytes())) {
+        let said = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
+        problems.push(regex_error(said, &format!(r"\*\.{SUBDOMAIN}"), &["*.example.com"]));
+    }
+    problems
+}
+
 /// What is wrong with a map of labels.
 pub fn validate_labels(labels: &Value, field: &str) -> Vec<Cause> {
     let mut causes = Vec::new();

@@ -108,7 +108,7 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             }
             object["spec"]["finalizers"] = Value::from(finalizers);
         }
-        "Service" => object["status"] = json!({ "loadBalancer": {} }),
+        "Service" | "Ingress" if !is_custom(resource) => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => {
             object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) });
         }

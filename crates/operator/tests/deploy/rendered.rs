@@ -29,7 +29,7 @@ const CHOICES: [(&str, &str); 7] = [
 ];
 
 /// Kinds of others, and of what the world has not.
-const NOT_IN_THE_WORLD: [&str; 4] = ["ServiceMonitor", "NetworkPolicy", "Issuer", "Certificate"];
+const NOT_IN_THE_WORLD: [&str; 3] = ["ServiceMonitor", "Issuer", "Certificate"];
 
 #[test]
 fn the_chart_makes_what_the_base_makes() {

@@ -4,6 +4,7 @@
 //! nothing else. Webhooks come after those that change, and again after those that refuse.
 
 mod accounts;
+mod classes;
 mod limits;
 mod pods;
 mod priority;
@@ -52,8 +53,12 @@ pub(crate) struct Matter<'a> {
 impl Matter<'_> {
     /// Whether it is about whole objects of a resource of the core group.
     fn is_about(&self, plural: &str) -> bool {
+        self.is_of("", plural)
+    }
+
+    fn is_of(&self, group: &str, plural: &str) -> bool {
         let resource = &self.place.resource;
-        self.place.subresource.is_none() && resource.group.is_empty() && resource.plural == plural
+        self.place.subresource.is_none() && resource.group == group && resource.plural == plural
     }
 
     fn is_new(&self, plural: &str) -> bool {
@@ -81,11 +86,13 @@ pub(crate) fn admit(
     old: Option<&Value>,
     object: &mut Value,
 ) -> Result<bool, Failure> {
+    let is_new_ingress =
+        matter.operation == Operation::Create && matter.is_of("networking.k8s.io", "ingresses");
     let is_concerned = matter.operation != Operation::Delete
         && ["pods", "nodes", "persistentvolumeclaims", "persistentvolumes"]
             .iter()
             .any(|plural| matter.is_about(plural));
-    if !is_concerned {
+    if !is_concerned && !is_new_ingress {
         return Ok(false);
     }
     let before = object.clone();
@@ -103,10 +110,12 @@ pub(crate) fn admit(
     } else if matter.is_new("nodes") {
         pods::taint_node(object);
     } else if matter.is_new("persistentvolumeclaims") {
-        storage::choose_class(store, object);
+        classes::OF_CLAIMS.make(store, object);
         storage::protect(object, storage::OF_CLAIMS);
     } else if matter.is_new("persistentvolumes") {
         storage::protect(object, storage::OF_VOLUMES);
+    } else if is_new_ingress {
+        classes::OF_INGRESSES.make(store, object);
     }
     Ok(before != *object)
 }

@@ -9,7 +9,7 @@ use crate::failure::{Failure, Reason};
 use crate::json::Value;
 use crate::object;
 use crate::rbac::{self, Attributes, ResourceTarget, Rules, Target, User};
-use crate::request::{Asked, Query};
+use crate::request::{Asked, Place, Query};
 
 const ANONYMOUS: &str = "system:anonymous";
 const AUTHENTICATED: &str = "system:authenticated";
@@ -92,6 +92,9 @@ fn all(headers: &HeaderMap, name: &str) -> Vec<String> {
     headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).map(str::to_owned).collect()
 }
 
+/// The controller that gives roles the rules of those that they select.
+const GATHERER: &str = "kube-controller-manager";
+
 /// Who a controller of the world's own is to others.
 pub(super) fn controller(manager: &str) -> User {
     let groups = |groups: &[&str]| groups.iter().map(|group| (*group).to_owned()).collect();
@@ -158,6 +161,28 @@ impl State {
         };
         let attributes = Attributes { verb: asked.verb, target: Target::Resource(target) };
         self.rules().check(&call.user, &attributes)
+    }
+
+    /// Nobody gives away by a role or a binding what they do not have. Who gathers rules into roles may, as
+    /// Kubernetes' own controller may.
+    pub(super) fn check_grants(
+        &self,
+        place: &Place,
+        new: &Value,
+        old: Option<&Value>,
+    ) -> Result<(), Failure> {
+        let user = &self.hearing.user;
+        if *user == controller(GATHERER) {
+            return Ok(());
+        }
+        let written = rbac::Written {
+            resource: &place.resource,
+            namespace: place.namespace.as_deref().unwrap_or_default(),
+            asked: place.name.as_deref().unwrap_or_default(),
+            new,
+            old,
+        };
+        self.rules().check_grants(user, &written)
     }
 
     /// Answers questions about access, which are asked as objects that nobody keeps.

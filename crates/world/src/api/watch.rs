@@ -39,11 +39,21 @@ pub(crate) struct Events {
     told: u64,
     /// The revision when it began.
     begun: u64,
+    beginning: Beginning,
     ready: VecDeque<Value>,
     latest: Receiver<u64>,
     next_bookmark: Option<Instant>,
     ends: Instant,
     has_ended: bool,
+}
+
+/// What is told before anything happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Beginning {
+    Nothing,
+    WhatIsThere,
+    /// Also that this was all.
+    WhatIsThereAndItsEnd,
 }
 
 impl Events {
@@ -57,33 +67,25 @@ impl Events {
         let current = state.store.revision();
         let asked =
             revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?.unwrap_or(0);
-        let resource = place.resource.kept_as();
-        let mut ready = VecDeque::new();
-        let mut has_ended = false;
         let lists = query.initial_events == Some(true);
-        let from_start = asked == 0 || lists;
-        if from_start {
-            let there = state.store.list(&resource, place.namespace.as_deref());
-            let seen = there.filter(|(_, object)| selection.matches(object));
-            let form = Form::new(&state, &place, tables);
-            ready.extend(seen.map(|(_, object)| event("ADDED", &form.of(&object))));
-            if lists && query.bookmarks {
-                let mut end = bookmark(&place, current);
-                end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
-                ready.push_back(end);
-            }
-        } else if let Some(missed) = state.missed(&place.resource, asked) {
-            ready.push_back(event("ERROR", &missed.to_status()));
-            has_ended = true;
-        }
+        let beginning = match (lists, query.bookmarks) {
+            (true, true) => Beginning::WhatIsThereAndItsEnd,
+            (true, false) => Beginning::WhatIsThere,
+            (false, _) if asked == 0 => Beginning::WhatIsThere,
+            (false, _) => Beginning::Nothing,
+        };
+        let missed =
+            if beginning == Beginning::Nothing { state.missed(&place.resource, asked) } else { None };
+        let ready = missed.iter().map(|missed| event("ERROR", &missed.to_status())).collect();
         // One object is a resource with one name.
         place.name = None;
         let now = Instant::now();
         let ends = ends(now, query);
         let wants_bookmarks = query.bookmarks && is_cached(&place.resource);
         Ok(Self {
-            told: if from_start { current } else { asked },
+            told: asked,
             begun: current,
+            beginning,
             latest: state.store.subscribe(),
             api: api.clone(),
             place,
@@ -92,8 +94,37 @@ impl Events {
             ready,
             next_bookmark: next_bookmark(now, ends).filter(|_| wants_bookmarks),
             ends,
-            has_ended,
+            has_ended: missed.is_some(),
         })
+    }
+
+    /// What is told before anything happens: at most so many objects as they were at a revision, or as they were when
+    /// the watch began. What came after that follows as it happened.
+    pub(crate) fn begin(&mut self, shown: Option<u64>, most: usize) -> Vec<Value> {
+        let beginning = std::mem::replace(&mut self.beginning, Beginning::Nothing);
+        if beginning == Beginning::Nothing {
+            return Vec::new();
+        }
+        let state = self.api.state();
+        let at = shown.unwrap_or(self.begun);
+        let (resource, namespace) = (self.place.resource.kept_as(), self.place.namespace.as_deref());
+        let there = match state.store.list_at(at, &resource, namespace) {
+            Ok(there) => there,
+            Err(too_old) => {
+                self.has_ended = true;
+                return vec![event("ERROR", &expired(at, too_old.oldest).to_status())];
+            }
+        };
+        self.told = at;
+        let form = Form::new(&state, &self.place, self.tables);
+        let seen = there.values().filter(|object| self.selection.matches(object)).take(most);
+        let mut told: Vec<Value> = seen.map(|object| event("ADDED", &form.of(object))).collect();
+        if beginning == Beginning::WhatIsThereAndItsEnd {
+            let mut end = bookmark(&self.place, at);
+            end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
+            told.push(end);
+        }
+        told
     }
 
     pub(crate) fn place(&self) -> &Place {

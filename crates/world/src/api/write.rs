@@ -117,6 +117,7 @@ impl State {
     fn admit_new(&mut self, place: &Place, query: &Query, object: &mut Value) -> Result<Key, Failure> {
         let matter = matter(place, query, Operation::Create);
         self.admit(&matter, None, object)?;
+        self.check_grants(place, object, None)?;
         self.name(object);
         self.prepare_new(&place.resource, object);
         self.identify(&place.resource, object);
@@ -306,6 +307,7 @@ impl State {
         } else {
             new = sent;
         }
+        self.check_grants(place, &new, Some(old))?;
         let mut causes = validate::on_update(resource, place.subresource, &new, old);
         causes.extend(self.judge(resource, place.subresource, &new, Some(old), &causes));
         if !causes.is_empty() {
@@ -425,6 +427,12 @@ impl State {
     fn warn(&mut self, place: &Place, new: &Value, old: Option<&Value>) {
         if strategy::is_custom(&place.resource) && place.subresource != Some(Subresource::Status) {
             self.hearing.warnings.extend(names::finalizer_warnings(new, old));
+        }
+        if old.is_none() && place.resource.qualified() == "ingresses.networking.k8s.io" {
+            self.hearing.warnings.extend(validate::ingress_warning(new));
+        }
+        if place.resource.qualified() == DEFINITIONS {
+            self.hearing.warnings.extend(crd::conversion_warning(new).map(str::to_owned));
         }
     }
 

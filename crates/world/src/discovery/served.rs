@@ -283,6 +283,7 @@ mod tests {
             "authorization.k8s.io",
             "autoscaling",
             "batch",
+            "networking.k8s.io",
             "policy",
             "rbac.authorization.k8s.io",
             "storage.k8s.io",

@@ -20,6 +20,8 @@ pub(crate) struct HarmedEvents {
     client: String,
     events: Events,
     deed: Deed,
+    /// What there was for this client when it began, frozen or not.
+    beginning: VecDeque<Value>,
     /// What is heard next.
     ready: VecDeque<Result<Value, Lost>>,
     /// What waits until something is heard of another object.
@@ -28,11 +30,21 @@ pub(crate) struct HarmedEvents {
 }
 
 impl HarmedEvents {
-    pub(super) fn new(served: &Served, session: Session, client: &str, events: Events) -> Self {
+    /// Of what is there at the beginning, at most so many objects are heard.
+    pub(super) fn new(
+        served: &Served,
+        session: Session,
+        client: &str,
+        mut events: Events,
+        most: usize,
+    ) -> Self {
         let deed = Deed::event(events.place());
+        let now = served.api.state().now();
+        let shown = served.faults.frozen(client, &deed.resource, now).map(|frozen| frozen.revision);
+        let beginning = events.begin(shown, most).into();
         let (served, client) = (served.clone(), client.to_owned());
         let (ready, held) = (VecDeque::new(), Vec::new());
-        Self { served, session, client, events, deed, ready, held, is_over: false }
+        Self { served, session, client, events, deed, beginning, ready, held, is_over: false }
     }
 
     pub(crate) async fn next(&mut self) -> Option<Result<Value, Lost>> {
@@ -58,12 +70,17 @@ impl HarmedEvents {
             if self.is_over {
                 return None;
             }
-            let Some(event) = self.events.next().await else {
-                self.is_over = true;
-                self.release();
-                continue;
+            let event = if let Some(event) = self.beginning.pop_front() {
+                event
+            } else {
+                let Some(event) = self.events.next().await else {
+                    self.is_over = true;
+                    self.release();
+                    continue;
+                };
+                self.thaw().await;
+                event
             };
-            self.thaw().await;
             if event["type"] == "BOOKMARK" || event["type"] == "ERROR" {
                 // What is said of all objects is true once all before it has been heard.
                 self.release();

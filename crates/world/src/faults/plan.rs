@@ -183,8 +183,12 @@ impl Fault {
             Harm::Drop | Harm::Repeat | Harm::Swap | Harm::Silence if !is_event => {
                 Err(format!("`{}` is for events: say `before event`", self.harm))
             }
-            Harm::Partial(_) if self.deed != DeedKind::List || self.side != Side::Before => {
-                Err("`partial` is for lists, before they are answered: say `before list`".to_owned())
+            Harm::Partial(_)
+                if !matches!(self.deed, DeedKind::List | DeedKind::Watch) || self.side != Side::Before =>
+            {
+                let why = "`partial` is for lists, before they are answered: say `before list`, or `before watch` of a \
+                           client that lists by watching";
+                Err(why.to_owned())
             }
             Harm::Slow(_) if is_event => Err("`slow` is for answers: of an event, say `delay`".to_owned()),
             Harm::Slow(_) if self.side == Side::Before => {
@@ -250,6 +254,7 @@ mod tests {
             ("* before any * #1x5: status 429 retry 2s", ""),
             ("b before list pods #1: freeze 1m", "b before list pods #1: freeze 60s"),
             ("b before list nodes #1: partial 10", ""),
+            ("b before watch nodes #1: partial 10", ""),
             ("b before event pods #2: drop", ""),
             ("b before event pods #2: status 410", ""),
             ("b before create pods/eviction #1: delay 1500ms", ""),
@@ -302,6 +307,7 @@ mod tests {
             ("a before get pods #1: partial 3", "say `before list`"),
             ("a before any * #1: partial 3", "say `before list`"),
             ("a after list pods #1: partial 3", "say `before list`"),
+            ("a after watch pods #1: partial 3", "or `before watch`"),
             ("a before event pods #1: slow 3s", "of an event, say `delay`"),
             ("a before get pods #1: slow 3s", "say `after`, or `delay` before it"),
             ("a before event pods #1: status 502", "within a watch: say `lost`"),

@@ -148,8 +148,8 @@ impl Served {
         if let Ok(Answer::Object(200, list)) = &mut answered {
             cut(list, most);
         }
-        let response =
-            serve::respond(answered, |events| HarmedEvents::new(self, session.clone(), client, events));
+        let listener = |events| HarmedEvents::new(self, session.clone(), client, events, most);
+        let response = serve::respond(answered, listener);
         let response = serve::warned(response, &call.warnings);
         Ok(if slow.is_zero() { response } else { slowed(response, slow, session) })
     }

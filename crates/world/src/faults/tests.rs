@@ -353,9 +353,11 @@ async fn each_client_has_a_clock_of_its_own() {
     }
 }
 
-/// The events of a minute and a half, by the names they are about: `10 x` is one after ten seconds.
-async fn heard(world: &World, client: &str) -> Vec<String> {
-    let path = format!("{MAPS}?watch=true&resourceVersion=1&timeoutSeconds=90");
+/// The events of a minute and a half, by the names they are about: `10 x` is one after ten seconds. A bookmark that ends
+/// what was there at the beginning is `end`, with how many changes it is behind.
+async fn heard(world: &World, client: &str, query: &str) -> Vec<String> {
+    let path = format!("{MAPS}?watch=true&{query}&timeoutSeconds=90");
+    let now = world.revision();
     let began = Instant::now();
     let response = world.client(client).call(request(&Method::GET, &path, &Value::Null)).await.unwrap();
     let mut body = response.into_body().into_data_stream();
@@ -365,9 +367,16 @@ async fn heard(world: &World, client: &str) -> Vec<String> {
             Err(_) => "lost".to_owned(),
             Ok(line) => {
                 let event: Value = serde_json::from_slice(&line).unwrap();
+                let metadata = &event["object"]["metadata"];
+                let is_end = !metadata["annotations"]["k8s.io/initial-events-end"].is_null();
                 match event["object"]["code"].as_i64() {
                     Some(code) => code.to_string(),
-                    None => event["object"]["metadata"]["name"].as_str().unwrap().to_owned(),
+                    None if is_end => {
+                        let told: u64 = metadata["resourceVersion"].as_str().unwrap().parse().unwrap();
+                        format!("end -{}", now - told)
+                    }
+                    None if event["type"] == "BOOKMARK" => continue,
+                    None => metadata["name"].as_str().unwrap().to_owned(),
                 }
             }
         };
@@ -404,7 +413,7 @@ async fn events_are_lost_late_and_repeated() {
     ] {
         let world = world(fault);
         write(&world, written).await;
-        assert_eq!(heard(&world, "a").await, expected, "{fault}");
+        assert_eq!(heard(&world, "a", "resourceVersion=1").await, expected, "{fault}");
     }
     // Each event as a slow answer would be.
     let world = world("a after watch configmaps #1: slow 8s");
@@ -414,4 +423,41 @@ async fn events_are_lost_late_and_repeated() {
     let answer = world.client("a").call(request(&Method::GET, &path, &Value::Null)).await.unwrap();
     let parts = answer.into_body().into_data_stream().map(|_| began.elapsed().as_secs());
     assert_eq!(parts.take(4).collect::<Vec<_>>().await, [2, 4, 6, 8]);
+}
+
+/// Clients of today list by watching: what they are shown is what a list would show them.
+#[tokio::test(start_paused = true)]
+async fn watches_that_begin_with_what_is_there_show_what_lists_do() {
+    let lists = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan";
+    let in_time = &["0 x", "0 y", "0 z", "0 end -0"][..];
+    for (query, fault, expected) in [
+        (lists, "", in_time),
+        (lists, "a before get configmaps #1: freeze 30s", &["0 x", "0 y", "0 end -1", "30 z"]),
+        (lists, "a before get configmaps #1: freeze 30s of configmaps", &["0 x", "0 y", "0 end -1", "30 z"]),
+        (lists, "a before get configmaps #1: freeze 30s of secrets", in_time),
+        (lists, "b before get configmaps #1: freeze 30s", in_time),
+        (lists, "a before get configmaps #1: rewind 1 for 30s", &["0 x", "0 end -2", "30 y", "30 z"]),
+        (lists, "a before watch configmaps #1: freeze 30s", in_time),
+        (lists, "a before event * #2: freeze 30s", &["0 x", "30 y", "30 z", "30 end -0"]),
+        ("resourceVersion=0", "a before get configmaps #1: freeze 30s", &["0 x", "0 y", "30 z"]),
+        ("labelSelector=", "a before get configmaps #1: rewind 1 for 30s", &["0 x", "30 y", "30 z"]),
+        ("resourceVersion=1", "a before get configmaps #1: freeze 30s", &["30 x", "30 y", "30 z"]),
+        (lists, "a before watch configmaps #1: partial 1", &["0 x", "0 end -0"]),
+        ("resourceVersion=0", "a before watch configmaps #1: partial 1", &["0 x"]),
+        (lists, "a before watch secrets #1: partial 1", in_time),
+        ("resourceVersion=1", "a before watch configmaps #1: partial 1", &["0 x", "0 y", "0 z"]),
+    ] {
+        let world = world(fault);
+        write(&world, &["x", "y"]).await;
+        ask(&world, "a", &Method::GET, &format!("{MAPS}/x"), &Value::Null).await.unwrap();
+        write(&world, &["z"]).await;
+        assert_eq!(heard(&world, "a", query).await, expected, "{query}, {fault}");
+    }
+    // What was shown is forgotten before anybody asks for it again.
+    let world = world("a before get configmaps #1: freeze 30s");
+    write(&world, &["x"]).await;
+    ask(&world, "a", &Method::GET, &format!("{MAPS}/x"), &Value::Null).await.unwrap();
+    write(&world, &["y"]).await;
+    world.compact();
+    assert_eq!(heard(&world, "a", lists).await, ["0 410"]);
 }

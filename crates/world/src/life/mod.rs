@@ -9,6 +9,7 @@ mod budgets;
 mod cronjobs;
 mod daemonsets;
 mod deployments;
+mod endpoints;
 mod expiry;
 mod garbage;
 mod history;
@@ -92,7 +93,8 @@ impl Decision {
 /// that the others look once at all that has come of it.
 pub(crate) fn controllers(kubelets: &Kubelets) -> Vec<Box<dyn Controller>> {
     let scheduler: Box<dyn Controller> = Box::new(scheduler::Scheduler::new());
-    let all = [on_nodes(kubelets), housekeeping(), workloads(), vec![scheduler]];
+    let endpoints: Box<dyn Controller> = Box::new(endpoints::Endpoints);
+    let all = [on_nodes(kubelets), housekeeping(), workloads(), vec![scheduler, endpoints]];
     all.into_iter().flatten().collect()
 }
 

@@ -86,7 +86,9 @@ fn checks(resource: &Resource) -> &'static [Check] {
         | ("batch", "Job")
         | ("node.k8s.io", "RuntimeClass")
         | ("storage.k8s.io", "StorageClass") => &[Check::AsCreated, Check::AsChanged],
-        ("", "ConfigMap" | "Pod" | "Secret") => &[Check::AsChanged, Check::AsCreated],
+        ("networking.k8s.io", "Ingress" | "IngressClass") | ("", "ConfigMap" | "Pod" | "Secret") => {
+            &[Check::AsChanged, Check::AsCreated]
+        }
         _ => &[Check::AsChanged],
     }
 }
@@ -100,6 +102,7 @@ fn needs_domains(resource: &Resource) -> bool {
         | "batch"
         | "discovery.k8s.io"
         | "events.k8s.io"
+        | "networking.k8s.io"
         | "rbac.authorization.k8s.io"
         | "scheduling.k8s.io"
         | "storage.k8s.io" => true,

@@ -6,8 +6,8 @@ use k8s_openapi::api::{
     admissionregistration::v1 as admission, apps::v1 as apps, authentication::v1 as authentication,
     authorization::v1 as authorization, autoscaling::v1 as autoscaling_v1, autoscaling::v2 as autoscaling_v2,
     batch::v1 as batch, coordination::v1 as coordination, core::v1 as core, discovery::v1 as discovery,
-    events::v1 as events, node::v1 as node, policy::v1 as policy, rbac::v1 as rbac,
-    scheduling::v1 as scheduling, storage::v1 as storage,
+    events::v1 as events, networking::v1 as networking, node::v1 as node, policy::v1 as policy,
+    rbac::v1 as rbac, scheduling::v1 as scheduling, storage::v1 as storage,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -233,6 +233,9 @@ const BUILT_IN: &[BuiltIn] = built_in! {
     coordination::Lease,
     discovery::EndpointSlice,
     events::Event,
+    networking::Ingress,
+    networking::IngressClass,
+    networking::NetworkPolicy,
     node::RuntimeClass,
     policy::Eviction,
     policy::PodDisruptionBudget,

@@ -39,6 +39,9 @@ const KINDS: &[(&str, &str, &Type)] = &[
     ("batch", "Job", &JOB),
     ("coordination.k8s.io", "Lease", &LEASE),
     ("events.k8s.io", "Event", &EVENTS_EVENT),
+    ("networking.k8s.io", "Ingress", &INGRESS),
+    ("networking.k8s.io", "IngressClass", &INGRESS_CLASS),
+    ("networking.k8s.io", "NetworkPolicy", &NETWORK_POLICY),
     ("node.k8s.io", "RuntimeClass", &RUNTIME_CLASS),
     ("policy", "PodDisruptionBudget", &POD_DISRUPTION_BUDGET),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding", &CLUSTER_ROLE_BINDING),
@@ -526,6 +529,27 @@ static EVENTS_EVENT: Type = Type {
         object("related", &ATOMIC),
     ],
 };
+
+static INGRESS: Type = Type {
+    atomic: false,
+    fields: &[METADATA, object("spec", &INGRESS_SPEC).solid(), object("status", &INGRESS_STATUS).solid()],
+};
+
+static INGRESS_SPEC: Type = Type { atomic: false, fields: &[object("defaultBackend", &INGRESS_BACKEND)] };
+
+static INGRESS_BACKEND: Type =
+    Type { atomic: false, fields: &[object("resource", &ATOMIC), object("service", &INGRESS_SERVICE)] };
+
+static INGRESS_SERVICE: Type = Type { atomic: false, fields: &[object("port", &ATOMIC).solid()] };
+
+static INGRESS_STATUS: Type = Type { atomic: false, fields: &[object("loadBalancer", &PLAIN).solid()] };
+
+static INGRESS_CLASS: Type = Type { atomic: false, fields: &[METADATA, object("spec", &PLAIN).solid()] };
+
+static NETWORK_POLICY: Type =
+    Type { atomic: false, fields: &[METADATA, object("spec", &NETWORK_POLICY_SPEC).solid()] };
+
+static NETWORK_POLICY_SPEC: Type = Type { atomic: false, fields: &[object("podSelector", &ATOMIC).solid()] };
 
 static RUNTIME_CLASS: Type = Type {
     atomic: false,

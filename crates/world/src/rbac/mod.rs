@@ -1,12 +1,14 @@
 //! Who may do what: role-based access control over the stored roles and bindings.
 
 mod defaults;
+mod grants;
 mod objects;
 mod reviews;
 
 use std::collections::BTreeMap;
 
 pub use defaults::default_objects;
+pub use grants::Written;
 pub use reviews::{
     local_subject_access_review, self_subject_access_review, self_subject_review, self_subject_rules_review,
     subject_access_review,

@@ -15,7 +15,11 @@ pub(super) enum Kind {
 
 impl Kind {
     pub(super) fn of(object: &Value) -> Option<Self> {
-        match text(object, "kind") {
+        Self::named(text(object, "kind"))
+    }
+
+    pub(super) fn named(kind: &str) -> Option<Self> {
+        match kind {
             "Role" => Some(Self::Role),
             "ClusterRole" => Some(Self::ClusterRole),
             "RoleBinding" => Some(Self::RoleBinding),
@@ -81,6 +85,63 @@ impl Rule {
             }
     }
 
+    /// What allows everything.
+    pub(super) fn all() -> [Self; 2] {
+        let any = || vec!["*".to_owned()];
+        let nothing =
+            || Self { verbs: any(), groups: vec![], resources: vec![], names: vec![], paths: vec![] };
+        [Self { groups: any(), resources: any(), ..nothing() }, Self { paths: any(), ..nothing() }]
+    }
+
+    /// The same in rules of one verb on one thing each.
+    pub(super) fn parts(&self) -> Vec<Self> {
+        let one = |word: &String| vec![word.clone()];
+        let names: Vec<Vec<String>> =
+            if self.names.is_empty() { vec![Vec::new()] } else { self.names.iter().map(one).collect() };
+        let mut parts = Vec::new();
+        for (group, resource) in
+            self.groups.iter().flat_map(|group| self.resources.iter().map(move |resource| (group, resource)))
+        {
+            for (verb, names) in
+                self.verbs.iter().flat_map(|verb| names.iter().map(move |names| (verb, names)))
+            {
+                let (groups, resources) = (one(group), one(resource));
+                parts.push(Self {
+                    verbs: one(verb),
+                    groups,
+                    resources,
+                    names: names.clone(),
+                    paths: Vec::new(),
+                });
+            }
+        }
+        for (path, verb) in self.paths.iter().flat_map(|path| self.verbs.iter().map(move |verb| (path, verb)))
+        {
+            let (groups, resources, names) = (Vec::new(), Vec::new(), Vec::new());
+            parts.push(Self { verbs: one(verb), groups, resources, names, paths: one(path) });
+        }
+        parts
+    }
+
+    /// Whether whatever a part of another rule allows, this one does.
+    pub(super) fn covers(&self, part: &Self) -> bool {
+        let all = |words: &[String], held: &[String]| words.iter().all(|word| has_or_all(held, word));
+        let has_names = match (&*self.names, &*part.names) {
+            ([], _) => true,
+            (_, []) => false,
+            (held, names) => names.iter().all(|name| held.contains(name)),
+        };
+        let covers_resource = |resource: &String| {
+            let subresource = resource.split_once('/').map_or("", |(_, subresource)| subresource);
+            self.allows_resource(resource, subresource)
+        };
+        all(&part.verbs, &self.verbs)
+            && all(&part.groups, &self.groups)
+            && part.resources.iter().all(covers_resource)
+            && has_names
+            && part.paths.iter().all(|path| self.paths.iter().any(|allowed| covers(allowed, path)))
+    }
+
     fn allows_resource(&self, combined: &str, subresource: &str) -> bool {
         has_or_all(&self.resources, combined)
             || (!subresource.is_empty()
@@ -117,13 +178,18 @@ pub(super) struct Subject {
     namespace: String,
 }
 
+impl RoleRef {
+    pub(super) fn of(role: &Value) -> Self {
+        Self { kind: text(role, "kind").to_owned(), name: text(role, "name").to_owned() }
+    }
+}
+
 impl Binding {
     pub(super) fn of(object: &Value) -> Self {
-        let role = &object["roleRef"];
         let owned = |of: &Value, key: &str| text(of, key).to_owned();
         Self {
             name: name(object).to_owned(),
-            role: RoleRef { kind: owned(role, "kind"), name: owned(role, "name") },
+            role: RoleRef::of(&object["roleRef"]),
             subjects: list(object, "subjects")
                 .map(|subject| Subject {
                     kind: owned(subject, "kind"),

@@ -210,6 +210,169 @@ fn a_refusal_names_the_resource() {
 }
 
 #[test]
+fn nobody_grants_what_they_do_not_have() {
+    let kinds = crate::kinds::Kinds::built_in();
+    let mut objects = default_objects();
+    let rbac = "rbac.authorization.k8s.io";
+    objects.extend([
+        role("", "reader", &json!([{ "verbs": ["get", "list"], "apiGroups": ["", "apps"], "resources": ["pods", "*/scale"] }])),
+        role("", "logs", &json!([{ "verbs": ["get"], "nonResourceURLs": ["/logs/*"] }])),
+        role("", "one", &json!([{ "verbs": ["*"], "apiGroups": [""], "resources": ["nodes"], "resourceNames": ["a"] }])),
+        role("", "escalates", &json!([{ "verbs": ["escalate"], "apiGroups": [rbac], "resources": ["roles"], "resourceNames": ["r"] }])),
+        role("", "binds", &json!([{ "verbs": ["bind"], "apiGroups": [rbac], "resources": ["clusterroles"], "resourceNames": ["edit"] }])),
+        role("shop", "writer", &json!([{ "verbs": ["create"], "apiGroups": ["*"], "resources": ["*"] }])),
+        binding("", "readers", ("ClusterRole", "reader"), &json!([{ "kind": "User", "name": "ann" }])),
+        binding("", "logs", ("ClusterRole", "logs"), &json!([{ "kind": "User", "name": "ann" }])),
+        binding("", "one", ("ClusterRole", "one"), &json!([{ "kind": "User", "name": "ann" }])),
+        binding("shop", "writers", ("Role", "writer"), &json!([{ "kind": "User", "name": "ann" }])),
+        binding("", "esc", ("ClusterRole", "escalates"), &json!([{ "kind": "User", "name": "eve" }])),
+        binding("", "bnd", ("ClusterRole", "binds"), &json!([{ "kind": "User", "name": "bea" }])),
+        binding("", "root", ("ClusterRole", "cluster-admin"), &json!([{ "kind": "User", "name": "ada" }])),
+    ]);
+    let rules = Rules::from_objects(&objects);
+    let lacks = |user: &str, what: &str| {
+        format!(
+            "is forbidden: user \"{user}\" (groups=[\"g\"]) is attempting to grant RBAC permissions not currently held:\n{what}"
+        )
+    };
+    let of = |groups: &[&str], resources: &[&str], verbs: &[&str]| json!([{ "apiGroups": groups, "resources": resources, "verbs": verbs }]);
+    let gathers = json!({ "clusterRoleSelectors": [{}] });
+    let secrets = "{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\" \"list\"]}";
+    for (user_line, namespace, written, old, expected) in [
+        ("ann g", "shop", role("shop", "r", &of(&[""], &["pods"], &["get", "create"])), None, String::new()),
+        (
+            "ann g",
+            "shop",
+            role("shop", "r", &of(&["", "apps"], &["x/scale"], &["list"])),
+            None,
+            String::new(),
+        ),
+        ("ann g", "shop", role("shop", "r", &json!([])), None, String::new()),
+        (
+            "ann g",
+            "shop",
+            role("shop", "r", &of(&[""], &["secrets"], &["get", "create", "list"])),
+            None,
+            lacks("ann", secrets),
+        ),
+        (
+            "ann g",
+            "other",
+            role("other", "r", &of(&[""], &["pods", "pods/log"], &["create", "get"])),
+            None,
+            lacks(
+                "ann",
+                "{APIGroups:[\"\"], Resources:[\"pods\"], Verbs:[\"create\"]}\n\
+                 {APIGroups:[\"\"], Resources:[\"pods/log\"], Verbs:[\"create\" \"get\"]}",
+            ),
+        ),
+        (
+            "ann g",
+            "",
+            role("", "r", &json!([{ "nonResourceURLs": ["/logs/x", "/logs/*"], "verbs": ["get"] }])),
+            None,
+            String::new(),
+        ),
+        (
+            "ann g",
+            "",
+            role("", "r", &json!([{ "nonResourceURLs": ["/logs", "/x"], "verbs": ["get"] }])),
+            None,
+            lacks(
+                "ann",
+                "{NonResourceURLs:[\"/logs\"], Verbs:[\"get\"]}\n{NonResourceURLs:[\"/x\"], Verbs:[\"get\"]}",
+            ),
+        ),
+        (
+            "ann g",
+            "",
+            role(
+                "",
+                "r",
+                &json!([{ "apiGroups": [""], "resources": ["nodes"], "resourceNames": ["a", "b"], "verbs": ["get"] }]),
+            ),
+            None,
+            lacks("ann", "{APIGroups:[\"\"], Resources:[\"nodes\"], ResourceNames:[\"b\"], Verbs:[\"get\"]}"),
+        ),
+        ("ann system:masters", "", role("", "r", &of(&["*"], &["*"], &["*"])), None, String::new()),
+        // What was there already is let be where only upkeep changes.
+        (
+            "ann g",
+            "shop",
+            role("shop", "r", &of(&[""], &["secrets"], &["get"])),
+            Some(role("shop", "r", &of(&[""], &["secrets"], &["get"]))),
+            String::new(),
+        ),
+        (
+            "ann g",
+            "shop",
+            role("shop", "r", &of(&[""], &["secrets"], &["get", "list"])),
+            Some(role("shop", "r", &of(&[""], &["secrets"], &["get"]))),
+            lacks("ann", secrets),
+        ),
+        (
+            "eve g",
+            "shop",
+            role("shop", "r", &of(&[""], &["secrets"], &["get"])),
+            Some(role("shop", "r", &json!([]))),
+            String::new(),
+        ),
+        (
+            "eve g",
+            "shop",
+            role("shop", "s", &of(&[""], &["secrets"], &["get", "list"])),
+            Some(role("shop", "s", &json!([]))),
+            lacks("eve", secrets),
+        ),
+        (
+            "ada g",
+            "",
+            json!({ "metadata": { "name": "r" }, "kind": "ClusterRole", "aggregationRule": gathers }),
+            None,
+            String::new(),
+        ),
+        (
+            "ann g",
+            "",
+            json!({ "metadata": { "name": "r" }, "kind": "ClusterRole", "aggregationRule": gathers }),
+            None,
+            "is forbidden: must have cluster-admin privileges to use the aggregationRule".to_owned(),
+        ),
+        ("bea g", "shop", binding("shop", "b", ("ClusterRole", "edit"), &json!([])), None, String::new()),
+        ("ann g", "shop", binding("shop", "b", ("ClusterRole", "reader"), &json!([])), None, String::new()),
+        ("ann g", "shop", binding("shop", "b", ("Role", "writer"), &json!([])), None, String::new()),
+        (
+            "bea g",
+            "shop",
+            binding("shop", "b", ("ClusterRole", "logs"), &json!([])),
+            None,
+            lacks("bea", "{NonResourceURLs:[\"/logs/*\"], Verbs:[\"get\"]}"),
+        ),
+        (
+            "ann g",
+            "",
+            binding("", "b", ("ClusterRole", "nowhere"), &json!([])),
+            None,
+            "clusterrolebindings.rbac.authorization.k8s.io \"nowhere\" not found".to_owned(),
+        ),
+    ] {
+        let kind = written["kind"].as_str().unwrap();
+        let resource = kinds.find_kind("rbac.authorization.k8s.io/v1", kind).unwrap();
+        let name = written["metadata"]["name"].as_str().unwrap();
+        let asked = if old.is_some() { name } else { "" };
+        let refused = rules
+            .check_grants(
+                &user(user_line),
+                &Written { resource, namespace, asked, new: &written, old: old.as_ref() },
+            )
+            .err()
+            .map_or(String::new(), |failure| failure.message);
+        let told = refused.split_once("\" is").map_or(refused.clone(), |(_, why)| format!("is{why}"));
+        assert_eq!(told, expected, "{user_line} writes {written}");
+    }
+}
+
+#[test]
 fn aggregation_follows_selectors_and_survives_cycles() {
     let aggregating = |name: &str, labels: Value, selector: Value| {
         json!({ "kind": "ClusterRole", "metadata": { "name": name, "labels": labels },

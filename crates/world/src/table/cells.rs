@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::{age, objects, pods, workloads};
+use super::{age, networking, objects, pods, workloads};
 use crate::json::{Value, json};
 use crate::kinds::Resource;
 use crate::selector::LabelSelector;
@@ -44,6 +44,9 @@ pub(super) fn of(resource: &Resource, view: View<'_>) -> Vec<Value> {
         "CSINode" => vec![json!(view.name()), json!(view.count("/spec/drivers")), view.age()],
         "VolumeAttachment" => objects::volume_attachment(view),
         "PriorityClass" => objects::priority_class(view),
+        "Ingress" => networking::ingress(view),
+        "IngressClass" => networking::ingress_class(view),
+        "NetworkPolicy" => networking::network_policy(view),
         "RuntimeClass" => vec![json!(view.name()), json!(view.text("/handler")), view.age()],
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
             vec![json!(view.name()), json!(view.count("/webhooks")), view.age()]

@@ -1,5 +1,6 @@
 //! The columns of the built-in kinds, described as the API describes the fields they show.
 
+use super::networking;
 use crate::kinds::Resource;
 
 /// One column of a table.
@@ -46,6 +47,9 @@ pub(super) fn of(resource: &Resource) -> Option<&'static [Column]> {
         ("storage.k8s.io", "CSINode") => CSI_NODE,
         ("storage.k8s.io", "VolumeAttachment") => VOLUME_ATTACHMENT,
         ("scheduling.k8s.io", "PriorityClass") => PRIORITY_CLASS,
+        ("networking.k8s.io", "Ingress") => networking::INGRESS,
+        ("networking.k8s.io", "IngressClass") => networking::INGRESS_CLASS,
+        ("networking.k8s.io", "NetworkPolicy") => networking::NETWORK_POLICY,
         ("node.k8s.io", "RuntimeClass") => RUNTIME_CLASS,
         ("discovery.k8s.io", "EndpointSlice") => ENDPOINT_SLICE,
         (
@@ -57,7 +61,7 @@ pub(super) fn of(resource: &Resource) -> Option<&'static [Column]> {
     Some(columns)
 }
 
-const fn text(name: &'static str, description: &'static str) -> Column {
+pub(super) const fn text(name: &'static str, description: &'static str) -> Column {
     Column { name, kind: "string", format: "", description, priority: 0 }
 }
 
@@ -80,7 +84,7 @@ pub(super) const NAME: Column = Column {
         "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
     )
 };
-const AGE: Column = text("Age", CREATED);
+pub(super) const AGE: Column = text("Age", CREATED);
 pub(super) const CREATED: &str = "CreationTimestamp is a timestamp representing the server time when this object was created. It is not guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata";
 /// What kinds without columns of their own show.
 pub(super) const DEFAULT: &[Column] = &[NAME, Column { kind: "date", ..text("Created At", CREATED) }];

@@ -4,6 +4,7 @@ mod age;
 mod cells;
 mod columns;
 mod custom;
+mod networking;
 mod objects;
 mod path;
 mod pods;

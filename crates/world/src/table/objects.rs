@@ -79,16 +79,20 @@ fn external_ip(view: View<'_>) -> String {
     match view.text("/spec/type") {
         "ClusterIP" | "NodePort" => non_empty(&joined(external), "<none>").to_owned(),
         "LoadBalancer" => {
-            let ingress = view.list("/status/loadBalancer/ingress").iter();
-            let of_balancer: BTreeSet<&str> = ingress
-                .map(|point| non_empty(text(&point["ip"]), text(&point["hostname"])))
-                .filter(|address| !address.is_empty())
-                .collect();
-            non_empty(&joined(of_balancer.into_iter().chain(external)), "<pending>").to_owned()
+            non_empty(&joined(of_balancer(view).into_iter().chain(external)), "<pending>").to_owned()
         }
         "ExternalName" => view.text("/spec/externalName").to_owned(),
         _ => "<unknown>".to_owned(),
     }
+}
+
+/// Where a load balancer can be reached.
+pub(super) fn of_balancer(view: View<'_>) -> BTreeSet<&str> {
+    let points = view.list("/status/loadBalancer/ingress").iter();
+    points
+        .map(|point| non_empty(text(&point["ip"]), text(&point["hostname"])))
+        .filter(|address| !address.is_empty())
+        .collect()
 }
 
 pub(super) fn endpoints(view: View<'_>) -> Vec<Value> {
@@ -299,6 +303,6 @@ pub(super) fn priority_class(view: View<'_>) -> Vec<Value> {
     ]
 }
 
-fn joined<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+pub(super) fn joined<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     texts.into_iter().collect::<Vec<_>>().join(",")
 }

@@ -7,6 +7,8 @@ mod containers;
 mod event;
 mod faults;
 mod job;
+mod network_policy;
+mod networking;
 mod node;
 mod pod;
 mod roles;
@@ -20,6 +22,7 @@ use crate::kinds::{Resource, Subresource};
 use crate::names;
 
 pub(crate) use faults::Faults;
+pub(crate) use networking::warning as ingress_warning;
 pub(crate) use pod::binding;
 
 /// What is wrong with a new object.
@@ -35,6 +38,7 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
         ("events.k8s.io", "Event") => event::on_create(&mut faults, object, true),
         ("apps", kind) => workload::on_create(&mut faults, kind, object),
         ("batch", "Job") => job::on_create(&mut faults, object),
+        ("networking.k8s.io", kind) => networking::on_create(&mut faults, kind, object),
         ("policy", "PodDisruptionBudget") => budget::spec(&mut faults, object),
         ("scheduling.k8s.io", "PriorityClass") => small::priority_class(&mut faults, object),
         ("coordination.k8s.io", "Lease") => small::lease(&mut faults, object),
@@ -73,6 +77,8 @@ pub(crate) fn on_update(
         ("apps", kind) => workload::on_update(&mut faults, kind, new, old),
         ("batch", "Job") if is_status => {}
         ("batch", "Job") => job::on_update(&mut faults, new, old),
+        ("networking.k8s.io", kind) if is_status => networking::on_status_update(&mut faults, kind, new),
+        ("networking.k8s.io", kind) => networking::on_update(&mut faults, kind, new, old),
         ("policy", "PodDisruptionBudget") if is_status => budget::status(&mut faults, new),
         ("policy", "PodDisruptionBudget") => budget::spec(&mut faults, new),
         ("scheduling.k8s.io", "PriorityClass") => small::priority_class_update(&mut faults, new, old),

@@ -28,6 +28,9 @@ pub use crate::import::{export, import};
 pub use crate::provider::Cloud;
 pub use crate::quoting::QuotingCloud;
 
+/// By this name those who are asked know this program.
+pub const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
+
 /// What a price list does not say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CatalogOptions {

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::AsyncBufRead;
-use http::Request;
+use http::header::USER_AGENT;
+use http::{HeaderValue, Request};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 use serde::Deserialize;
@@ -109,6 +110,7 @@ impl Cluster {
         // Who is told at once that a budget keeps a pod goes on with the others; and nobody asks more often than it is
         // allowed to.
         config.default_retry = false;
+        config.headers.push((USER_AGENT, HeaderValue::from_static(berth_cloud::USER_AGENT)));
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config)
             .map_err(|error| Unreachable::Client { server: server.clone(), message: reason(&error) })?;

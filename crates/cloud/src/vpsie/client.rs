@@ -21,8 +21,8 @@ use super::observer::{Event, Observer, Outcome};
 use super::session::Session;
 use super::settings::ClientSettings;
 use super::transport::{BODY_BYTES_MAX, Lost, Transport};
+use crate::USER_AGENT;
 
-const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 const REQUEST_ID: &str = "x-request-id";
 /// After these a request that can be repeated is.
 const REPEATED_AFTER: [Duration; 3] =

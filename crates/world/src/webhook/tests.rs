@@ -167,8 +167,9 @@ async fn answers_are_judged() {
     let none = json!({});
     let ignore = json!({"failurePolicy": "Ignore"});
     let missing = "object.data.nothing == \"x\"";
-    let nowhere = json!({"clientConfig": {"service": {"namespace": "default", "name": "none", "path": "x"}}});
-    let by_service = json!({"clientConfig": {"service": {"namespace": "default", "name": "hooks", "path": "deny-plainly"}}});
+    let nowhere =
+        json!({"clientConfig": {"service": {"namespace": "default", "name": "none", "path": "/x"}}});
+    let by_service = json!({"clientConfig": {"service": {"namespace": "default", "name": "hooks", "path": "/deny-plainly"}}});
     for (phase, path, more, expected) in [
         ("Validating", "/allow", &none, "201 {\"a\":\"b\"}".to_owned()),
         ("Validating", "/deny", &none, format!("418 {denied}: no")),

@@ -160,8 +160,9 @@ async fn answers_are_judged() {
     let denied = "admission webhook \"h.example.com\" denied the request";
     let go = "couldn't get version/kind; json parse error: json: cannot unmarshal string into Go value of type struct { APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }";
     let condition = |expressions: &[&str]| {
+        let numbered = expressions.iter().enumerate();
         let conditions: Vec<Value> =
-            expressions.iter().map(|text| json!({"name": "x", "expression": text})).collect();
+            numbered.map(|(at, text)| json!({"name": format!("x{at}"), "expression": text})).collect();
         json!({"matchConditions": conditions})
     };
     let none = json!({});

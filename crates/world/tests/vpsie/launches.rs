@@ -65,7 +65,9 @@ async fn five_at_once_get_five() {
             }
             assert_eq!(machines(&claims).len(), 5, "{family:?} {appear}");
             assert_eq!(alive(&vpsie), 5, "{family:?} {appear}");
-            assert_eq!(vpsie.calls(Deed::AddGroup), 1, "{family:?} {appear}");
+            // The public API has no groups.
+            let groups = u64::from(family != Family::Vm);
+            assert_eq!(vpsie.calls(Deed::AddGroup), groups, "{family:?} {appear}");
             assert!(vpsie.most_calls_in_a_minute() <= 100);
             sleep(Duration::from_mins(5)).await;
             let listed = list_all(&*cloud).await.machines;

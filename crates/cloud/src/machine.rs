@@ -166,6 +166,29 @@ pub struct Setup {
 }
 
 impl Order {
+    /// For such a machine, and nothing more.
+    pub fn new(
+        token: Token,
+        name: impl Into<Text>,
+        pool: impl Into<Text>,
+        offerings: Vec<Alternative>,
+    ) -> Self {
+        Self {
+            token,
+            name: name.into(),
+            pool: pool.into(),
+            offerings,
+            labels: Arc::default(),
+            taints: [].into(),
+            tags: Labels::new(),
+            setup: Arc::default(),
+            note: None,
+            taken: Arc::default(),
+            is_given_up: false,
+            requested: None,
+        }
+    }
+
     /// What every cloud would refuse.
     pub fn check(&self) -> Result<(), Refusal> {
         let refuse = |problem: String| Err(Refusal::Invalid(problem));
@@ -230,23 +253,18 @@ mod tests {
     #[test]
     fn orders() {
         let good = Order {
-            token: Token::parse("uid-1").unwrap(),
-            name: "default-1".into(),
-            pool: "default".into(),
-            offerings: vec![Alternative {
-                instance_type: "s-4x".into(),
-                zone: "a".into(),
-                capacity_type: CapacityType::Spot,
-                price_per_hour: Price::ZERO,
-            }],
-            labels: Arc::default(),
-            taints: [].into(),
             tags: Labels::from([("team".into(), "quay".into())]),
-            setup: Arc::default(),
-            note: None,
-            taken: Arc::default(),
-            is_given_up: false,
-            requested: None,
+            ..Order::new(
+                Token::parse("uid-1").unwrap(),
+                "default-1",
+                "default",
+                vec![Alternative {
+                    instance_type: "s-4x".into(),
+                    zone: "a".into(),
+                    capacity_type: CapacityType::Spot,
+                    price_per_hour: Price::ZERO,
+                }],
+            )
         };
         let cases: [(Change, Option<&str>); 4] = [
             (|_| (), None),

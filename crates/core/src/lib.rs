@@ -19,6 +19,7 @@ pub mod ideal;
 pub mod names;
 pub mod neighbours;
 pub mod node;
+pub mod optimization;
 pub mod overlay;
 pub mod plan;
 pub mod pod;

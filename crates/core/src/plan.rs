@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::catalog::CapacityType;
 use crate::disruption::{DisruptionCost, DisruptionReason};
 use crate::names::{Labels, Text};
+use crate::optimization::Optimization;
 use crate::pod::Taint;
 use crate::reason::Refusal;
 use crate::resources::Resources;
@@ -80,6 +81,8 @@ pub struct Alternative {
 pub struct DisruptionStep {
     /// The most urgent of its nodes' reasons.
     pub reason: DisruptionReason,
+    /// What it is called where nodes with pods make room for cheaper ones.
+    pub optimization: Option<Optimization>,
     /// Indices into the snapshot's nodes, ascending.
     pub nodes: Vec<usize>,
     /// Indices into the plan's launches, ascending: what is bought for this step alone.
@@ -279,6 +282,7 @@ impl Plan {
         StepDocument {
             action: step.action(),
             reason: step.reason,
+            optimization: step.optimization,
             nodes: step.nodes.iter().map(|node| &*snapshot.nodes[*node].name).collect(),
             replacements: step.replacements.iter().map(|launch| &*self.launches[*launch].name).collect(),
             pods_moved: step.pods_moved,
@@ -384,6 +388,8 @@ struct PlaceDocument<'a> {
 struct StepDocument<'a> {
     action: &'static str,
     reason: DisruptionReason,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    optimization: Option<Optimization>,
     nodes: Vec<&'a str>,
     replacements: Vec<&'a str>,
     pods_moved: usize,

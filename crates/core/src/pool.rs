@@ -37,6 +37,9 @@ pub struct Pool {
     pub types: Arc<[Arc<InstanceType>]>,
     /// Why it cannot buy anything at all.
     pub blocked: Option<Refusal>,
+    /// Why nobody can read what it has committed itself to, if so: none of its nodes is taken away, as that could not be
+    /// written down.
+    pub unreadable_ledger: Option<Text>,
     /// It does not grow for pods that are fresh.
     pub is_patient: bool,
     pub disruption: PoolDisruption,

@@ -127,6 +127,7 @@ mod tests {
     fn step(reason: DisruptionReason, nodes: &[usize], replacements: &[usize]) -> DisruptionStep {
         DisruptionStep {
             reason,
+            optimization: None,
             nodes: nodes.to_vec(),
             replacements: replacements.to_vec(),
             first_bind: 0,

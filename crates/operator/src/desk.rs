@@ -1,7 +1,7 @@
 //! What Berth writes: each request by itself, in its time, and harmless if it comes late or twice.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::{Method, Request};
@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use crate::cluster::{Cluster, Refused};
 use crate::objects::{Heading, List, Versioned};
 use crate::served::Served;
+use crate::unseen::Unseen;
 
 /// An API that takes longer is not waited for: what it did will be seen.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -31,6 +32,7 @@ pub(crate) struct Desk {
     cluster: Cluster,
     /// The newest version of anything that was read by name or written: no list may be older.
     newest: Arc<AtomicU64>,
+    unseen: Arc<Mutex<Unseen>>,
     /// By which name its changes are known.
     manager: &'static str,
 }
@@ -41,7 +43,7 @@ impl Desk {
     }
 
     pub(crate) fn managed_by(cluster: Cluster, manager: &'static str) -> Self {
-        Self { cluster, newest: Arc::default(), manager }
+        Self { cluster, newest: Arc::default(), unseen: Arc::default(), manager }
     }
 
     pub(crate) async fn read(&self, path: &str) -> Result<String, Refused> {
@@ -103,6 +105,35 @@ impl Desk {
         self.send(Method::PATCH, &path, Some(change), "application/merge-patch+json").await
     }
 
+    /// Has an object say of itself what it should, unless it has changed since it was seen in this version. Nothing is sent
+    /// while that is known: whoever sees the past would say the same again with each look.
+    pub(crate) async fn keep(&self, path: &str, seen: &str, mut change: Value) -> Result<(), Refused> {
+        let object = path.strip_suffix("/status").unwrap_or(path);
+        if self.is_behind(object, seen) {
+            let message = format!("{object} has changed since it was seen in version {seen}");
+            return Err(Refused { code: Some(409), ..Refused::unsaid(message) });
+        }
+        change["metadata"]["resourceVersion"] = json!(seen);
+        let answer = self.patch(path, &change).await;
+        let now = match &answer {
+            Err(refused) if refused.is_conflict() => self.read(object).await.ok(),
+            answer => answer.as_ref().ok().cloned(),
+        };
+        if let Some(version) = now.as_deref().and_then(version_in) {
+            self.unseen().learned(object, seen, version);
+        }
+        answer.map(drop)
+    }
+
+    /// Whether an object is known to have changed since it was seen in this version.
+    pub(crate) fn is_behind(&self, object: &str, seen: &str) -> bool {
+        self.unseen().is_behind(object, seen)
+    }
+
+    fn unseen(&self) -> MutexGuard<'_, Unseen> {
+        self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Deletes this very object. One that is not there is deleted.
     pub(crate) async fn delete(&self, path: &str, uid: &str) -> Result<(), Refused> {
         self.delete_if(path, &json!({ "uid": uid })).await
@@ -159,9 +190,7 @@ impl Desk {
         content_type: &str,
     ) -> Result<String, Refused> {
         let text = self.ask(method, path, body, content_type).await?;
-        if let Ok(Versioned { metadata }) = serde_json::from_str::<Versioned>(&text)
-            && let Ok(version) = metadata.resource_version.parse::<u64>()
-        {
+        if let Some(version) = version_in(&text) {
             self.newest.fetch_max(version, Ordering::Relaxed);
         }
         Ok(text)
@@ -183,6 +212,11 @@ impl Desk {
             .await
             .unwrap_or_else(|_| Err(Refused::unsaid(format!("no answer came in {} s", ANSWER_MAX.as_secs()))))
     }
+}
+
+/// Which version of an object an answer is.
+fn version_in(text: &str) -> Option<u64> {
+    serde_json::from_str::<Versioned>(text).ok()?.metadata.resource_version.parse().ok()
 }
 
 fn forgiving_absence(answer: Result<String, Refused>) -> Result<(), Refused> {

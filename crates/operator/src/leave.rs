@@ -505,7 +505,8 @@ impl Office {
             count => (DecisionKind::Replace, format!("replaced by {count}")),
         };
         self.counts_step(round, step);
-        let message = format!("{} {verb}, {} pods move", claims.join(", "), step.pods_moved);
+        let called = step.optimization.map(|optimization| format!(" ({optimization})")).unwrap_or_default();
+        let message = format!("{} {verb}{called}, {} pods move", claims.join(", "), step.pods_moved);
         let saves = Some(step.saves);
         self.decided(kind, (step.reason.name(), message), claims, saves);
     }

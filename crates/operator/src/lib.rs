@@ -48,6 +48,7 @@ mod served;
 mod sight;
 mod tally;
 mod tenants;
+mod unseen;
 mod upkeep;
 mod usage;
 mod vpsie;

@@ -138,11 +138,8 @@ impl Office {
         conditions: &Conditions,
         news: &News,
     ) -> Result<(), Failure> {
-        let change = json!({
-            "metadata": { "resourceVersion": claim.resource_version },
-            "status": claim.dialect.status(claim, conditions.all(), news),
-        });
-        self.desk.patch(&format!("{}/status", claim.path()), &change).await?;
+        let change = json!({ "status": claim.dialect.status(claim, conditions.all(), news) });
+        self.desk.keep(&format!("{}/status", claim.path()), &claim.resource_version, change).await?;
         self.counts_phase(claim, conditions.all());
         Ok(())
     }

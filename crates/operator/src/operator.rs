@@ -319,7 +319,8 @@ impl Operator {
             // Whoever cannot read what it has committed itself to commits itself to nothing. That is said where nothing
             // else is wrong: what is wrong with its class has a place of its own.
             let unread = view.pools.get(&pool.name).and_then(|object| object.ledger().err());
-            let unread = unread.map(|why| Reason::LedgerUnreadable.because(why.to_string()));
+            pool.unreadable_ledger = unread.map(|why| why.to_string().into());
+            let unread = pool.unreadable_ledger.as_deref().map(|why| Reason::LedgerUnreadable.because(why));
             let said = pool.blocked.take();
             let waits = |why: &Refusal| matches!(why.reason, Reason::PoolResting | Reason::PoolPaused);
             pool.blocked = if said.as_ref().is_none_or(waits) { unread.or(said) } else { said };

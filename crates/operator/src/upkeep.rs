@@ -25,6 +25,8 @@ use berth_core::pool::Pool;
 use berth_core::resources::Resources;
 use berth_core::snapshot::Snapshot;
 use futures::{StreamExt, stream};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -196,11 +198,8 @@ impl Office {
         let now_stamp = stamp_of(object, round);
         let said = stamped(object.metadata());
         if let Some(stamp) = restamped(&claim.stamp, &said, &now_stamp, claim.holds("Drifted")) {
-            let change = json!({ "metadata": {
-                "resourceVersion": claim.resource_version, "annotations": stamping(&stamp),
-            } });
-            self.desk.patch(&claim.path(), &change).await?;
-            return Ok(());
+            let change = json!({ "metadata": { "annotations": stamping(&stamp) } });
+            return Ok(self.desk.keep(&claim.path(), &claim.resource_version, change).await?);
         }
         // A pool without any types knows nothing, which is something else.
         let offered = |known: &InstanceType, name: &str| {
@@ -240,6 +239,20 @@ impl Office {
         }
         let news = News { pod_event: is_event.then_some(now), ..News::default() };
         self.write_status(claim, &conditions, &news).await
+    }
+
+    /// Writes the status of an object. One that is known to have changed since it was seen is looked at again.
+    async fn write_status_of(
+        &self,
+        path: &str,
+        metadata: &ObjectMeta,
+        status: &impl Serialize,
+    ) -> Result<(), Failure> {
+        let seen = metadata.resource_version.as_deref().unwrap_or_default();
+        if self.desk.is_behind(path, seen) {
+            return Ok(());
+        }
+        Ok(self.desk.keep(&format!("{path}/status"), seen, json!({ "status": status })).await?)
     }
 }
 

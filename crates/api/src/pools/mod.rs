@@ -46,6 +46,7 @@ pub(crate) fn empty_pool(name: Text) -> Pool {
         division: Division::default(),
         types: Arc::from([]),
         blocked: None,
+        unreadable_ledger: None,
         is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,

@@ -190,6 +190,7 @@ fn scattered() -> Scene {
     let step =
         |reason, nodes: &[usize], replacements: &[usize], moved: Range<usize>, saves, cost| DisruptionStep {
             reason,
+            optimization: None,
             first_bind: moved.start,
             pods_moved: moved.len(),
             nodes: nodes.to_vec(),
@@ -308,6 +309,7 @@ fn pool(name: &str) -> Pool {
         division: Division::default(),
         types: Arc::from([]),
         blocked: None,
+        unreadable_ledger: None,
         is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,

@@ -155,8 +155,12 @@ fn why(step: &DisruptionStep, snapshot: &Snapshot) -> String {
         DisruptionReason::Expired => "older than its pool lets it be",
         DisruptionReason::Unhealthy => "broken",
     });
+    let matter = match step.optimization {
+        Some(optimization) => format!("{optimization}: {matter}"),
+        None => matter.to_owned(),
+    };
     if step.saves <= Price::ZERO || step.pods_moved == 0 {
-        return matter.to_owned();
+        return matter;
     }
     format!("{matter}; {} an hour for each unit of disruption", hourly(step.saves_per_cost()))
 }

@@ -142,6 +142,7 @@ pub(crate) fn pool(
         division: Division::default(),
         types: types.into(),
         blocked: None,
+        unreadable_ledger: None,
         is_patient: false,
         disruption,
         node_cost: Price::ZERO,

@@ -243,6 +243,9 @@ fn goes_anyway(node: &Node, reason: DisruptionReason) -> bool {
 fn bar(snapshot: &Snapshot, node: &Node, is_replaced: bool) -> Option<Bar> {
     let reason = reason(snapshot, node);
     let Some(pool) = pool_of(snapshot, node) else { return Some(Bar::NotOfPool) };
+    if pool.unreadable_ledger.is_some() {
+        return Some(Bar::LedgerUnreadable);
+    }
     if node.state != NodeState::Running {
         return Some(Bar::NotRunning);
     }

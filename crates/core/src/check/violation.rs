@@ -205,6 +205,8 @@ pub enum DisruptionFault {
 pub enum Bar {
     #[error("it is of no pool")]
     NotOfPool,
+    #[error("nobody could write down that it is to go: its pool's ledger cannot be read")]
+    LedgerUnreadable,
     #[error("it is not running")]
     NotRunning,
     #[error("it is marked do-not-disrupt")]

@@ -12,6 +12,7 @@ use crate::class;
 use crate::disruption::{DisruptionCost, DisruptionReason};
 use crate::host::HostOrigin;
 use crate::names::Text;
+use crate::optimization::Optimization;
 use crate::pack::Packer;
 use crate::plan::{Bind, DisruptionStep, Host as PlanHost, Kept, Launch, Plan, Unplaced};
 use crate::provision::{ClassOrder, Prepared};
@@ -481,8 +482,18 @@ impl<'a> Replay<'a> {
             group.new.iter().filter_map(|new| launched.get(new).copied()).collect();
         replacements.sort_unstable();
         let before = group.nodes.iter().map(price).fold(Price::ZERO, Price::plus);
+        let reason = judged().map(|node| node.reason).max().unwrap_or(DisruptionReason::Empty);
+        let optimization = (reason == DisruptionReason::Underutilized).then(|| {
+            let given = group.nodes.iter().map(|node| &self.snapshot.nodes[*node].allocatable);
+            let bought = group.new.iter().map(|new| {
+                let new = &self.draft.new[*new];
+                self.snapshot.pools[new.pool].types[new.instance_type].allocatable()
+            });
+            Optimization::of(given, bought)
+        });
         DisruptionStep {
-            reason: judged().map(|node| node.reason).max().unwrap_or(DisruptionReason::Empty),
+            reason,
+            optimization,
             nodes,
             replacements,
             first_bind: group.first_bind,

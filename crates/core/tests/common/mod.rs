@@ -254,6 +254,7 @@ fn pool(dice: &mut Dice, index: usize, types: &Arc<[Arc<InstanceType>]>) -> Pool
         division: Division::default(),
         types: types.clone(),
         blocked: None,
+        unreadable_ledger: None,
         is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,

@@ -377,6 +377,7 @@ pub(crate) fn pool(name: &str) -> Pool {
         division: Division::default(),
         types: Arc::from([Arc::new(small()), Arc::new(large())]),
         blocked: None,
+        unreadable_ledger: None,
         is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,

@@ -474,6 +474,7 @@ fn worn_out() {
     };
     let checks = SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 };
     let paused = Pool { blocked: Some(Reason::PoolPaused.because("somebody says so")), ..free_pool() };
+    let damaged = || Pool { unreadable_ledger: Some("`{`".into()), ..free_pool() };
     let no_budget = |node: Node| {
         let nothing = Budget::new(Vec::new(), Share::Count(0));
         with(free_pool().disrupts(|pool| pool.budgets = vec![nothing]), node, web("a"))
@@ -514,6 +515,16 @@ fn worn_out() {
                 web("a"),
             ),
             a(Stays(Reason::NodeProtected)),
+        ),
+        (
+            "unhealthy, and nobody could write down that it goes",
+            with(damaged(), owned("a").worn(unhealthy), web("a")),
+            a(Stays(Reason::LedgerUnreadable)),
+        ),
+        (
+            "dear, and nobody could write down that it goes",
+            with(damaged(), owned("a"), web("a")).pool(Pool { name: "other".into(), ..free_pool() }),
+            a(Stays(Reason::LedgerUnreadable)),
         ),
         (
             "unhealthy, and its pool is paused",

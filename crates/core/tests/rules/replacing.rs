@@ -30,7 +30,10 @@ fn replacing_as_the_pool_says() {
             said(|rules| rules.approval = Approval::Needed { given: None }, None).finish();
         let plan = disrupt::plan(&snapshot, &policy);
         let words = plan.kept[0].refusal.message.clone();
-        assert!(words.starts_with("a replaced by small in a (on-demand) would save $146"), "{words}");
+        assert!(
+            words.starts_with("right-size: a replaced by small in a (on-demand) would save $146"),
+            "{words}"
+        );
         words.rsplit(' ').next().unwrap_or_default().to_owned()
     };
     let approved = bare()

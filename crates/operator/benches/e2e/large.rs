@@ -13,7 +13,6 @@ use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, Order, Token};
 use berth_cloud::provider::Launched;
 use berth_core::catalog::CapacityType;
-use berth_core::names::Labels;
 use berth_core::plan::Alternative;
 use berth_core::units::Price;
 use berth_operator::{Clock, Cluster};
@@ -131,23 +130,18 @@ fn order(claim: &Value, name: &str, zone: &str) -> Order {
         ("karpenter.sh/initialized", "true"),
     ];
     Order {
-        token: claim["metadata"]["uid"].as_str().and_then(Token::parse).expect("a token"),
-        name: name.into(),
-        pool: "default".into(),
-        offerings: vec![Alternative {
-            instance_type: TYPE.into(),
-            zone: zone.into(),
-            capacity_type: CapacityType::OnDemand,
-            price_per_hour: Price::ZERO,
-        }],
         labels: Arc::new(labels.map(|(key, value)| (key.into(), value.into())).into()),
-        taints: Arc::new([]),
-        tags: Labels::new(),
-        setup: Arc::default(),
-        note: None,
-        taken: Arc::default(),
-        is_given_up: false,
-        requested: None,
+        ..Order::new(
+            claim["metadata"]["uid"].as_str().and_then(Token::parse).expect("a token"),
+            name,
+            "default",
+            vec![Alternative {
+                instance_type: TYPE.into(),
+                zone: zone.into(),
+                capacity_type: CapacityType::OnDemand,
+                price_per_hour: Price::ZERO,
+            }],
+        )
     }
 }
 

@@ -200,18 +200,17 @@ impl Office {
             token.push_str("-again");
         }
         Some(Order {
-            token: Token::parse(&token)?,
-            name: claim.name.clone(),
-            pool: claim.pool.clone().unwrap_or_default(),
-            offerings: Some(offerings).filter(|offerings| !offerings.is_empty())?,
             labels: Arc::new(claim.labels.clone()),
             taints: taints.chain([stranger]).collect(),
             tags: Labels::from([(CLUSTER_TAG.into(), cluster_id.into())]),
             setup: claim.setup.clone().unwrap_or_default(),
-            note: None,
-            taken: Arc::default(),
-            is_given_up: false,
             requested: claim.requested(),
+            ..Order::new(
+                Token::parse(&token)?,
+                claim.name.clone(),
+                claim.pool.clone().unwrap_or_default(),
+                Some(offerings).filter(|offerings| !offerings.is_empty())?,
+            )
         })
     }
 

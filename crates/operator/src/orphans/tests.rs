@@ -47,23 +47,18 @@ fn node() -> Value {
 
 fn order(token: &str, cluster: &str) -> Order {
     Order {
-        token: Token::parse(token).unwrap(),
-        name: format!("machine-of-{token}").into(),
-        pool: "any".into(),
-        offerings: vec![Alternative {
-            instance_type: "small".into(),
-            zone: "dc-1".into(),
-            capacity_type: CapacityType::OnDemand,
-            price_per_hour: Price::ZERO,
-        }],
-        labels: Arc::default(),
-        taints: [].into(),
         tags: Labels::from([(CLUSTER_TAG.into(), cluster.into())]),
-        setup: Arc::default(),
-        note: None,
-        taken: Arc::default(),
-        is_given_up: false,
-        requested: None,
+        ..Order::new(
+            Token::parse(token).unwrap(),
+            format!("machine-of-{token}"),
+            "any",
+            vec![Alternative {
+                instance_type: "small".into(),
+                zone: "dc-1".into(),
+                capacity_type: CapacityType::OnDemand,
+                price_per_hour: Price::ZERO,
+            }],
+        )
     }
 }
 

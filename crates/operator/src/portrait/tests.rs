@@ -71,6 +71,7 @@ fn pool(name: &str) -> Pool {
         division: Division::default(),
         types: [].into(),
         blocked: None,
+        unreadable_ledger: None,
         is_patient: false,
         disruption: berth_core::disruption::PoolDisruption::default(),
         node_cost: Price::ZERO,

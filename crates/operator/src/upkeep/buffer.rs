@@ -114,20 +114,15 @@ impl Office {
             return Ok(());
         }
         // What is not so any more is taken away.
-        let change = json!({
-            "metadata": { "uid": object.metadata.uid },
-            "status": {
-                "podTemplateRef": status.pod_template_ref,
-                "replicas": status.replicas,
-                "podTemplateGeneration": status.pod_template_generation,
-                "provisioningStrategy": status.provisioning_strategy,
-                "conditions": status.conditions,
-            },
+        let status = json!({
+            "podTemplateRef": status.pod_template_ref,
+            "replicas": status.replicas,
+            "podTemplateGeneration": status.pod_template_generation,
+            "provisioningStrategy": status.provisioning_strategy,
+            "conditions": status.conditions,
         });
-        let path = format!(
-            "/apis/autoscaling.x-k8s.io/v1beta1/namespaces/{namespace}/capacitybuffers/{name}/status"
-        );
-        self.desk.patch(&path, &change).await?;
-        Ok(())
+        let path =
+            format!("/apis/autoscaling.x-k8s.io/v1beta1/namespaces/{namespace}/capacitybuffers/{name}");
+        self.write_status_of(&path, &object.metadata, &status).await
     }
 }

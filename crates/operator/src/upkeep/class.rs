@@ -36,11 +36,7 @@ impl Office {
         if !conditions.has_changed() {
             return Ok(());
         }
-        let change = json!({
-            "metadata": { "uid": object.metadata.uid },
-            "status": { "conditions": conditions.all() },
-        });
-        self.desk.patch(&format!("{VPSIE_CLASSES}/{name}/status"), &change).await?;
-        Ok(())
+        let status = json!({ "conditions": conditions.all() });
+        self.write_status_of(&format!("{VPSIE_CLASSES}/{name}"), &object.metadata, &status).await
     }
 }

@@ -28,9 +28,10 @@ impl Office {
         let path = id.path();
         let stamp = stamp_of(object);
         if stamped(&object.metadata) != stamp {
-            let change =
-                json!({ "metadata": { "uid": object.metadata.uid, "annotations": stamping(&stamp) } });
-            self.desk.patch(&path, &change).await?;
+            // All else is said once that is seen.
+            let seen = object.metadata.resource_version.as_deref().unwrap_or_default();
+            let change = json!({ "metadata": { "annotations": stamping(&stamp) } });
+            return Ok(self.desk.keep(&path, seen, change).await?);
         }
         let status = object.status.clone().unwrap_or_default();
         let class = &object.spec.template.spec.node_class_ref;
@@ -54,15 +55,11 @@ impl Office {
                 fields.insert(resource.to_string(), serde_json::Value::Null);
             }
         }
-        let mut change = json!({
-            "metadata": { "uid": object.metadata.uid },
-            "status": { "nodes": nodes, "resources": written, "conditions": conditions.all() },
-        });
+        let mut status = json!({ "nodes": nodes, "resources": written, "conditions": conditions.all() });
         if let Some(generation) = class_generation {
-            change["status"]["nodeClassObservedGeneration"] = json!(generation);
+            status["nodeClassObservedGeneration"] = json!(generation);
         }
-        self.desk.patch(&format!("{path}/status"), &change).await?;
-        Ok(())
+        self.write_status_of(&path, &object.metadata, &status).await
     }
 
     fn pool_conditions(

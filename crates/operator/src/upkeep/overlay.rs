@@ -35,11 +35,7 @@ impl Office {
         if !conditions.has_changed() {
             return Ok(());
         }
-        let change = json!({
-            "metadata": { "uid": object.metadata.uid },
-            "status": { "conditions": conditions.all() },
-        });
-        self.desk.patch(&format!("{OVERLAYS}/{name}/status"), &change).await?;
-        Ok(())
+        let status = json!({ "conditions": conditions.all() });
+        self.write_status_of(&format!("{OVERLAYS}/{name}"), &object.metadata, &status).await
     }
 }

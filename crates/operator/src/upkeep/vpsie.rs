@@ -81,10 +81,8 @@ impl Office {
             return Ok(());
         }
         let after = AutoscalerConfigStatus { last_updated: Some(whole(self.now())), ..after };
-        let change = json!({ "metadata": { "uid": metadata.uid }, "status": after });
         let version = Dialect::Vpsie.api_version();
-        self.desk.patch(&format!("/apis/{version}/autoscalerconfigs/{name}/status"), &change).await?;
-        Ok(())
+        self.write_status_of(&format!("/apis/{version}/autoscalerconfigs/{name}"), metadata, &after).await
     }
 
     /// Says what cannot be read of a group; one that is deleted is wound up all the same.
@@ -106,9 +104,7 @@ impl Office {
         if before == after {
             return Ok(());
         }
-        let change = json!({ "metadata": { "uid": object.metadata.uid }, "status": after });
-        self.desk.patch(&format!("{}/status", id.path()), &change).await?;
-        Ok(())
+        self.write_status_of(&id.path(), &object.metadata, &after).await
     }
 
     /// The machine of a VPSieNode as its cloud tells of it, if that is not what its object says.
@@ -133,9 +129,8 @@ impl Office {
     pub(super) async fn keep_machine(&self, claim: &Claim, machine: &Machine) -> Result<(), Failure> {
         let unsaid = vpsie_unsaid(&claim.told, machine);
         if !unsaid.is_empty() {
-            let change = json!({ "metadata": { "resourceVersion": claim.resource_version }, "spec": unsaid });
-            self.desk.patch(&claim.path(), &change).await?;
-            return Ok(());
+            let change = json!({ "spec": unsaid });
+            return Ok(self.desk.keep(&claim.path(), &claim.resource_version, change).await?);
         }
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         claim.note_running(&mut conditions, machine.state == MachineState::Running);
@@ -156,16 +151,15 @@ impl Office {
             GroupNews { proposal, quota: self.quota_on(round, id), refused: self.refused_credentials() };
         let after = status(round, id, object, &news, self.now());
         if !has_finalizer(&object.metadata) {
+            // All else is said once that is seen.
             let others = object.metadata.finalizers.iter().flatten().map(String::as_str);
-            self.write_finalizers(id, &object.metadata, &others.chain([GROUP_FINALIZER]).collect::<Vec<_>>())
-                .await?;
+            let finalizers: Vec<&str> = others.chain([GROUP_FINALIZER]).collect();
+            return self.write_finalizers(id, &object.metadata, &finalizers).await;
         }
         if before == after {
             return Ok(());
         }
-        let change = json!({ "metadata": { "uid": object.metadata.uid }, "status": after });
-        self.desk.patch(&format!("{}/status", id.path()), &change).await?;
-        Ok(())
+        self.write_status_of(&id.path(), &object.metadata, &after).await
     }
 
     /// Why other credentials than those in use are not.
@@ -213,12 +207,8 @@ impl Office {
         metadata: &ObjectMeta,
         finalizers: &[&str],
     ) -> Result<(), Failure> {
-        let ObjectMeta { uid, resource_version, .. } = metadata;
-        let change = json!({ "metadata": {
-            "uid": uid, "resourceVersion": resource_version, "finalizers": finalizers,
-        } });
-        self.desk.patch(&id.path(), &change).await?;
-        Ok(())
+        let seen = metadata.resource_version.as_deref().unwrap_or_default();
+        Ok(self.desk.keep(&id.path(), seen, json!({ "metadata": { "finalizers": finalizers } })).await?)
     }
 }
 

@@ -36,21 +36,18 @@ async fn order(stage: &Stage, name: &str, class: &str, types: &[&str]) -> Order 
         price_per_hour: Price::ZERO,
     };
     Order {
-        token: Token::parse(uid).expect("a token"),
-        name: name.into(),
-        pool: "default".into(),
-        offerings: types.iter().map(offering).collect(),
         labels: Arc::new(Labels::from([("karpenter.sh/nodepool".into(), "default".into())])),
         taints: Arc::new([
             Taint::new("team", "quay", TaintEffect::NoSchedule),
             Taint::new("karpenter.sh/unregistered", "", TaintEffect::NoExecute),
         ]),
         tags: Labels::from([("berth.dev/cluster".into(), "https://127.0.0.1:6443".into())]),
-        setup: Arc::default(),
-        note: None,
-        taken: Arc::default(),
-        is_given_up: false,
-        requested: None,
+        ..Order::new(
+            Token::parse(uid).expect("a token"),
+            name,
+            "default",
+            types.iter().map(offering).collect(),
+        )
     }
 }
 

@@ -9,7 +9,6 @@ use berth_cloud::machine::{Order, Token};
 use berth_cloud::provider::Launched;
 use berth_cloud::vpsie::Family;
 use berth_core::catalog::CapacityType;
-use berth_core::names::Labels;
 use berth_core::plan::Alternative;
 use berth_core::units::Price;
 use berth_world::cloud::weather::Weather;
@@ -136,18 +135,5 @@ fn order(token: &str, zone: &str) -> Order {
         capacity_type: CapacityType::OnDemand,
         price_per_hour: Price::ZERO,
     };
-    Order {
-        token: Token::parse(token).expect("a token"),
-        name: format!("node-{token}").into(),
-        pool: "default".into(),
-        offerings: vec![small],
-        labels: Arc::default(),
-        taints: [].into(),
-        tags: Labels::new(),
-        setup: Arc::default(),
-        note: None,
-        taken: Arc::default(),
-        is_given_up: false,
-        requested: None,
-    }
+    Order::new(Token::parse(token).expect("a token"), format!("node-{token}"), "default", vec![small])
 }

@@ -1,11 +1,8 @@
 //! Managed clusters: one group for each size, to which VPSie adds nodes that it names itself.
 
-use std::sync::Arc;
-
 use axum::response::Response;
 use berth_cloud::machine::{Machine, MachineId, Order};
 use berth_cloud::provider::{Launched, Refusal};
-use berth_core::names::Labels;
 use serde_json::{Value, json};
 
 use super::answer::{enveloped, enveloped_error, error_with_status_200, refused};
@@ -126,20 +123,8 @@ impl Vpsie {
         let wanted = self.offered_to_clusters(group.size);
         let wanted = wanted.ok_or_else(|| Refusal::Invalid("the size is no longer offered".to_owned()))?;
         let token = self.new_token(None).ok_or_else(|| Refusal::Invalid("no name is left".to_owned()))?;
-        let order = Order {
-            name: format!("{}-{token}", self.settings().cluster).into(),
-            token,
-            pool: "".into(),
-            offerings: vec![wanted],
-            labels: Arc::default(),
-            taints: [].into(),
-            tags: Labels::new(),
-            setup: Arc::default(),
-            note: None,
-            taken: Arc::default(),
-            is_given_up: false,
-            requested: None,
-        };
+        let name = format!("{}-{token}", self.settings().cluster);
+        let order = Order::new(token, name, "", vec![wanted]);
         let enter = |vpsie: &Self, id: &MachineId| {
             vpsie.register().group_of.insert(id.clone(), group.number);
         };

@@ -120,18 +120,10 @@ impl Vpsie {
         let labels = body["labels"].as_object().into_iter().flatten();
         let labels: Labels = labels.map(|(key, value)| (key.as_str().into(), text(value))).collect();
         Some(Order {
-            token: self.new_token(token.as_deref())?,
-            name: body["hostname"].as_str()?.into(),
-            pool,
-            offerings: vec![wanted],
             labels: Arc::new(labels),
             taints: strings(&body["taints"]).iter().filter_map(|taint| taint_of(taint)).collect(),
             tags: pairs,
-            setup: Arc::default(),
-            note: None,
-            taken: Arc::default(),
-            is_given_up: false,
-            requested: None,
+            ..Order::new(self.new_token(token.as_deref())?, body["hostname"].as_str()?, pool, vec![wanted])
         })
     }
 

@@ -128,23 +128,18 @@ impl Storm {
             if number.is_multiple_of(2) { CapacityType::Spot } else { CapacityType::OnDemand };
         let zone = ["test-zone-a", "test-zone-b", "test-zone-c"][usize::try_from(number % 3).unwrap()];
         let order = Order {
-            token: Token::parse(&format!("storm-{number}")).unwrap(),
-            name: format!("node-{number}").into(),
-            pool: "storm".into(),
-            offerings: vec![Alternative {
-                instance_type: "c-4x-amd64-linux".into(),
-                zone: zone.into(),
-                capacity_type,
-                price_per_hour: Price::ZERO,
-            }],
             labels: Arc::new(Labels::from([("topology.kubernetes.io/zone".into(), zone.into())])),
-            taints: [].into(),
-            tags: Labels::new(),
-            setup: Arc::default(),
-            note: None,
-            taken: Arc::default(),
-            is_given_up: false,
-            requested: None,
+            ..Order::new(
+                Token::parse(&format!("storm-{number}")).unwrap(),
+                format!("node-{number}"),
+                "storm",
+                vec![Alternative {
+                    instance_type: "c-4x-amd64-linux".into(),
+                    zone: zone.into(),
+                    capacity_type,
+                    price_per_hour: Price::ZERO,
+                }],
+            )
         };
         for _ in 0..5 {
             let launched = self.cloud.launch(&order).await;

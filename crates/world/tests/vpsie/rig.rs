@@ -105,18 +105,14 @@ pub(crate) fn order(token: &str, types: &[&str]) -> Order {
         price_per_hour: Price::ZERO,
     };
     Order {
-        token: Token::parse(token).unwrap(),
-        name: format!("node-{token}").into(),
-        pool: "default".into(),
-        offerings: types.iter().map(alternative).collect(),
         labels: Arc::new(Labels::from([("team".into(), "quay".into())])),
-        taints: [].into(),
         tags: Labels::from([("cluster".into(), "mine".into())]),
-        setup: Arc::default(),
-        note: None,
-        taken: Arc::default(),
-        is_given_up: false,
-        requested: None,
+        ..Order::new(
+            Token::parse(token).unwrap(),
+            format!("node-{token}"),
+            "default",
+            types.iter().map(alternative).collect(),
+        )
     }
 }
 

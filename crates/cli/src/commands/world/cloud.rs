@@ -140,23 +140,18 @@ fn order(number: u16, kind: &InstanceType, offering: &Offering) -> Option<Order>
         .chain(offering.node_labels())
         .collect();
     Some(Order {
-        token: Token::parse(&format!("{POOL}-{number}"))?,
-        name: format!("node-{number}").into(),
-        pool: POOL.into(),
-        offerings: vec![Alternative {
-            instance_type: kind.name.clone(),
-            zone: offering.zone.clone(),
-            capacity_type: offering.capacity_type,
-            price_per_hour: offering.price,
-        }],
         labels: Arc::new(labels),
-        taints: [].into(),
-        tags: Labels::new(),
-        setup: Arc::default(),
-        note: None,
-        taken: Arc::default(),
-        is_given_up: false,
-        requested: None,
+        ..Order::new(
+            Token::parse(&format!("{POOL}-{number}"))?,
+            format!("node-{number}"),
+            POOL,
+            vec![Alternative {
+                instance_type: kind.name.clone(),
+                zone: offering.zone.clone(),
+                capacity_type: offering.capacity_type,
+                price_per_hour: offering.price,
+            }],
+        )
     })
 }
 

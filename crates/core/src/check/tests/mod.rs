@@ -101,6 +101,7 @@ impl Scene {
         let cost = moved.iter().map(|pod| DisruptionCost::of_pod(pod));
         self.plan.disruptions.push(DisruptionStep {
             reason: if moved.is_empty() { DisruptionReason::Empty } else { DisruptionReason::Underutilized },
+            optimization: None,
             nodes: vec![node],
             replacements: replacements.to_vec(),
             first_bind,
@@ -288,6 +289,7 @@ fn pool(name: &str) -> Pool {
         division: Division::default(),
         types: [instance_type("small", 2, 100_000), instance_type("large", 8, 400_000)].into(),
         blocked: None,
+        unreadable_ledger: None,
         is_patient: false,
         disruption: PoolDisruption::default(),
         node_cost: Price::ZERO,

@@ -7,9 +7,11 @@ use rustc_hash::{FxHashSet, FxHasher};
 use super::super::worthwhile::Costs;
 use super::Pass;
 use super::trial::{Group, Trial};
+use crate::catalog::{InstanceType, Offering};
 use crate::disruption::{Approval, Basis, SafetyChecks};
 use crate::host::HostOrigin;
 use crate::node::Node;
+use crate::optimization::Optimization;
 use crate::pool::Pool;
 use crate::reason::{Reason, Refusal};
 use crate::resources::{CPU, MEMORY};
@@ -158,20 +160,24 @@ impl Pass<'_> {
         types[cell.candidates[candidate].instance_type].allocatable().get(resource)
     }
 
+    fn bought(&self, group: &Group) -> impl Iterator<Item = (&InstanceType, &Offering)> {
+        group.bought.iter().filter_map(|host| {
+            let HostOrigin::Planned { cell, candidate } = self.packer.hosts[*host].origin else {
+                return None;
+            };
+            let cell = &self.prepared.market.cells[cell];
+            let chosen = &cell.candidates[candidate];
+            let known = &*self.prepared.snapshot.pools[cell.pool].types[chosen.instance_type];
+            Some((known, &known.offerings[chosen.offering]))
+        })
+    }
+
     /// What is bought, each as its type and where.
     fn purchases(&self, group: &Group) -> Vec<String> {
-        let mut purchases: Vec<String> = group
-            .bought
-            .iter()
-            .filter_map(|host| {
-                let HostOrigin::Planned { cell, candidate } = self.packer.hosts[*host].origin else {
-                    return None;
-                };
-                let cell = &self.prepared.market.cells[cell];
-                let chosen = &cell.candidates[candidate];
-                let known = &self.prepared.snapshot.pools[cell.pool].types[chosen.instance_type];
-                let offering = &known.offerings[chosen.offering];
-                Some(format!("{} in {} ({})", known.name, offering.zone, offering.capacity_type))
+        let mut purchases: Vec<String> = self
+            .bought(group)
+            .map(|(known, offering)| {
+                format!("{} in {} ({})", known.name, offering.zone, offering.capacity_type)
             })
             .collect();
         purchases.sort_unstable();
@@ -195,8 +201,11 @@ impl Pass<'_> {
 
     fn proposal(&self, group: &Group, saves: Price, id: &str) -> String {
         let cents = saves.per_month().micro_usd() / 10_000;
+        let nodes = &self.prepared.snapshot.nodes;
+        let given = group.candidates.iter().map(|index| &nodes[self.candidates[*index].node].allocatable);
+        let optimization = Optimization::of(given, self.bought(group).map(|(known, _)| known.allocatable()));
         format!(
-            "{} replaced by {} would save ${}.{:02} a month; it waits for approval of {id}",
+            "{optimization}: {} replaced by {} would save ${}.{:02} a month; it waits for approval of {id}",
             self.names(group).join(", "),
             self.purchases(group).join(", "),
             cents / 100,

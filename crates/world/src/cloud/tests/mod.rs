@@ -70,22 +70,18 @@ fn alternative(text: &str) -> Alternative {
 /// For node `n-<token>` of the pool that the token begins with.
 fn order(token: &str, offerings: &str) -> Order {
     Order {
-        token: Token::parse(token).unwrap(),
-        name: format!("n-{token}").into(),
-        pool: token[..1].into(),
-        offerings: offerings.split(',').filter(|text| !text.is_empty()).map(alternative).collect(),
         labels: Arc::new(Labels::from([
             (names::ZONE.into(), "a".into()),
             (names::CAPACITY_TYPE.into(), "spot".into()),
             ("team".into(), "quay".into()),
         ])),
         taints: [Taint::new("team", "quay", TaintEffect::NoSchedule)].into(),
-        tags: Labels::new(),
-        setup: Arc::default(),
-        note: None,
-        taken: Arc::default(),
-        is_given_up: false,
-        requested: None,
+        ..Order::new(
+            Token::parse(token).unwrap(),
+            format!("n-{token}"),
+            &token[..1],
+            offerings.split(',').filter(|text| !text.is_empty()).map(alternative).collect(),
+        )
     }
 }
 

@@ -338,18 +338,9 @@ async fn machines_are_nodes_for_as_long_as_they_are() {
         price_per_hour: Price::ZERO,
     };
     let order = Order {
-        token: Token::parse("t-1").unwrap(),
-        name: "bought".into(),
-        pool: "p".into(),
-        offerings: vec![offering],
         labels: Arc::new(Labels::from([("team".into(), "quay".into())])),
         taints: [Taint::new("t", "", TaintEffect::NoSchedule)].into(),
-        tags: Labels::new(),
-        setup: Arc::default(),
-        note: None,
-        taken: Arc::default(),
-        is_given_up: false,
-        requested: None,
+        ..Order::new(Token::parse("t-1").unwrap(), "bought", "p", vec![offering])
     };
     let account = Account::new(Arc::new(catalog), Weather::default(), 1, lab.api.state().now());
     let cloud = SimulatedCloud::new(account);

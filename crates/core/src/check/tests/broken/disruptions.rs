@@ -63,6 +63,11 @@ fn nodes_that_may_not_go() {
             |s| s.snapshot.nodes[1].pool = Some("gone".into()),
             &["Barred.NotOfPool"],
         ),
+        broken(
+            "of a pool that could not note it",
+            |s| s.snapshot.pools[0].unreadable_ledger = Some("`{`".into()),
+            &["Barred.LedgerUnreadable"],
+        ),
         broken("starting", |s| s.snapshot.nodes[1].state = NodeState::Starting, &["Barred.NotRunning"]),
         broken("protected", |s| wear(s).protection = Protection::Always, &["Barred.NodeProtected"]),
         broken(

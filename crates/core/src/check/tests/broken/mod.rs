@@ -187,6 +187,7 @@ proptest! {
             .iter()
             .map(|node| DisruptionStep {
                 reason: DisruptionReason::Empty,
+                optimization: None,
                 nodes: vec![*node, 1],
                 replacements: vec![*node],
                 first_bind: *node,

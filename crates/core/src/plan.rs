@@ -11,6 +11,7 @@ use crate::optimization::Optimization;
 use crate::pod::Taint;
 use crate::reason::Refusal;
 use crate::resources::Resources;
+use crate::safety;
 use crate::snapshot::Snapshot;
 use crate::units::Price;
 
@@ -99,6 +100,14 @@ pub struct DisruptionStep {
 impl DisruptionStep {
     pub fn action(&self) -> &'static str {
         if self.replacements.is_empty() { "delete" } else { "replace" }
+    }
+
+    /// What is bought in place of one of its launches has to cost less than this, or nothing would be saved. `None` where
+    /// nothing need be.
+    pub fn price_end(&self, launch: &Launch) -> Option<Price> {
+        let launches = i64::try_from(self.replacements.len()).unwrap_or(i64::MAX).max(1);
+        let share = Price::from_micro_usd(self.saves.micro_usd() / launches);
+        (!safety::is_forced(self.reason)).then(|| launch.price.plus(share))
     }
 
     /// What it saves for each unit of disruption.

@@ -10,6 +10,7 @@ use berth_core::plan::{Alternative, Launch};
 use berth_core::pool::{Limits, Pool};
 use berth_core::reason::{Reason, Refusal};
 use berth_core::resources::{Resources, USD_PER_HOUR};
+use berth_core::units::Price;
 use futures::{StreamExt, stream};
 use serde_json::json;
 
@@ -36,6 +37,8 @@ pub(crate) enum NotCommitted {
     Unreadable(#[from] ledger::Unreadable),
     #[error("{claim} is there and was not seen when the plan was made")]
     Behind { claim: Text },
+    #[error("it has been changed since it was seen")]
+    Changed,
     #[error("another leads, since epoch {epoch}")]
     Superseded { epoch: u64 },
     #[error("{0}")]
@@ -59,8 +62,24 @@ pub(crate) struct Account {
     pub(crate) living: Living,
 }
 
-/// A launch that is to be bought now: its index among the plan's, and what it is for.
-type Wanted<'l> = (usize, &'l Launch, Occasion);
+impl Account {
+    /// Whether the pool's limits and budgets are still those that the plan was made with.
+    pub(crate) fn check_seen(&self, seen: &PoolObject) -> Result<(), NotCommitted> {
+        if self.object.asks_for_the_same(seen) { Ok(()) } else { Err(NotCommitted::Changed) }
+    }
+}
+
+/// A launch that is to be bought now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    /// Its index among the plan's.
+    pub(crate) launch: usize,
+    pub(crate) occasion: Occasion,
+    /// What is bought in its place has to cost less.
+    pub(crate) price_end: Option<Price>,
+}
+
+type Wanted<'l> = (Wish, &'l Launch);
 
 /// What a launch became.
 #[derive(Clone, Debug)]
@@ -122,19 +141,24 @@ impl Office {
         &self,
         round: &Round,
         made: &BTreeSet<Text>,
-        (launches, wanted): (&[Launch], &[(usize, Occasion)]),
+        (launches, wishes): (&[Launch], &[Wish]),
         epoch: u64,
     ) -> Purchase {
         let mut by_pool: BTreeMap<&Text, Vec<Wanted<'_>>> = BTreeMap::new();
-        for (index, occasion) in wanted {
-            if let Some(launch) = launches.get(*index) {
-                by_pool.entry(&launch.pool).or_default().push((*index, launch, *occasion));
+        for wish in wishes {
+            if let Some(launch) = launches.get(wish.launch) {
+                by_pool.entry(&launch.pool).or_default().push((*wish, launch));
             }
         }
         let mut purchase = Purchase::default();
         for (name, mut launches) in by_pool {
             launches.truncate(CLAIMS_AT_ONCE_MAX);
-            let known = |claim: &Text| round.claims.contains_key(claim) || made.contains(claim);
+            // One that cannot be read is there all the same, and counts.
+            let known = |claim: &Text| {
+                round.claims.contains_key(claim)
+                    || round.illegible_claims.contains(claim)
+                    || made.contains(claim)
+            };
             let bought = &mut purchase.bought;
             if let Err(why) = self.buy_for(round, (name, &launches), known, epoch, bought).await {
                 purchase.refused.insert(name.clone(), why);
@@ -161,6 +185,7 @@ impl Office {
         let class = class.flatten().map(|class| &**class);
         let id = object.id();
         let mut account = self.account(&id).await?;
+        account.check_seen(object)?;
         for (claim, counted) in &mut account.living {
             if let Some(cost) = round.cost_of(claim) {
                 counted.set(USD_PER_HOUR, cost.micro_usd());
@@ -171,7 +196,7 @@ impl Office {
             return Err(NotCommitted::Behind { claim: unseen.clone() });
         }
         let offerings: Vec<Vec<Alternative>> =
-            launches.iter().map(|(_, launch, _)| offerings_within(launch, pool)).collect();
+            launches.iter().map(|(wish, launch)| offerings_within(launch, pool, wish.price_end)).collect();
         let capacities: Vec<Resources> = offerings.iter().map(|offerings| most_of(offerings, pool)).collect();
         let now_secs = self.now().as_second();
         let limits = if PlantedBug::NoReservation.is_planted() { &Limits::default() } else { &pool.limits };
@@ -182,8 +207,8 @@ impl Office {
         }
         self.stay_within(round, &id, &names, epoch).await?;
         let objects = launches.iter().zip(&offerings).zip(&names).map(|((wanted, offerings), claim)| {
-            let (_, launch, occasion) = *wanted;
-            account.object.new_claim(claim, (pool, class), (launch, occasion), offerings)
+            let (wish, launch) = wanted;
+            account.object.new_claim(claim, (pool, class), (launch, wish.occasion), offerings)
         });
         let place = id.dialect.claims(&id.namespace);
         let mut answers = stream::iter(objects)
@@ -198,7 +223,7 @@ impl Office {
                 _ => bought.extend(
                     pairs
                         .next()
-                        .map(|((launch, ..), claim)| Bought { launch: *launch, claim: claim.clone() }),
+                        .map(|((wish, _), claim)| Bought { launch: wish.launch, claim: claim.clone() }),
                 ),
             }
         }
@@ -272,9 +297,9 @@ fn record_of(pool: &PoolObject) -> Result<Commitments, ledger::Unreadable> {
     Ok(record)
 }
 
-/// The offering that the plan chose, and those others that are no larger in anything that the pool limits: two claims
-/// could not both become larger within a limit that only one of them fits.
-fn offerings_within(launch: &Launch, pool: &Pool) -> Vec<Alternative> {
+/// The offering that the plan chose, and those others that are cheap enough and no larger in anything that the pool limits:
+/// two claims could not both become larger within a limit that only one of them fits.
+fn offerings_within(launch: &Launch, pool: &Pool, price_end: Option<Price>) -> Vec<Alternative> {
     let chosen = Alternative {
         instance_type: launch.instance_type.clone(),
         zone: launch.zone.clone(),
@@ -286,7 +311,8 @@ fn offerings_within(launch: &Launch, pool: &Pool) -> Vec<Alternative> {
         (Some(other), Some(most)) => other.first_exceeding(most).is_none(),
         _ => false,
     };
-    let others = launch.alternatives.iter().filter(fits).cloned();
+    let is_cheap = |other: &&Alternative| price_end.is_none_or(|end| other.price_per_hour < end);
+    let others = launch.alternatives.iter().filter(is_cheap).filter(fits).cloned();
     [chosen].into_iter().chain(others).collect()
 }
 

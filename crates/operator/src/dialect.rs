@@ -273,6 +273,22 @@ impl PoolObject {
         self.metadata().deletion_timestamp.is_some()
     }
 
+    /// Whether it asks for what another reading of it did. What Berth writes on pools makes no difference to that.
+    pub(crate) fn asks_for_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::NodePool(one), Self::NodePool(other)) => one.spec == other.spec,
+            (Self::NodeGroup(one), Self::NodeGroup(other)) => {
+                let wishes = |group: &NodeGroup| {
+                    let mut wishes = group.metadata.annotations.clone().unwrap_or_default();
+                    wishes.remove(ledger::LEDGER);
+                    wishes
+                };
+                one.spec == other.spec && wishes(one) == wishes(other)
+            }
+            _ => false,
+        }
+    }
+
     /// What it has committed itself to.
     pub(crate) fn ledger(&self) -> Result<Commitments, ledger::Unreadable> {
         ledger::of(self.metadata())

@@ -16,7 +16,8 @@ use berth_core::names::Text;
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::{DisruptionStep, Host, Plan};
 use berth_core::provision;
-use berth_core::safety::{self, Fleet};
+use berth_core::reason::Reason;
+use berth_core::safety::{self, Fleet, NodeSafety, Safety};
 use berth_core::snapshot::{Policy, Snapshot};
 
 use crate::buy::{NotCommitted, Refusals};
@@ -116,6 +117,8 @@ pub(crate) struct Outlook<'a> {
     pub(crate) cleared: &'a BTreeMap<Text, Result<(), String>>,
     /// Names of nodes that somebody has said must stay.
     pub(crate) protected: &'a BTreeSet<Text>,
+    /// Names of nodes whose pods may not be evicted now, by their PodDisruptionBudgets.
+    pub(crate) kept_by_budgets: &'a BTreeMap<Text, String>,
 }
 
 /// The claims that the ledgers say are leaving, and that are not deleted yet.
@@ -208,20 +211,44 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     if safety::can_wait(reason) && outlook.protected.contains(&*node.metadata.name) {
         return Verdict::Undo("the node is protected by now".to_owned());
     }
+    // While pods leave the node, their budgets are spent on them.
+    let begins = matches!(leaver.drain, None | Some(DrainCourse::Begin));
+    let heeds_pods = !safety::overrides_pods(reason, leaver.claim.grace_secs.is_some());
+    let kept = outlook.kept_by_budgets.get(&*node.metadata.name).filter(|_| begins && heeds_pods);
     let is_up = |name: &Text| outlook.claims.get(name).is_some_and(|claim| claim.holds("Initialized"));
-    if replacements.iter().all(is_up) {
-        return match leaver.drain {
-            None | Some(DrainCourse::Done) => Verdict::Go,
-            Some(DrainCourse::Begin) => Verdict::BeginDrain,
-            Some(DrainCourse::GoOn) => Verdict::Drain,
-            Some(DrainCourse::GiveUp(failure)) => Verdict::GiveUp(failure),
-        };
-    }
+    let waits_for = match kept {
+        _ if !replacements.iter().all(is_up) => "what was bought for it did not come up in time",
+        // A budget that is spent now may be whole in a moment, and what was bought would be given back.
+        Some(why) if replacements.is_empty() => return Verdict::Undo(why.clone()),
+        Some(why) => why,
+        None => {
+            return match leaver.drain {
+                None | Some(DrainCourse::Done) => Verdict::Go,
+                Some(DrainCourse::Begin) => Verdict::BeginDrain,
+                Some(DrainCourse::GoOn) => Verdict::Drain,
+                Some(DrainCourse::GiveUp(failure)) => Verdict::GiveUp(failure),
+            };
+        }
+    };
     if outlook.now_secs.saturating_sub(leaver.departure.since_secs) > REPLACED_SECS_MAX {
-        Verdict::Abandon("what was bought for it did not come up in time".to_owned())
+        Verdict::Abandon(waits_for.to_owned())
     } else {
         Verdict::Wait
     }
+}
+
+/// Those of these nodes whose pods may not all be evicted now, and why.
+pub(crate) fn kept_by_budgets(snapshot: &Snapshot, nodes: &BTreeSet<Text>) -> BTreeMap<Text, String> {
+    if nodes.is_empty() || snapshot.pod_budgets.is_empty() {
+        return BTreeMap::new();
+    }
+    let judged = snapshot.nodes.iter().zip(Safety::judge(snapshot).nodes);
+    let of_these = judged.filter(|(node, _)| nodes.contains(&node.name));
+    let refusal = |judged: &NodeSafety| {
+        let mut refusals = judged.refusals();
+        refusals.find(|refusal| refusal.reason == Reason::PodDisruptionBudget).cloned()
+    };
+    of_these.filter_map(|(node, judged)| Some((node.name.clone(), refusal(&judged)?.message))).collect()
 }
 
 /// For each node that is closed: whether the pods on it have a place elsewhere, as things are now.
@@ -285,8 +312,9 @@ impl Office {
                 claim.is_some_and(|claim| round.leaving.contains_key(&claim.name))
             };
             let allowed = |index: usize| allowed(snapshot, &pool.name, steps[index].step, is_leaving);
-            match self.commit_departures(&pool, (&by_step, &round.leaving), allowed, (epoch, now_secs)).await
-            {
+            let committed =
+                self.commit_departures(round, (&pool, &by_step), allowed, (epoch, now_secs)).await;
+            match committed {
                 Ok(committed) => {
                     let nodes = committed.iter().map(|index| by_step[index].len()).sum();
                     self.scaled(round, &pool, Direction::Down, nodes).await;
@@ -304,13 +332,16 @@ impl Office {
     /// Writes departures, by step, into a pool's ledger. Those steps that the pool's budgets let go by now.
     async fn commit_departures(
         &self,
-        pool: &PoolId,
-        (by_step, known): (&ByStep, &BTreeMap<Text, (PoolId, Departure)>),
+        round: &Round,
+        (pool, by_step): (&PoolId, &ByStep),
         allowed: impl Fn(usize) -> u32,
         now: (u64, i64),
     ) -> Result<Vec<usize>, NotCommitted> {
         let account = self.account(pool).await?;
-        let unseen = account.record.leaving.keys().find(|claim| !known.contains_key(*claim));
+        if let Some(seen) = round.pools.get(&pool.name) {
+            account.check_seen(seen)?;
+        }
+        let unseen = account.record.leaving.keys().find(|claim| !round.leaving.contains_key(*claim));
         if let Some(unseen) = unseen {
             return Err(NotCommitted::Behind { claim: unseen.clone() });
         }
@@ -544,3 +575,6 @@ pub(crate) fn unconditional(plan: &Plan) -> Vec<usize> {
         plan.disruptions.iter().flat_map(|step| &step.replacements).copied().collect();
     (0..plan.launches.len()).filter(|index| !conditional.contains(index)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,21 +22,55 @@ use crate::sight::{self, Surroundings};
 use crate::tally::{Controller, Worked};
 use crate::watched::View;
 
-/// So many claims are worked on at a time.
+/// So many claims are worked on at a time, in each lane.
 const TASKS_AT_ONCE: usize = 32;
 /// A step that takes longer is begun anew: each may be done twice.
 pub(crate) const STEP_MAX: Duration = Duration::from_mins(1);
 
 /// What is being done for claims, each by itself: one that takes its time holds up no other, and no plan.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lives {
     tasks: JoinSet<Done>,
-    permits: Arc<Semaphore>,
+    lanes: Lanes,
     /// The claims whose steps are being done, and the way to tell whoever does it that nobody wants the machine any more.
     under_way: BTreeMap<Text, Arc<Notify>>,
     paces: BTreeMap<Text, Pace>,
     /// Claims that are no more and still in their pools' ledgers, by pool.
     gone: BTreeMap<PoolId, BTreeSet<Text>>,
+}
+
+/// Turns for steps, apart by who is asked. A cloud that does not answer holds up what else is asked of it, and neither the
+/// nodes that it is about to take back nor the pods on them.
+#[derive(Debug)]
+struct Lanes {
+    launching: Arc<Semaphore>,
+    ending: Arc<Semaphore>,
+    in_the_cluster: Arc<Semaphore>,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        let [launching, ending, in_the_cluster] = [(); 3].map(|()| Arc::new(Semaphore::new(TASKS_AT_ONCE)));
+        Self { launching, ending, in_the_cluster }
+    }
+}
+
+impl Lanes {
+    fn of(&self, step: Step) -> &Arc<Semaphore> {
+        match step {
+            Step::Launch | Step::Confirm => &self.launching,
+            Step::EndMachine | Step::EndFailed => &self.ending,
+            Step::Wait(_)
+            | Step::Register
+            | Step::Initialize
+            | Step::Delete(_)
+            | Step::Fail(_)
+            | Step::NoteDeadline
+            | Step::Close
+            | Step::Drain
+            | Step::AwaitVolumes => &self.in_the_cluster,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -52,18 +86,6 @@ struct Pace {
     step: Step,
     tries: u32,
     next: Instant,
-}
-
-impl Default for Lives {
-    fn default() -> Self {
-        Self {
-            tasks: JoinSet::new(),
-            permits: Arc::new(Semaphore::new(TASKS_AT_ONCE)),
-            under_way: BTreeMap::new(),
-            paces: BTreeMap::new(),
-            gone: BTreeMap::new(),
-        }
-    }
 }
 
 impl Lives {
@@ -136,9 +158,9 @@ impl Lives {
         self.paces.insert(name.clone(), Pace { step: task.step, tries: tries.saturating_add(1), next });
         let unwanted = Arc::new(Notify::new());
         self.under_way.insert(name.clone(), unwanted.clone());
-        let (office, permits) = (office.clone(), self.permits.clone());
+        let (office, lane) = (office.clone(), self.lanes.of(task.step).clone());
         self.tasks.spawn(async move {
-            let _permit = permits.acquire_owned().await;
+            let _turn = lane.acquire_owned().await;
             let began = Instant::now();
             let outcome = tokio::select! {
                 biased;
@@ -231,9 +253,9 @@ impl Operator {
             for pool in view.pools.values().chain(&view.displaced) {
                 let Ok(record) = pool.ledger() else { continue };
                 // One that failed and has no machine any more is kept only to be seen.
-                let is_living = |claim: &Text| {
-                    let claim = view.claims.get(claim);
-                    claim.is_some_and(|claim| !(claim.holds(FAILED) && claim.holds(ENDED)))
+                let is_living = |claim: &Text| match view.claims.get(claim) {
+                    Some(claim) => !(claim.holds(FAILED) && claim.holds(ENDED)),
+                    None => view.illegible_claims.contains(claim),
                 };
                 let ghosts = record.ghosts(is_living, now_secs);
                 if !ghosts.is_empty() {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::planted::PlantedBug;
 
-/// How long an offering is not asked for again once it could not be had; twice as long each time.
+/// How long an offering is not asked for again once it could not be had; twice as long each time, unless that was long ago.
 const UNAVAILABLE_MIN: Duration = Duration::from_mins(3);
 const UNAVAILABLE_MAX: Duration = Duration::from_mins(30);
 /// For so long after that it may be asked for and not refused yet: who tells of it does not say in between that all is
@@ -187,14 +187,19 @@ impl Machines {
             .flat_map(|(before, last)| last.values().filter(|machine| before.contains_key(&machine.id)))
     }
 
-    /// Offerings could not be had.
+    /// Offerings could not be had. Launches that were under way together hear the same of them, and that counts once.
     pub(crate) fn lacked(&mut self, offerings: &[Unavailable]) {
         let now = Instant::now();
         for Unavailable { offerings, lack } in offerings {
-            let times = self.unavailable.get(offerings).map_or(0, |absence| absence.times);
-            let wait = UNAVAILABLE_MIN.saturating_mul(1 << times.min(8)).min(UNAVAILABLE_MAX);
-            let absence = Absence { until: now + wait, times: times.saturating_add(1), lack: lack.clone() };
-            self.unavailable.insert(offerings.clone(), absence);
+            let (times, until) = match self.unavailable.get(offerings) {
+                Some(known) if known.until > now => (known.times, known.until),
+                Some(known) if known.until + UNAVAILABLE_MAX > now => {
+                    let wait = UNAVAILABLE_MIN.saturating_mul(1 << known.times.min(8));
+                    (known.times.saturating_add(1), now + wait.min(UNAVAILABLE_MAX))
+                }
+                _ => (1, now + UNAVAILABLE_MIN),
+            };
+            self.unavailable.insert(offerings.clone(), Absence { until, times, lack: lack.clone() });
         }
     }
 
@@ -290,12 +295,37 @@ mod tests {
             let lacking = [Unavailable { offerings: pattern.clone(), lack: Lack::Quota("q".into()) }];
             let mut machines = Machines::default();
             machines.lacked(&lacking);
+            tokio::time::advance(UNAVAILABLE_MIN).await;
             machines.lacked(&lacking);
             machines.had(&bought);
             assert_eq!(machines.unavailable().is_empty(), is_ended, "{pattern:?}");
             machines.lacked(&lacking);
-            tokio::time::advance(UNAVAILABLE_MIN + Duration::from_secs(1)).await;
+            tokio::time::advance(UNAVAILABLE_MIN).await;
             assert_eq!(machines.unavailable().is_empty(), is_ended, "{pattern:?}: it begins anew");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_refused_is_left_alone_longer_each_time() {
+        let minutes = |minutes: u64| Duration::from_mins(minutes);
+        // How long ago it was refused the last time, how many claims hear it, and for how long it is left alone.
+        let cases = [
+            (minutes(0), 1, minutes(3)),
+            (minutes(3), 5, minutes(6)),
+            (minutes(6), 2, minutes(12)),
+            (minutes(12), 1, minutes(24)),
+            (minutes(24), 1, minutes(30)),
+            (minutes(31), 1, minutes(30)),
+            (minutes(61), 5, minutes(3)),
+        ];
+        let lacking = [Unavailable { offerings: OfferingPattern::default(), lack: Lack::Stock }];
+        let mut machines = Machines::default();
+        for (ago, claims, left_alone) in cases {
+            tokio::time::advance(ago).await;
+            let now = Instant::now();
+            (0..claims).for_each(|_| machines.lacked(&lacking));
+            let until = machines.unavailable.values().map(|absence| absence.until).max();
+            assert_eq!(until, Some(now + left_alone), "refused again after {ago:?}");
         }
     }
 

@@ -345,6 +345,7 @@ impl Operator {
             displaced: view.displaced,
             illegible_groups: view.illegible_groups,
             illegible_configs: view.illegible_configs,
+            illegible_claims: view.illegible_claims,
             classes: view.classes,
             unfit_classes: assembled.unfit_classes,
             generations: view.generations,

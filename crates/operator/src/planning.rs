@@ -14,7 +14,7 @@ use berth_core::claim::Step;
 use berth_core::commitment::Departure;
 use berth_core::names::Text;
 use berth_core::node::NodeState;
-use berth_core::plan::{Host, Plan};
+use berth_core::plan::{DisruptionStep, Host, Plan};
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
 use berth_core::safety::Safety;
@@ -24,7 +24,7 @@ use berth_core::{check, disrupt, ideal, provision, turns};
 use tokio::time::Instant;
 
 use crate::at_once::AtOnce;
-use crate::buy::{Purchase, Refusals};
+use crate::buy::{Purchase, Refusals, Wish};
 use crate::claim::Claim;
 use crate::dialect::{PoolId, PoolObject};
 use crate::discovery::NodesByMachine;
@@ -52,6 +52,7 @@ pub(crate) struct Round {
     /// Objects that cannot be read. What was last read of them may still be among the others.
     pub(crate) illegible_groups: BTreeMap<PoolId, Arc<Illegible>>,
     pub(crate) illegible_configs: BTreeMap<Text, Arc<Illegible>>,
+    pub(crate) illegible_claims: BTreeSet<Text>,
     /// VPSieNodeClasses.
     pub(crate) classes: BTreeMap<Text, Arc<VPSieNodeClass>>,
     /// Why some of them cannot be bought from.
@@ -108,6 +109,15 @@ pub(crate) struct Planned {
     pub(crate) waiting: Option<Arc<Plan>>,
     /// Something is under way.
     pub(crate) is_busy: bool,
+}
+
+/// What is bought for a step.
+fn replacing<'p>(step: &'p DisruptionStep, plan: &'p Plan) -> impl Iterator<Item = Wish> {
+    step.replacements.iter().map(|index| Wish {
+        launch: *index,
+        occasion: Occasion::Replacement,
+        price_end: plan.launches.get(*index).and_then(|launch| step.price_end(launch)),
+    })
 }
 
 impl Operator {
@@ -235,6 +245,7 @@ impl Operator {
         let closed = leave::closed(&leavers);
         let cleared = leave::cleared(&round.snapshot, policy, &closed);
         let protected = leave::protected(&round.snapshot, &closed);
+        let kept_by_budgets = leave::kept_by_budgets(&round.snapshot, &closed);
         let committed = round.committed();
         let outlook = Outlook {
             claims: &round.claims,
@@ -242,6 +253,7 @@ impl Operator {
             now_secs: self.office.now().as_second(),
             cleared: &cleared,
             protected: &protected,
+            kept_by_budgets: &kept_by_budgets,
         };
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
@@ -296,7 +308,8 @@ impl Operator {
         let used: BTreeSet<Host> = plan.binds.iter().map(|bind| bind.host).collect();
         let is_used = |launch: usize| used.contains(&Host::Launch(launch));
         let occasion = |launch: usize| if is_used(launch) { Occasion::Pods } else { Occasion::Minimum };
-        let wanted: Vec<_> = wanted.into_iter().map(|launch| (launch, occasion(launch))).collect();
+        let wish = |launch| Wish { launch, occasion: occasion(launch), price_end: None };
+        let wanted: Vec<_> = wanted.into_iter().map(wish).collect();
         let Purchase { bought, refused } =
             self.office.buy(round, &BTreeSet::new(), (&plan.launches, &wanted), epoch).await;
         self.refused(round, &refused).await;
@@ -330,11 +343,10 @@ impl Operator {
         }
         let mut made = bought_before.clone();
         let mut claim_of: BTreeMap<usize, Text> = BTreeMap::new();
-        let mut open: Vec<usize> = steps.iter().flat_map(|step| step.replacements.iter().copied()).collect();
+        let mut open: Vec<Wish> = steps.iter().flat_map(|step| replacing(step, plan)).collect();
         while !open.is_empty() {
-            let wanted: Vec<_> = open.iter().map(|launch| (*launch, Occasion::Replacement)).collect();
             let Purchase { bought, refused } =
-                self.office.buy(round, &made, (&plan.launches, &wanted), epoch).await;
+                self.office.buy(round, &made, (&plan.launches, &open), epoch).await;
             self.refused(round, &refused).await;
             if bought.is_empty() {
                 break;
@@ -343,7 +355,7 @@ impl Operator {
             self.office.counts_growth(round, launches.map(|launch| &launch.pool), "replacement");
             made.extend(bought.iter().map(|bought| bought.claim.clone()));
             claim_of.extend(bought.into_iter().map(|bought| (bought.launch, bought.claim)));
-            open.retain(|launch| !claim_of.contains_key(launch));
+            open.retain(|wish| !claim_of.contains_key(&wish.launch));
         }
         let mut ready = Vec::new();
         for step in steps {

@@ -60,6 +60,7 @@ struct State {
     configs: BTreeMap<Text, Arc<AutoscalerConfig>>,
     illegible_groups: BTreeMap<PoolId, Arc<Illegible>>,
     illegible_configs: BTreeMap<Text, Arc<Illegible>>,
+    illegible_claims: BTreeSet<ClaimKey>,
     hearing: BTreeMap<&'static str, Hearing>,
     /// Objects that somebody has given besides the cluster's, by the plural of their kind.
     given: BTreeMap<&'static str, BTreeSet<(Text, Text)>>,
@@ -100,6 +101,8 @@ pub(crate) struct View {
     pub(crate) illegible_groups: BTreeMap<PoolId, Arc<Illegible>>,
     /// AutoscalerConfigs that cannot.
     pub(crate) illegible_configs: BTreeMap<Text, Arc<Illegible>>,
+    /// The names of claims that never could.
+    pub(crate) illegible_claims: BTreeSet<Text>,
     /// VPSieNodeClasses.
     pub(crate) classes: BTreeMap<Text, Arc<VPSieNodeClass>>,
     /// Of all classes.
@@ -220,6 +223,7 @@ impl Watched {
             displaced,
             illegible_groups: state.illegible_groups.clone(),
             illegible_configs: state.illegible_configs.clone(),
+            illegible_claims: state.illegible_claims.iter().map(|(.., name)| name.clone()).collect(),
             classes: state.classes.clone(),
             generations: state.generations.clone(),
             overlays: state.overlays.clone(),
@@ -277,7 +281,10 @@ impl Watched {
         }
         match Kept::of(collection) {
             Some(Kept::Claims(dialect)) => {
-                state.claims.retain(|(of, namespace, name), _| *of != dialect || is_listed(namespace, name));
+                let is_there =
+                    |(of, namespace, name): &ClaimKey| *of != dialect || is_listed(namespace, name);
+                state.claims.retain(|key, _| is_there(key));
+                state.illegible_claims.retain(is_there);
             }
             Some(Kept::Pools(dialect)) => {
                 state.pools.retain(|id, _| id.dialect != dialect || is_listed(&id.namespace, &id.name));
@@ -385,9 +392,15 @@ impl State {
         // read, for what is not there may be ended; all else is not acted upon.
         match kept {
             Some(Kept::Claims(dialect)) => {
-                let key = |claim: &Claim| (dialect, claim.namespace.clone(), claim.name.clone());
-                let claim = dialect.claim(text).map(Claim::lightened);
-                self.claims.extend(claim.map(|claim| (key(&claim), Arc::new(claim))));
+                if let Some(claim) = dialect.claim(text).map(Claim::lightened) {
+                    let key = (dialect, claim.namespace.clone(), claim.name.clone());
+                    self.illegible_claims.remove(&key);
+                    self.claims.insert(key, Arc::new(claim));
+                } else if let Ok(Named { metadata }) = serde_json::from_str::<Named>(text) {
+                    let key = (dialect, metadata.namespace, metadata.name);
+                    let never_was = !self.claims.contains_key(&key);
+                    self.illegible_claims.extend(Some(key).filter(|_| never_was));
+                }
             }
             Some(Kept::Pools(dialect)) => match dialect.pool(text) {
                 Some(pool) => {
@@ -452,7 +465,9 @@ impl State {
         match Kept::of(collection) {
             Some(Kept::Claims(_)) if PlantedBug::GhostEntry.is_planted() => {}
             Some(Kept::Claims(dialect)) => {
-                self.claims.remove(&(dialect, Text::from(namespace), Text::from(name)));
+                let key = (dialect, Text::from(namespace), Text::from(name));
+                self.claims.remove(&key);
+                self.illegible_claims.remove(&key);
             }
             Some(Kept::Pools(dialect)) => {
                 let id = PoolId { dialect, namespace: namespace.into(), name: name.into() };

@@ -31,7 +31,7 @@ fn replacing_as_the_pool_says() {
         let plan = disrupt::plan(&snapshot, &policy);
         let words = plan.kept[0].refusal.message.clone();
         assert!(
-            words.starts_with("right-size: a replaced by small in a (on-demand) would save $146"),
+            words.starts_with("downsize: a replaced by small in a (on-demand) would save $146"),
             "{words}"
         );
         words.rsplit(' ').next().unwrap_or_default().to_owned()

@@ -60,7 +60,7 @@ impl Office {
 fn is_passing(why: &NotCommitted) -> bool {
     match why {
         NotCommitted::Cluster(refused) => refused.is_conflict(),
-        NotCommitted::Behind { .. } | NotCommitted::Superseded { .. } => true,
+        NotCommitted::Behind { .. } | NotCommitted::Changed | NotCommitted::Superseded { .. } => true,
         NotCommitted::Unreadable(_) | NotCommitted::Limit(_) => false,
     }
 }

@@ -17,6 +17,7 @@ mod founding;
 mod health;
 mod history;
 mod log;
+mod meanwhile;
 mod metrics;
 mod nodeclass;
 mod overlays;

@@ -143,6 +143,11 @@ impl Scene {
         }
     }
 
+    /// How long it has been played.
+    pub(crate) fn clock_secs(&self) -> i64 {
+        self.world.clock_of("test").duration_since(began()).as_secs()
+    }
+
     pub(crate) async fn list(&self, path: &str) -> Vec<Value> {
         let request = http::Request::get(path).body(Vec::new()).expect("a request");
         let list: Value = self.client.request(request).await.expect("a list");

@@ -16,6 +16,9 @@ impl Account {
             if let Some(record) = account.by_token.get(&order.token).and_then(|i| account.records.get(*i)) {
                 return Ok(account.named(record));
             }
+            if order.is_given_up {
+                return Ok(Launched::Nothing);
+            }
             let mut passed_over = Vec::new();
             for wanted in &order.offerings {
                 match account.pick(wanted) {

@@ -197,10 +197,8 @@ pub struct SafetyChecks {
 impl SafetyChecks {
     /// What those that stay may be asked for at most of what they have, in percent.
     pub const ASKED_MAX_PERCENT: u32 = 85;
-    /// What runs a control plane, by its name.
-    pub const CONTROL_PLANE: [&str; 4] =
-        ["kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"];
-    pub const CONTROL_PLANE_NAMESPACE: &str = "kube-system";
+    /// More percent than there are: something is asked for, and nothing is left that could have it.
+    pub const ASKED_OF_NOTHING: u32 = u32::MAX;
 }
 
 /// The checks that VPSie's rebalancer has names for, in its order: what has to be so before a node is replaced by a cheaper

@@ -319,11 +319,7 @@ fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks, is_replaced
     if let Some(pod) = pods_on(snapshot, node).find(has_data_here) {
         return Some(Bar::LocalStorage { pod: pod.id() });
     }
-    let runs_cluster = |pod: &&Pod| {
-        !pod.deleting
-            && pod.namespace.as_ref() == SafetyChecks::CONTROL_PLANE_NAMESPACE
-            && SafetyChecks::CONTROL_PLANE.iter().any(|name| pod.name.contains(name))
-    };
+    let runs_cluster = |pod: &&Pod| !pod.deleting && pod.is_of_control_plane();
     if let Some(pod) = pods_on(snapshot, node).find(runs_cluster) {
         return Some(Bar::SystemPod { pod: pod.id() });
     }

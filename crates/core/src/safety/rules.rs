@@ -195,12 +195,8 @@ impl Judged<'_> {
     }
 
     fn system_pod(&self) -> Option<Refusal> {
-        let is_of_control_plane = |pod: &&Pod| {
-            *pod.namespace == *SafetyChecks::CONTROL_PLANE_NAMESPACE
-                && SafetyChecks::CONTROL_PLANE.iter().any(|part| pod.name.contains(part))
-        };
-        let pods = self.pods.iter().map(|pod| &self.snapshot.pods[*pod]).filter(|pod| !pod.deleting);
-        let pod = pods.into_iter().find(is_of_control_plane)?;
+        let mut pods = self.pods.iter().map(|pod| &self.snapshot.pods[*pod]).filter(|pod| !pod.deleting);
+        let pod = pods.find(|pod| pod.is_of_control_plane())?;
         Some(Reason::SystemPod.because(format!("pod {} is a part of the control plane", pod.id())))
     }
 

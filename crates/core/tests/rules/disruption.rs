@@ -329,6 +329,16 @@ fn the_checks_of_groups() {
             checked(owned("a"), system("kube-apiserver-a", web("a"))),
             a(Stays(Reason::SystemPod)),
         ),
+        (
+            "a static pod of the control plane",
+            checked(owned("a"), Pod { mirror: true, ..system("cloud-controller-manager-a", web("a")) }),
+            a(Stays(Reason::SystemPod)),
+        ),
+        (
+            "a backup of the control plane",
+            checked(owned("a"), system("etcd-backup-28374650-xk2c9", web("a"))),
+            a(GONE),
+        ),
         ("another of the system", checked(owned("a"), system("coredns-1", web("a"))), a(GONE)),
         (
             "a group that does not shrink",

@@ -454,8 +454,9 @@ pub struct NodeDisruption {
     pub termination_grace_secs: Option<u64>,
     /// Where its pool wants to know.
     pub usage: Option<Usage>,
-    /// What the other nodes of its pool would be asked for without it, in percent of what they have. `None` if its pool
-    /// does not want to know, or it is the only one: then others take its pods, who look after themselves.
+    /// What the other nodes of its pool that can take pods would be asked for without it, in percent of what they have.
+    /// `None` if its pool does not want to know, or it is the only one: then others take its pods, who look after
+    /// themselves.
     pub others_asked_percent: Option<u32>,
 }
 

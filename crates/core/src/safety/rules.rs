@@ -168,7 +168,9 @@ impl Judged<'_> {
             Basis::Asked => format!(
                 "it is asked for {used}% of its {what}, and goes below {below}%; nothing measures what it uses"
             ),
-            Basis::Unknown => "what it uses was not measured lately".to_owned(),
+            Basis::Unknown => {
+                "what it uses was not measured all the time for as long as its group looks back".to_owned()
+            }
         };
         Some(Reason::NodeUtilized.because(message))
     }
@@ -204,9 +206,12 @@ impl Judged<'_> {
         let percent = self.node.disruption.others_asked_percent?;
         let most = SafetyChecks::ASKED_MAX_PERCENT;
         (percent > most).then(|| {
-            Reason::CapacityLeft.because(format!(
-                "the group's other nodes would be asked for {percent}% of what they have, and {most}% is the most"
-            ))
+            Reason::CapacityLeft.because(match percent {
+                SafetyChecks::ASKED_OF_NOTHING => "none of the group's other nodes can take pods now".to_owned(),
+                _ => format!(
+                    "the group's other nodes would be asked for {percent}% of what they have, and {most}% is the most"
+                ),
+            })
         })
     }
 

@@ -302,7 +302,7 @@ impl SafetyCheck {
             Reason::SystemPod => Some(Self::SystemPods),
             Reason::PodsKeptApart => Some(Self::Affinity),
             Reason::CapacityLeft => Some(Self::Capacity),
-            Reason::NodeProtected | Reason::PodProtected => Some(Self::Protection),
+            Reason::NodeProtected | Reason::NodeCordoned | Reason::PodProtected => Some(Self::Protection),
             _ => None,
         }
     }

@@ -9,7 +9,7 @@ use super::violation::{Bar, DisruptionFault, Violation};
 use crate::disruption::{
     Approval, Budget, Consolidation, DisruptionCost, DisruptionReason, PodBudget, Protection, SafetyChecks,
 };
-use crate::names::Text;
+use crate::names::{self, Text};
 use crate::node::{Node, NodeState};
 use crate::plan::{Bind, DisruptionStep, Host, Launch, Plan};
 use crate::pod::{Pod, VolumeRef};
@@ -302,6 +302,9 @@ fn is_broken(snapshot: &Snapshot, pool: &Pool) -> bool {
 
 /// What VPSie's checks say.
 fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks, is_replaced: bool) -> Option<Bar> {
+    if node.taints.iter().any(|taint| taint.key.as_ref() == names::TAINT_UNSCHEDULABLE) {
+        return Some(Bar::Cordoned);
+    }
     if !checks.shrinks && !is_replaced {
         return Some(Bar::ScaleDownOff);
     }

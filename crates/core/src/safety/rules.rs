@@ -48,6 +48,7 @@ impl Judged<'_> {
         judge(reason == DisruptionReason::Underutilized, Reason::NodeNotEmpty, &|| self.not_empty());
         judge(reason == DisruptionReason::Empty, Reason::PoolMinimum, &|| self.at_minimum(allowances));
         let is_checked = saves_money && self.checks().is_some();
+        judge(is_checked, Reason::NodeCordoned, &|| self.cordoned());
         judge(is_checked, Reason::ScaleDownOff, &|| self.never_shrinks());
         judge(is_checked, Reason::NodeUtilized, &|| self.utilized());
         judge(is_checked, Reason::LocalStorage, &|| self.local_storage());
@@ -98,6 +99,15 @@ impl Judged<'_> {
     fn node_protected(&self) -> Option<Refusal> {
         let how_long = protected(self.node.disruption.protection)?;
         Some(Reason::NodeProtected.because(format!("the node is marked do-not-disrupt{how_long}")))
+    }
+
+    /// VPSie's autoscaler leaves alone what somebody has cordoned. What was to go is cordoned by Berth itself.
+    fn cordoned(&self) -> Option<Refusal> {
+        let has = |key: &str| self.node.taints.iter().any(|taint| &*taint.key == key);
+        (has(names::TAINT_UNSCHEDULABLE) && !has(names::TAINT_DISRUPTED)).then(|| {
+            Reason::NodeCordoned
+                .because("somebody has cordoned the node, and may have something in mind with it")
+        })
     }
 
     fn price_unknown(&self) -> Option<Refusal> {

@@ -425,11 +425,14 @@ fn a_size_is_bought_where_the_offerings_are_unknown() {
         let sized = |group: &mut Value| {
             group["spec"]["offeringIDs"] = json!(["of-servers"]);
             group["spec"]["kubeSizeID"] = json!(2);
+            group["spec"]["preferredInstanceType"] = json!("of-servers");
         };
         scene.apply(group("workers", sized)).await;
         scene.apply(workload(1)).await;
         scene.until(300, "the pod runs", async || scene.running().await == 1).await;
         assert_eq!(berthed.vpsie.nodes_by_size(), BTreeMap::from([(2, 1)]));
+        let workers = berthed.group("workers").await;
+        assert_eq!(condition(&workers, "Error").map(|(status, _)| status), Some("False"), "{workers}");
     });
 }
 

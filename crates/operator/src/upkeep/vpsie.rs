@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::claim::{Claim, FAILED, RUNNING};
 use crate::conditions::{Conditions, whole};
-use crate::dialect::{Dialect, News, PoolId, vpsie_state, vpsie_unsaid};
+use crate::dialect::{Dialect, News, PoolId, vpsie_unsaid, vpsie_word};
 use crate::discovery::node_of;
 use crate::life::Failure;
 use crate::office::Office;
@@ -116,12 +116,11 @@ impl Office {
         }
         let machine = self.machines().get(&claim.class?)?.get(&claim.machine()?)?.clone();
         let told = &claim.told;
-        let runs = machine.state == MachineState::Running && !claim.holds(RUNNING);
         let traffic_gb = machine.extras.traffic_gb.filter(|_| !claim.capacity.is_empty());
         let is_news_of_traffic = traffic_gb.is_some() && told.traffic_gb != traffic_gb;
-        let is_news = runs
+        let is_news = note_machine(claim, &machine, self.now()).has_changed()
             || *told.hostname != *machine.name
-            || *told.status != *vpsie_state(machine.state)
+            || *told.status != *vpsie_word(&machine)
             || is_news_of_traffic
             || !vpsie_unsaid(told, &machine).is_empty();
         is_news.then_some(machine)
@@ -134,8 +133,7 @@ impl Office {
             let change = json!({ "spec": unsaid });
             return Ok(self.desk.keep(&claim.path(), &claim.resource_version, change).await?);
         }
-        let mut conditions = Conditions::of(&claim.conditions, self.now());
-        claim.note_running(&mut conditions, machine.state == MachineState::Running);
+        let conditions = note_machine(claim, machine, self.now());
         let news = News { machine: Some(machine.clone()), ..News::default() };
         self.write_status(claim, &conditions, &news).await
     }
@@ -227,6 +225,20 @@ impl Office {
         let seen = metadata.resource_version.as_deref().unwrap_or_default();
         Ok(self.desk.keep(&id.path(), seen, json!({ "metadata": { "finalizers": finalizers } })).await?)
     }
+}
+
+/// Whether a claim's machine runs. A node speaks for its machine, whatever its cloud says.
+fn note_machine(claim: &Claim, machine: &Machine, now: Timestamp) -> Conditions {
+    let mut conditions = Conditions::of(&claim.conditions, now);
+    match machine.state {
+        MachineState::Running if !claim.holds(RUNNING) => conditions.hold(RUNNING),
+        MachineState::Halted if !claim.holds("Registered") => {
+            let message = format!("VPSie says `{}`", vpsie_word(machine));
+            conditions.set(RUNNING, ConditionStatus::Unknown, "NotRunning", &message);
+        }
+        _ => {}
+    }
+    conditions
 }
 
 impl Round {
@@ -354,12 +366,11 @@ fn setup_fields(group: &NodeGroup) -> Vec<&'static str> {
 }
 
 fn member(claim: &Claim) -> GroupMember {
-    let phase = Dialect::Vpsie.status(claim, &claim.conditions, &News::default());
     GroupMember {
         node_name: claim.node_name.to_string(),
         vps_id: claim.told.number,
         instance_type: claim.label(names::INSTANCE_TYPE).unwrap_or_default().to_owned(),
-        status: phase["phase"].as_str().unwrap_or_default().to_owned(),
+        status: claim.phase(&claim.conditions).to_owned(),
         created_at: claim.created.map(whole),
         ready_at: claim.held_since("Initialized").map(whole),
         ip_address: claim.told.address.to_string(),

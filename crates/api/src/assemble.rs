@@ -332,7 +332,8 @@ impl Assembly<'_> {
             if let (Some(preferred), Ok(types)) = (pool.division.preferred_type.take(), &types) {
                 let known = vpsie::types_of(&preferred, types);
                 pool.division.preferred_type = known.first().map(|known| known.name.clone());
-                if known.is_empty() {
+                // Where the offerings are of another kind of paths, so is what is preferred of them.
+                if known.is_empty() && !self.goes_by_size(&kept.object) {
                     let message = format!("`{preferred}` is none of the group's offerings");
                     self.blame(&kept, "spec.preferredInstanceType", message);
                 }

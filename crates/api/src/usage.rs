@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_core::disruption::{Basis, Usage};
-use berth_core::names::Text;
+use berth_core::disruption::{Basis, SafetyChecks, Usage};
+use berth_core::names::{self, Text};
 use berth_core::node::{Node, NodeState};
-use berth_core::pod::Pod;
+use berth_core::pod::{Pod, Taint};
 use berth_core::pool::Pool;
 use berth_core::resources::{CPU, MEMORY, Resources};
 use jiff::Timestamp;
@@ -33,13 +33,15 @@ pub enum Measured {
     /// Whether anybody does is not known yet.
     NotYet,
     Samples(UsageSamples),
+    /// By who looks once: what was before, nobody can tell.
+    Once(UsageSamples),
 }
 
 impl Measured {
     fn of(&self, node: &str) -> &[UsageSample] {
         match self {
             Self::Never | Self::NotYet => &[],
-            Self::Samples(samples) => samples.get(node).map_or(&[], |samples| samples),
+            Self::Samples(samples) | Self::Once(samples) => samples.get(node).map_or(&[], |samples| samples),
         }
     }
 }
@@ -81,28 +83,45 @@ pub(crate) fn tell(
                 memory_percent: percent(asked.get(MEMORY), node.allocatable.get(MEMORY)),
                 basis: Basis::Asked,
             },
-            _ => mostly(node, measured.of(&node.name), *window, now).unwrap_or(Usage::UNKNOWN),
+            Measured::Once(_) => mostly(node, measured.of(&node.name), 0, now).unwrap_or(Usage::UNKNOWN),
+            Measured::NotYet | Measured::Samples(_) => {
+                mostly(node, measured.of(&node.name), *window, now).unwrap_or(Usage::UNKNOWN)
+            }
         });
         let load = node.pool.as_ref().and_then(|pool| loads.get(pool));
-        node.disruption.others_asked_percent = load.and_then(|load| load.without(node));
+        node.disruption.others_asked_percent = load.and_then(|load| load.without(node, asked));
     }
 }
 
-/// What a pool's nodes have, and what the pods on them ask for.
+/// What a pool's nodes have that can take pods, and what the pods on them ask for.
 #[derive(Clone, Debug, Default)]
 struct Load {
+    /// Those too that can take none.
     nodes: u32,
     given: Resources,
     asked: Resources,
 }
 
 impl Load {
-    /// What the others would be asked for of what they have, of CPU or memory the more.
-    fn without(&self, node: &Node) -> Option<u32> {
-        let left = |resource: &str| self.given.get(resource) - node.allocatable.get(resource);
-        let asked = |resource: &str| percent(self.asked.get(resource), left(resource));
-        (self.nodes > 1).then(|| asked(CPU).max(asked(MEMORY)))
+    /// What the others would be asked for of what they have, of CPU or memory the more. `asked`: of the node itself.
+    fn without(&self, node: &Node, asked: &Resources) -> Option<u32> {
+        let is_counted = takes_pods(node);
+        let others_asked = |resource: &str| {
+            let left = self.given.get(resource) - if is_counted { node.allocatable.get(resource) } else { 0 };
+            let moving = if is_counted { 0 } else { asked.get(resource) };
+            match self.asked.get(resource).saturating_add(moving) {
+                1.. if left <= 0 => SafetyChecks::ASKED_OF_NOTHING,
+                asked => percent(asked, left),
+            }
+        };
+        (self.nodes > 1).then(|| others_asked(CPU).max(others_asked(MEMORY)))
     }
+}
+
+/// Whether pods can come to a node now.
+fn takes_pods(node: &Node) -> bool {
+    let is_closed = |taint: &Taint| *taint.key == *names::TAINT_UNSCHEDULABLE;
+    node.state == NodeState::Running && !node.disruption.not_ready && !node.taints.iter().any(is_closed)
 }
 
 fn loads(
@@ -115,6 +134,9 @@ fn loads(
         let Some(pool) = node.pool.as_ref().filter(|pool| windows.contains_key(pool)) else { continue };
         let load = loads.entry(pool.clone()).or_default();
         load.nodes += 1;
+        if !takes_pods(node) {
+            continue;
+        }
         load.given.add(&node.allocatable);
         if let Some(asked) = asked.get(&node.name) {
             load.asked.add(asked);
@@ -123,11 +145,14 @@ fn loads(
     loads
 }
 
-/// What the node used most of the time within its pool's window. `None` if nobody knows it lately.
+/// What the node used most of the time within its pool's window. `None` if it was not measured all that time.
 fn mostly(node: &Node, samples: &[UsageSample], window_secs: u64, now: Timestamp) -> Option<Usage> {
     let age = |sample: &UsageSample| now.duration_since(sample.at).as_secs();
-    samples.iter().map(age).min().filter(|newest| *newest <= FRESH_SECS)?;
-    let window = i64::try_from(window_secs).unwrap_or(i64::MAX).max(FRESH_SECS);
+    let window = i64::try_from(window_secs).unwrap_or(i64::MAX);
+    if !is_known_throughout(samples.iter().map(age), window) {
+        return None;
+    }
+    let window = window.max(FRESH_SECS);
     let most = |resource: &str, amount: fn(&UsageSample) -> i64| {
         let within = samples.iter().filter(|sample| age(sample) <= window);
         let mut used: Vec<u32> =
@@ -141,6 +166,23 @@ fn mostly(node: &Node, samples: &[UsageSample], window_secs: u64, now: Timestamp
         memory_percent: most(MEMORY, |sample| sample.memory)?,
         basis: Basis::Measured,
     })
+}
+
+/// Whether there was something fresh at every instant of the window: who has just begun to look knows of its end only.
+fn is_known_throughout(ages: impl Iterator<Item = i64>, window_secs: i64) -> bool {
+    let mut ages: Vec<i64> = ages.map(|age| age.max(0)).collect();
+    ages.sort_unstable();
+    let mut since = 0;
+    for age in ages {
+        if age - since > FRESH_SECS {
+            return false;
+        }
+        if age >= window_secs {
+            return true;
+        }
+        since = age;
+    }
+    false
 }
 
 /// Groups whose nodes use too much, by what is measured, are to have more of them. What is new, or not measured for as
@@ -209,8 +251,9 @@ fn percent(part: i64, whole: i64) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use berth_core::disruption::{NodeDisruption, PoolDisruption, SafetyChecks};
+    use berth_core::disruption::{NodeDisruption, PoolDisruption};
     use berth_core::names::Labels;
+    use berth_core::pod::TaintEffect;
     use berth_core::pool::Limits;
 
     use super::*;
@@ -246,20 +289,30 @@ mod tests {
         let node = node("a");
         let used =
             |cpu_percent, memory_percent| Some(Usage { cpu_percent, memory_percent, basis: Basis::Measured });
-        let steady: Vec<Told> = (0..10).map(|minute| (minute * 60, 30, 20)).collect();
-        let with = |samples: &[Told]| [&steady[..], samples].concat();
-        let cases: [(&str, Vec<Told>, Option<Usage>); 6] = [
-            ("never", vec![], None),
-            ("steadily", steady.clone(), used(30, 20)),
-            ("long ago only", vec![(301, 30, 20)], None),
-            ("with two peaks", with(&[(10, 90, 90), (20, 90, 90)]), used(30, 20)),
-            ("with many", with(&[(10, 90, 20), (20, 90, 20), (30, 90, 20)]), used(90, 20)),
-            ("before its window", with(&[(601, 90, 90), (602, 90, 90), (603, 90, 90)]), used(30, 20)),
+        let since = |first: i64, last: i64| -> Vec<Told> {
+            (last..=first).map(|minute| (minute * 60, 30, 20)).collect()
+        };
+        let with = |samples: &[Told]| [&since(10, 0)[..], samples].concat();
+        let cases: [(&str, u64, Vec<Told>, Option<Usage>); 14] = [
+            ("never", 600, vec![], None),
+            ("steadily", 600, since(10, 0), used(30, 20)),
+            ("long ago only", 600, vec![(301, 30, 20)], None),
+            ("with two peaks", 600, with(&[(10, 90, 90), (20, 90, 90)]), used(30, 20)),
+            ("with many", 600, with(&[(10, 90, 20), (20, 90, 20), (30, 90, 20)]), used(90, 20)),
+            ("before its window", 600, with(&[(601, 90, 90), (602, 90, 90), (603, 90, 90)]), used(30, 20)),
+            ("by who has just begun to look", 600, since(0, 0), None),
+            ("by who has looked for most of the window", 600, since(9, 0), None),
+            ("by who has looked long enough", 3600, since(60, 0), used(30, 20)),
+            ("with nobody looking in between", 600, [since(10, 8), since(2, 0)].concat(), None),
+            ("until a while ago", 600, since(20, 5), used(30, 20)),
+            ("until long ago", 600, since(20, 6), None),
+            ("where no window is asked for", 0, since(0, 0), used(30, 20)),
+            ("where no window is asked for, long ago", 0, since(9, 6), None),
         ];
-        for (what, samples, expected) in cases {
+        for (what, window_secs, samples, expected) in cases {
             let samples: Vec<UsageSample> = samples.into_iter().map(sample).collect();
             let now = Timestamp::from_second(NOW).unwrap();
-            assert_eq!(mostly(&node, &samples, 600, now), expected, "{what}");
+            assert_eq!(mostly(&node, &samples, window_secs, now), expected, "{what}");
         }
     }
 
@@ -302,20 +355,80 @@ mod tests {
     #[test]
     fn where_nobody_measures_it_is_what_pods_ask_for() {
         let pool = |name: &str, checks| Pool {
-            disruption: PoolDisruption { checks, ..PoolDisruption::default() },
+            disruption: PoolDisruption {
+                checks,
+                consolidate_after_secs: Some(600),
+                ..PoolDisruption::default()
+            },
             ..crate::pools::empty_pool(name.into())
         };
         let checks = SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 };
         let pools = [pool("checked", Some(checks)), pool("other", None)];
+        let just_now = || UsageSamples::from([("checked".into(), vec![sample((0, 30, 20))])]);
         let asked = Usage { cpu_percent: 0, memory_percent: 0, basis: Basis::Asked };
         for (measured, expected) in [
             (Measured::Never, asked),
             (Measured::NotYet, Usage::UNKNOWN),
             (Measured::Samples(UsageSamples::new()), Usage::UNKNOWN),
+            (Measured::Samples(just_now()), Usage::UNKNOWN),
+            (
+                Measured::Once(just_now()),
+                Usage { cpu_percent: 30, memory_percent: 20, basis: Basis::Measured },
+            ),
         ] {
             let mut nodes = ["checked", "other"].map(node);
-            tell(&mut nodes, (&[], &pools), &measured, Timestamp::UNIX_EPOCH);
+            tell(&mut nodes, (&[], &pools), &measured, Timestamp::from_second(NOW).unwrap());
             assert_eq!(nodes.map(|node| node.disruption.usage), [Some(expected), None], "{measured:?}");
+        }
+    }
+
+    /// Of four CPUs each, the first of a group's nodes asked for two and the others for three each.
+    #[test]
+    fn what_the_others_would_be_asked_for() {
+        /// What it is, how each node is, and what is asked for without the first.
+        type Case<'c> = (&'c str, Vec<&'c dyn Fn(&mut Node)>, Option<u32>);
+        let cordoned = |node: &mut Node| {
+            node.taints.push(Taint::new(names::TAINT_UNSCHEDULABLE, "", TaintEffect::NoSchedule));
+        };
+        let ill = |node: &mut Node| node.disruption.not_ready = true;
+        let starting = |node: &mut Node| node.state = NodeState::Starting;
+        let going = |node: &mut Node| node.state = NodeState::Deleting;
+        let well = |_: &mut Node| ();
+        let none = Some(SafetyChecks::ASKED_OF_NOTHING);
+        let cases: [Case<'_>; 10] = [
+            ("it is the only one", vec![&well], None),
+            ("both others take its pods", vec![&well, &well, &well], Some(100)),
+            ("it takes none itself", vec![&ill, &well, &well], Some(100)),
+            ("one is cordoned", vec![&well, &well, &cordoned], Some(125)),
+            ("one is not ready", vec![&well, &well, &ill], Some(125)),
+            ("one is starting", vec![&well, &well, &starting], Some(125)),
+            ("one goes", vec![&well, &well, &going], Some(125)),
+            ("none takes any", vec![&well, &ill, &cordoned], none),
+            ("nor does it", vec![&ill, &ill, &cordoned], none),
+            ("all others go", vec![&well, &going], None),
+        ];
+        let checks = Some(SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 });
+        let mut group = crate::pools::empty_pool("group".into());
+        group.disruption.checks = checks;
+        for (what, changes, expected) in cases {
+            let mut nodes: Vec<Node> = changes
+                .iter()
+                .enumerate()
+                .map(|(index, change)| {
+                    let mut node = Node { name: format!("n{index}").into(), ..node("group") };
+                    change(&mut node);
+                    node
+                })
+                .collect();
+            let windows = BTreeMap::from([(&group.name, 0)]);
+            let names: Vec<Text> = nodes.iter().map(|node| node.name.clone()).collect();
+            let of = |index: usize| Resources::of(&[(CPU, if index == 0 { 2000 } else { 3000 })]);
+            let asked: BTreeMap<&Text, Resources> =
+                names.iter().enumerate().map(|(index, name)| (name, of(index))).collect();
+            let loads = loads(&nodes, &windows, &asked);
+            let first = nodes.swap_remove(0);
+            let told = loads.get("group").and_then(|load| load.without(&first, &of(0)));
+            assert_eq!(told, expected, "{what}");
         }
     }
 }

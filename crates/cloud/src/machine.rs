@@ -102,6 +102,8 @@ pub struct Extras {
     pub group: Option<u64>,
     /// How much it may send and receive in a month.
     pub traffic_gb: Option<i64>,
+    /// How it is, in the cloud's own word.
+    pub status: Option<Text>,
 }
 
 /// In the order of a life.
@@ -109,6 +111,8 @@ pub struct Extras {
 pub enum MachineState {
     Pending,
     Running,
+    /// It is there and costs, and its cloud does not say that it runs.
+    Halted,
     Stopping,
     /// It never comes back, and costs nothing.
     Gone,

@@ -53,6 +53,11 @@ pub trait Cloud: Send + Sync + fmt::Debug {
     /// Pools want machines in these zones: what is offered there is to be in the catalog.
     fn serve(&self, _zones: &BTreeSet<Text>) {}
 
+    /// Whether its machines are set up as orders say. Where they are not, they are what the cloud makes them.
+    fn sets_up(&self) -> bool {
+        true
+    }
+
     /// What it goes on without, as of its last answers.
     fn troubles(&self) -> BTreeSet<Trouble> {
         BTreeSet::new()

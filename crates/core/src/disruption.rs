@@ -197,10 +197,8 @@ pub struct SafetyChecks {
 impl SafetyChecks {
     /// What those that stay may be asked for at most of what they have, in percent.
     pub const ASKED_MAX_PERCENT: u32 = 85;
-    /// What runs a control plane, by its name.
-    pub const CONTROL_PLANE: [&str; 4] =
-        ["kube-apiserver", "etcd", "kube-controller-manager", "kube-scheduler"];
-    pub const CONTROL_PLANE_NAMESPACE: &str = "kube-system";
+    /// More percent than there are: something is asked for, and nothing is left that could have it.
+    pub const ASKED_OF_NOTHING: u32 = u32::MAX;
 }
 
 /// The checks that VPSie's rebalancer has names for, in its order: what has to be so before a node is replaced by a cheaper
@@ -304,7 +302,7 @@ impl SafetyCheck {
             Reason::SystemPod => Some(Self::SystemPods),
             Reason::PodsKeptApart => Some(Self::Affinity),
             Reason::CapacityLeft => Some(Self::Capacity),
-            Reason::NodeProtected | Reason::PodProtected => Some(Self::Protection),
+            Reason::NodeProtected | Reason::NodeCordoned | Reason::PodProtected => Some(Self::Protection),
             _ => None,
         }
     }
@@ -456,8 +454,9 @@ pub struct NodeDisruption {
     pub termination_grace_secs: Option<u64>,
     /// Where its pool wants to know.
     pub usage: Option<Usage>,
-    /// What the other nodes of its pool would be asked for without it, in percent of what they have. `None` if its pool
-    /// does not want to know, or it is the only one: then others take its pods, who look after themselves.
+    /// What the other nodes of its pool that can take pods would be asked for without it, in percent of what they have.
+    /// `None` if its pool does not want to know, or it is the only one: then others take its pods, who look after
+    /// themselves.
     pub others_asked_percent: Option<u32>,
 }
 

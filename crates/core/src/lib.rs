@@ -8,6 +8,7 @@ pub mod catalog;
 pub mod check;
 pub mod claim;
 pub mod commitment;
+pub mod control_plane;
 pub mod disrupt;
 pub mod disruption;
 pub mod division;

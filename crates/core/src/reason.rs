@@ -140,6 +140,8 @@ reasons! {
     ConsolidateAfter,
     /// The pool gives up only empty nodes, and this one has pods.
     NodeNotEmpty,
+    /// Somebody has cordoned the node.
+    NodeCordoned,
     /// The group's scale-down is off: its nodes go only where cheaper ones replace them.
     ScaleDownOff,
     /// More of the node is used than its group's thresholds say.
@@ -266,6 +268,7 @@ impl Reason {
             }
             Self::ConsolidationNever => "set the pool's consolidateAfter to a duration",
             Self::ConsolidateAfter => "wait, or lower the pool's consolidateAfter",
+            Self::NodeCordoned => "uncordon the node, or delete its VPSieNode",
             Self::ScaleDownOff => "turn the group's scaleDownPolicy on",
             Self::NodeUtilized => "wait, or raise the thresholds of the group's scaleDownPolicy",
             Self::LocalStorage => "keep the pod's data in a volume that can follow it, or in memory",

@@ -133,6 +133,11 @@ impl Office {
         }
     }
 
+    /// What another autoscaler asked for came to no machine.
+    pub(crate) fn counts_unfound(&self) {
+        self.metrics.count(table::DISCOVERIES_FAILED, ["not_found"]);
+    }
+
     /// None was found in time.
     pub(crate) fn counts_undiscovered(&self, claim: &Claim, ending: Ending) {
         let is_late = matches!(ending, Ending::RegistrationTimeout | Ending::ReadyTimeout);

@@ -26,7 +26,7 @@ fn blocked_by(reason: Reason) -> Option<&'static str> {
         Reason::PoolMinimum => Some("min_nodes"),
         Reason::LocalStorage => Some("local_storage"),
         Reason::CapacityLeft => Some("capacity"),
-        Reason::NodeProtected | Reason::PodProtected => Some("protected_node"),
+        Reason::NodeProtected | Reason::NodeCordoned | Reason::PodProtected => Some("protected_node"),
         Reason::PodDisruptionBudget => Some("pdb"),
         Reason::PodsKeptApart => Some("affinity"),
         Reason::PodsFitNowhere | Reason::SystemPod => Some("safety_check"),

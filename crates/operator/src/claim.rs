@@ -2,6 +2,7 @@
 //!
 //! It is what is kept of the object: there are thousands, and most of what an object says is of no concern here.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_api::resources::shared::{Condition, ConditionStatus};
@@ -14,6 +15,7 @@ use berth_core::drift::Stamp;
 use berth_core::names::{self, Labels, Text};
 use berth_core::pod::Taint;
 use berth_core::resources::Resources;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::conditions::Conditions;
 use crate::dialect::{Dialect, PoolId, vpsie_phase};
@@ -90,6 +92,8 @@ pub(crate) struct Told {
     /// Whether it knows its machine by more than that.
     pub(crate) is_identified: bool,
     pub(crate) traffic_gb: Option<i64>,
+    /// When conditions were last told anew.
+    pub(crate) updated: BTreeMap<Text, Time>,
 }
 
 /// What is asked of the labels of a claim that is up.

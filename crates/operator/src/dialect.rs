@@ -60,7 +60,7 @@ pub(crate) struct Entry {
     pub(crate) capacity: Resources,
 }
 
-pub(crate) use vpsie::{phase as vpsie_phase, state_name as vpsie_state, unsaid as vpsie_unsaid};
+pub(crate) use vpsie::{phase as vpsie_phase, unsaid as vpsie_unsaid, word as vpsie_word};
 
 /// What is new of a claim besides its conditions.
 #[derive(Clone, Debug, Default)]
@@ -184,10 +184,15 @@ impl Dialect {
     }
 
     /// The status of a claim with these conditions.
-    pub(crate) fn status(self, claim: &Claim, conditions: &[Condition], news: &News) -> Value {
+    pub(crate) fn status(
+        self,
+        claim: &Claim,
+        (conditions, now): (&[Condition], Timestamp),
+        news: &News,
+    ) -> Value {
         match self {
             Self::Karpenter => karpenter::status(conditions, news),
-            Self::Vpsie => vpsie::status(claim, conditions, news),
+            Self::Vpsie => vpsie::status(claim, (conditions, now), news),
         }
     }
 }

@@ -138,7 +138,7 @@ impl Office {
         conditions: &Conditions,
         news: &News,
     ) -> Result<(), Failure> {
-        let change = json!({ "status": claim.dialect.status(claim, conditions.all(), news) });
+        let change = json!({ "status": claim.dialect.status(claim, (conditions.all(), self.now()), news) });
         self.desk.keep(&format!("{}/status", claim.path()), &claim.resource_version, change).await?;
         self.counts_phase(claim, conditions.all());
         Ok(())

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use berth_api::Timestamp;
 use berth_api::duration::GoDuration;
 use berth_core::claim::Tenant;
-use berth_core::disruption::{DisruptionReason, SafetyChecks};
+use berth_core::control_plane::{self, Resident};
+use berth_core::disruption::DisruptionReason;
 use berth_core::names;
 
 use crate::cluster::Refused;
@@ -37,16 +38,20 @@ pub(crate) fn judged(pod: &PodObject, held_back: &BTreeSet<PodName>, now: Timest
     }
 }
 
+/// Its kubelet runs it, and Kubernetes only shows it.
+fn is_mirror(pod: &PodObject) -> bool {
+    pod.metadata.annotations.contains_key("kubernetes.io/config.mirror")
+        || pod.metadata.owner_references.iter().any(|owner| owner.kind == "Node")
+}
+
 pub(crate) fn may_stay(pod: &PodObject) -> bool {
-    let is_mirror = pod.metadata.annotations.contains_key("kubernetes.io/config.mirror")
-        || pod.metadata.owner_references.iter().any(|owner| owner.kind == "Node");
     let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
     let tolerates = pod.spec.tolerations.iter().any(|toleration| {
         let is_for_all = toleration.key.is_empty() && toleration.operator == "Exists";
         matches!(toleration.effect.as_str(), "" | "NoSchedule")
             && (is_for_all || toleration.key == names::TAINT_DISRUPTED)
     });
-    is_mirror || has_ended || tolerates
+    is_mirror(pod) || has_ended || tolerates
 }
 
 /// It would need another place if its node went.
@@ -71,12 +76,19 @@ pub(crate) fn keeps_any_node(pod: &PodObject, reason: DisruptionReason) -> Optio
 /// Why VPSie's checks keep the node of this pod, if they do: what came between a decision and the taint counts too.
 pub(crate) fn keeps_node(pod: &PodObject) -> Option<&'static str> {
     let metadata = &pod.metadata;
-    let is_of_control_plane = metadata.namespace == SafetyChecks::CONTROL_PLANE_NAMESPACE
-        && SafetyChecks::CONTROL_PLANE.iter().any(|part| metadata.name.contains(part));
+    let label = |key: &str| metadata.labels.get(key).map(String::as_str);
+    let resident = Resident {
+        namespace: &metadata.namespace,
+        name: &metadata.name,
+        node: Some(&pod.spec.node_name),
+        is_mirror: is_mirror(pod),
+        tier: label(control_plane::TIER),
+        component: label(control_plane::COMPONENT),
+    };
     let has_local_storage = pod.spec.volumes.iter().any(Volume::is_local);
     match () {
         () if metadata.deletion_timestamp.is_some() => None,
-        () if is_of_control_plane => Some("is a part of the control plane"),
+        () if resident.is_of_control_plane() => Some("is a part of the control plane"),
         () if has_local_storage && must_move(pod) => Some(KEEPS_DATA),
         () => None,
     }
@@ -219,6 +231,25 @@ mod tests {
             let pod: PodObject = serde_json::from_value(pod).unwrap();
             let kept = [Empty, Underutilized, Drifted].map(|reason| keeps_any_node(&pod, reason).is_some());
             assert_eq!(kept, expected, "{what}");
+        }
+    }
+
+    #[test]
+    fn parts_of_the_control_plane_keep_a_node() {
+        let static_pod = json!({ "kubernetes.io/config.mirror": "hash" });
+        for (name, annotations, labels, expected) in [
+            ("kube-apiserver-n", json!({}), json!({}), true),
+            ("cloud-controller-manager-n", static_pod.clone(), json!({}), true),
+            ("nginx-proxy-n", static_pod, json!({}), false),
+            ("api-xk2c9", json!({}), json!({ "tier": "control-plane" }), true),
+            ("etcd-backup-28374650-xk2c9", json!({}), json!({}), false),
+        ] {
+            let metadata = json!({
+                "name": name, "namespace": "kube-system", "annotations": annotations, "labels": labels,
+            });
+            let pod = json!({ "metadata": metadata, "spec": { "nodeName": "n" } });
+            let pod: PodObject = serde_json::from_value(pod).unwrap();
+            assert_eq!(keeps_node(&pod).is_some(), expected, "{name}");
         }
     }
 }

@@ -18,8 +18,9 @@ use crate::watched::Watched;
 /// How often it is measured by most who measure it.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 const METRICS: &str = "/apis/metrics.k8s.io/v1beta1/nodes";
-/// Of each node so many are kept.
-const SAMPLES_MAX: usize = 50;
+/// Of each node so many are kept: one for each minute of the longest window, an hour, with its beginning, and of the time in
+/// which the last is still fresh.
+const SAMPLES_MAX: usize = 60 + 1 + 5;
 
 /// Until it is known whether anybody measures.
 const LOOK_SOON: Duration = Duration::from_secs(1);
@@ -57,7 +58,10 @@ pub(crate) async fn measured_once(desk: &Desk) -> Result<Measured, Refused> {
         Ok(nodes) => {
             let measurements = Measurements::default();
             measurements.take(nodes);
-            Ok(measurements.now())
+            Ok(match measurements.now() {
+                Measured::Samples(samples) => Measured::Once(samples),
+                other => other,
+            })
         }
         Err(Refused { code: Some(404), .. }) => Ok(Measured::Never),
         Err(refused) => Err(refused),
@@ -102,7 +106,7 @@ impl Measurements {
         let mut known = self.measured();
         let mut samples = match std::mem::take(&mut *known) {
             Measured::Samples(samples) => samples,
-            Measured::Never | Measured::NotYet => UsageSamples::new(),
+            Measured::Never | Measured::NotYet | Measured::Once(_) => UsageSamples::new(),
         };
         samples.retain(|name, _| measured.iter().any(|node| node.metadata.name == *name));
         for NodeMetrics { metadata, timestamp, usage } in measured {
@@ -141,7 +145,7 @@ mod tests {
         let measurements = Measurements::default();
         measurements.take(vec![measured("a", 1, "250m"), measured("b", 1, "1")]);
         measurements.take(vec![measured("a", 1, "250m")]);
-        for second in 2..=60 {
+        for second in 2..=76 {
             measurements.take(vec![measured("a", second, "1500m")]);
         }
         let Measured::Samples(now) = measurements.now() else { panic!("something was measured") };
@@ -179,13 +183,9 @@ mod tests {
             let cluster = crate::cluster::Cluster::through(kube::Client::new(api, "default"), "a test");
             let told = measured_once(&Desk::new(cluster)).await.map_err(|refused| refused.code);
             let words = told.map(|measured| match measured {
-                Measured::Samples(samples) => {
-                    if samples.len() == 1 {
-                        "1 node"
-                    } else {
-                        "other nodes"
-                    }
-                }
+                Measured::Once(samples) if samples.len() == 1 => "1 node",
+                Measured::Once(_) => "other nodes",
+                Measured::Samples(_) => "by who goes on looking",
                 Measured::Never => "nobody measures",
                 Measured::NotYet => "nobody knows",
             });

@@ -399,6 +399,10 @@ impl Cloud for KeyedCloud {
         self.zones.lock().unwrap_or_else(PoisonError::into_inner).clone_from(zones);
     }
 
+    fn sets_up(&self) -> bool {
+        self.access.family != Family::Managed
+    }
+
     fn troubles(&self) -> BTreeSet<Trouble> {
         let Front { cloud: Some(cloud), trouble } = &*self.front() else { return BTreeSet::new() };
         let credentials = trouble.clone().map(Trouble::Credentials);

@@ -132,15 +132,22 @@ impl Assembly<'_> {
         }
     }
 
+    /// Whether a group buys by its size, since its offerings are of another kind of paths.
+    pub(super) fn goes_by_size(&mut self, object: &NodeGroupObject) -> bool {
+        let Ok(catalog) = self.catalogs.types(ClassKind::Vpsie) else { return false };
+        object.kube_size.is_some() && vpsie::types_named(&object.offerings, &catalog).is_err()
+    }
+
     pub(super) fn node_group_types(&mut self, object: &NodeGroupObject) -> Types {
         const FIELD: &str = "spec.offeringIDs";
         let catalog =
             self.catalogs.types(ClassKind::Vpsie).map_err(|error| NoTypes::unoffered(FIELD, error))?;
-        let of_size = |refusal| {
-            let size = object.kube_size.as_ref().map(std::slice::from_ref).ok_or(refusal)?;
-            vpsie::types_named(size, &catalog)
+        let types = match &object.kube_size {
+            Some(size) if self.goes_by_size(object) => {
+                vpsie::types_named(std::slice::from_ref(size), &catalog)
+            }
+            _ => vpsie::types_named(&object.offerings, &catalog),
         };
-        let types = vpsie::types_named(&object.offerings, &catalog).or_else(of_size);
         let types = types.map_err(|refusal| NoTypes::new(FIELD, refusal))?.into_iter();
         let most = object.interruption_percent_max;
         Ok(types.map(|known| vpsie::without_frequent_interruptions(known, most)).collect())

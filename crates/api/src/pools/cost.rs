@@ -1,5 +1,7 @@
 //! When a NodeGroup's nodes are replaced by cheaper ones.
 
+use std::time::Duration;
+
 use berth_core::disruption::{Approval, Replacement};
 use berth_core::names;
 use berth_core::node::{Node, NodeState};
@@ -14,10 +16,6 @@ use crate::vpsie::APPROVED;
 
 /// How many of all nodes must be ready, in percent, before any is replaced to save money.
 const READY_PERCENT_MIN: usize = 75;
-
-/// A cautious group wants so many times its least saving: with the usual one that is 50 US dollars a month, which
-/// VPSie's optimizer calls much.
-const CAUTIOUS_TIMES: i64 = 5;
 
 /// What a group says of it, whatever time it is.
 #[derive(Clone, Debug)]
@@ -54,16 +52,16 @@ impl CostRules {
             return Replacement { barred: Some(refusal), ..Replacement::default() };
         }
         let least = Price::from_micro_usd(optimization.min_monthly_savings.micro_usd());
-        let least = least.scaled(1, Price::HOURS_PER_MONTH);
         let is_manual = optimization.strategy == CostStrategy::Manual;
         Replacement {
             barred: None,
-            saving_min: match optimization.strategy {
-                CostStrategy::Auto | CostStrategy::Manual => least,
-                CostStrategy::Conservative => least.times(CAUTIOUS_TIMES),
-                CostStrategy::Aggressive => Price::ZERO,
-            },
-            impact_percent_max: Some(optimization.max_performance_impact.get()),
+            saving_min: least.scaled(1, Price::HOURS_PER_MONTH),
+            impact_percent_max: Some(match optimization.strategy {
+                CostStrategy::Conservative => 0,
+                CostStrategy::Auto | CostStrategy::Manual | CostStrategy::Aggressive => {
+                    optimization.max_performance_impact.get()
+                }
+            }),
             approval: if is_manual || optimization.require_approval {
                 Approval::Needed { given: self.approved.as_deref().map(Into::into) }
             } else {
@@ -73,14 +71,22 @@ impl CostRules {
     }
 
     fn resting(&self, optimization: &CostOptimization, now: Timestamp) -> Option<Refusal> {
-        let next = self.last?.checked_add(optimization.optimization_interval.as_std()).ok()?;
+        let last = self.last?;
+        let next = last.checked_add(rest(optimization)).ok()?;
         (now < next).then(|| {
-            let interval = optimization.optimization_interval;
-            Reason::ReplacementResting.because(format!(
-                "nodes were replaced at {}, and may be again at {next}, {interval} later",
-                self.last.unwrap_or(now)
-            ))
+            Reason::ReplacementResting
+                .because(format!("nodes were replaced at {last}, and may be again at {next}"))
         })
+    }
+}
+
+/// How eager a group is shows in how long it rests: what a replacement must save holds for all.
+fn rest(optimization: &CostOptimization) -> Duration {
+    let interval = optimization.optimization_interval.as_std();
+    match optimization.strategy {
+        CostStrategy::Auto | CostStrategy::Manual => interval,
+        CostStrategy::Aggressive => interval / 2,
+        CostStrategy::Conservative => interval.saturating_mul(2),
     }
 }
 
@@ -147,7 +153,8 @@ mod tests {
 
     #[test]
     fn replacements_are_as_the_group_says() {
-        type Expected = Result<(i64, bool), &'static str>;
+        /// The most that may be missing, and whether somebody must agree.
+        type Expected = Result<(u32, bool), &'static str>;
         type Case = (Option<CostOptimization>, Option<Timestamp>, Option<bool>, Expected);
         let now = Timestamp::from_second(1_000_000).unwrap();
         let daily = CostOptimization {
@@ -159,23 +166,28 @@ mod tests {
             Some(CostOptimization { strategy, require_approval, ..daily.clone() })
         };
         let ago = |hours: i64| Timestamp::from_second(1_000_000 - hours * 3600).ok();
-        let cases: [Case; 9] = [
+        let cases: [Case; 12] = [
             (None, None, None, Err("not turned on")),
-            (with(CostStrategy::Auto, false), None, None, Ok((100_000, false))),
-            (with(CostStrategy::Auto, false), None, Some(true), Ok((100_000, false))),
+            (with(CostStrategy::Auto, false), None, None, Ok((5, false))),
+            (with(CostStrategy::Auto, false), None, Some(true), Ok((5, false))),
             (with(CostStrategy::Auto, false), None, Some(false), Err("enableRebalancing")),
             (with(CostStrategy::Auto, false), ago(23), None, Err("may be again")),
-            (with(CostStrategy::Auto, false), ago(24), None, Ok((100_000, false))),
-            (with(CostStrategy::Conservative, false), None, None, Ok((500_000, false))),
-            (with(CostStrategy::Aggressive, true), None, None, Ok((0, true))),
-            (with(CostStrategy::Manual, false), None, None, Ok((100_000, true))),
+            (with(CostStrategy::Auto, false), ago(24), None, Ok((5, false))),
+            (with(CostStrategy::Manual, false), ago(24), None, Ok((5, true))),
+            (with(CostStrategy::Aggressive, false), ago(11), None, Err("may be again")),
+            (with(CostStrategy::Aggressive, true), ago(12), None, Ok((5, true))),
+            (with(CostStrategy::Conservative, false), None, None, Ok((0, false))),
+            (with(CostStrategy::Conservative, false), ago(47), None, Err("may be again")),
+            (with(CostStrategy::Conservative, false), ago(48), None, Ok((0, false))),
         ];
         for (optimization, last, is_rebalancing, expected) in cases {
             let rules = CostRules { optimization, approved: None, last };
             let judged = rules.judged(now, is_rebalancing);
             match (&judged.barred, expected) {
-                (None, Ok((saving, needs_approval))) => {
-                    assert_eq!(judged.saving_min, Price::from_micro_usd(saving), "{rules:?}");
+                (None, Ok((impact, needs_approval))) => {
+                    // 73 dollars a month are ten cents an hour, whatever the strategy.
+                    assert_eq!(judged.saving_min, Price::from_micro_usd(100_000), "{rules:?}");
+                    assert_eq!(judged.impact_percent_max, Some(impact), "{rules:?}");
                     assert_eq!(judged.approval != Approval::NotNeeded, needs_approval, "{rules:?}");
                 }
                 (Some(refusal), Err(words)) => {

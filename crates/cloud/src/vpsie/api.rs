@@ -17,10 +17,33 @@ const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 const ID: &[&str] = &["identifier", "id"];
 const NAME: &[&str] = &["name", "hostname"];
 const HOSTNAME: &[&str] = &["hostname", "name"];
+/// Under which id the server was sold, and where: what a list says of it may have another numbering.
+const SIZE_TAG: &str = "berth.dev/size";
+const DATACENTER_TAG: &str = "berth.dev/datacenter";
 
 /// One part of a path, whatever it holds.
 pub(super) fn segment(text: &str) -> String {
     utf8_percent_encode(text, SEGMENT).to_string()
+}
+
+/// What was asked for when a server was bought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ordered {
+    pub(super) size: Text,
+    pub(super) datacenter: Text,
+}
+
+impl Ordered {
+    /// The tags that say so.
+    pub(super) fn tags(size: &str, datacenter: &str) -> [String; 2] {
+        [format!("{SIZE_TAG}={size}"), format!("{DATACENTER_TAG}={datacenter}")]
+    }
+
+    /// Takes them from those of a server.
+    fn take_from(tags: &mut Labels) -> Option<Self> {
+        let (size, datacenter) = (tags.remove(SIZE_TAG), tags.remove(DATACENTER_TAG));
+        Some(Self { size: size?, datacenter: datacenter? })
+    }
 }
 
 /// A server, or a node of a managed cluster.
@@ -36,8 +59,12 @@ pub(super) struct Server {
     /// In gigabytes a month.
     pub(super) traffic: Option<i64>,
     pub(super) state: MachineState,
+    /// In VPSie's own word.
+    pub(super) status: Option<Text>,
     /// Those that are `key=value`.
     pub(super) tags: Labels,
+    /// As what it was bought, by its tags.
+    pub(super) ordered: Option<Ordered>,
     /// The id of its offer.
     pub(super) size: Option<Text>,
     pub(super) datacenter: Option<Text>,
@@ -60,6 +87,8 @@ impl Server {
         let group = optional(&["group_id", "groupId", "node_group_id"], "the number of the group")?;
         let role =
             optional(&["role", "node_type"], "the role of the node")?.unwrap_or_default().to_lowercase();
+        let status = optional(&["status"], "the status")?.unwrap_or_default();
+        let mut tags = tags_of(field)?;
         Ok(Self {
             id: id.as_str().into(),
             number: optional(&["id"], "the number of the server")?.and_then(|text| text.parse().ok()),
@@ -68,8 +97,10 @@ impl Server {
             address: address_of(field, &["default_ip", "ip"]),
             address_v6: address_of(field, &["default_ipv6"]),
             traffic: optional(&["traffic"], "the traffic")?.and_then(|text| text.parse().ok()),
-            state: state_of(&optional(&["status"], "the status")?.unwrap_or_default()),
-            tags: tags_of(field)?,
+            state: state_of(&status),
+            status: Some(Text::from(status)).filter(|status| !status.is_empty()),
+            ordered: Ordered::take_from(&mut tags),
+            tags,
             size: optional(&["boxsize_id", "offering_id"], "the id of the offer")?.map(Text::from),
             datacenter: optional(&["dcIdentifier", "datacenter_id"], "the datacenter")?.map(Text::from),
             group: group.and_then(|number| number.parse().ok()),
@@ -93,7 +124,9 @@ impl Server {
                 address: None,
                 address_v6: None,
                 traffic: None,
-                state: MachineState::Running,
+                state: MachineState::Halted,
+                status: None,
+                ordered: None,
                 tags: Labels::new(),
                 size: None,
                 datacenter: None,
@@ -141,7 +174,7 @@ pub(super) fn read_all<T>(
     list.items("a list").map_err(malformed)?.map(|item| read(&item)).collect()
 }
 
-/// A word that is not known is taken for running: it is there, and it costs.
+/// Of what has a word that is not known only so much is known: it is there, and it costs.
 fn state_of(status: &str) -> MachineState {
     match status.to_lowercase().as_str() {
         "" | "pending" | "creating" | "building" | "installing" | "provisioning" | "queued" => {
@@ -149,7 +182,8 @@ fn state_of(status: &str) -> MachineState {
         }
         "stopping" | "deleting" | "terminating" => MachineState::Stopping,
         "deleted" | "terminated" => MachineState::Gone,
-        _ => MachineState::Running,
+        "running" | "active" | "online" | "started" => MachineState::Running,
+        _ => MachineState::Halted,
     }
 }
 
@@ -233,7 +267,12 @@ mod tests {
                 json!({"id": 7, "group_id": "12", "role": "slave", "created_on": "2026-01-01 00:00:00"}),
                 r#"7  Pending None None None Some(12) false Some("2026-01-01T00:00:00Z")"#,
             ),
-            (json!({"id": 7, "role": "Master", "status": "odd"}), "7  Running None None None None true None"),
+            (
+                json!({"id": 7, "role": "Master", "status": "Active"}),
+                "7  Running None None None None true None",
+            ),
+            (json!({"id": 7, "status": "suspended"}), "7  Halted None None None None false None"),
+            (json!({"id": 7, "status": "error"}), "7  Halted None None None None false None"),
             (
                 json!({"hostname": "x"}),
                 "the answer is not what it should be: identifier: is missing; write the id of the server",

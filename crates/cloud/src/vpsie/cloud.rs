@@ -177,6 +177,10 @@ impl Cloud for VpsieCloud {
         self.offers.serve(zones);
     }
 
+    fn sets_up(&self) -> bool {
+        matches!(self.settings.family.paths(), Paths::OfServers(_))
+    }
+
     fn troubles(&self) -> BTreeSet<Trouble> {
         let offers = self.offers.unread().into_iter().map(|why| format!("VPSie's offer {why}"));
         let unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);

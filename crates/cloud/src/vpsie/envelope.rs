@@ -73,9 +73,20 @@ impl Envelope {
         Field::root(&self.0)
     }
 
+    /// Reads what it tells of one thing. Some installations tell it without an envelope.
+    pub(super) fn read_one<T>(&self, read: impl FnOnce(&Field<'_, '_>) -> T) -> T {
+        let document = self.document();
+        if self.is_bare() { read(&document) } else { read(&document.get("data")) }
+    }
+
     /// Whether what was asked for is done later: there is nothing yet to be told.
     pub(super) fn is_asynchronous(&self) -> bool {
-        self.0.get("data").is_none_or(|data| data.is_null() || data.is_boolean())
+        let says_nothing = self.0.get("data").is_none_or(|data| data.is_null() || data.is_boolean());
+        says_nothing && !self.is_bare()
+    }
+
+    fn is_bare(&self) -> bool {
+        self.0.get("data").is_none() && ["identifier", "id"].iter().any(|key| self.0.get(key).is_some())
     }
 
     /// A list without it is all there is. One that says it holds more than it does was cut.
@@ -199,6 +210,23 @@ mod tests {
             (500, r#"{"message": "quota exceeded"}"#, r#"Failed { code: 500, message: "quota exceeded" }"#),
         ] {
             assert_eq!(read(status, body), expected, "{status} {body}");
+        }
+    }
+
+    #[test]
+    fn one_thing_is_told_with_an_envelope_or_without() {
+        for (body, told, is_asynchronous) in [
+            (r#"{"error": false, "data": {"id": 7}}"#, "7", false),
+            (r#"{"id": 7, "status": "running"}"#, "7", false),
+            (r#"{"identifier": "abc", "id": 7}"#, "7", false),
+            (r#"{"data": true, "id": 7}"#, "", true),
+            (r#"{"error": false, "data": null}"#, "", true),
+            (r#"{"error": false}"#, "", true),
+        ] {
+            let response = Response::builder().status(200).body(body.to_owned()).unwrap();
+            let envelope = Envelope::read(&response).unwrap();
+            let id = envelope.read_one(|one| one.get("id").scalar("an id").unwrap_or_default());
+            assert_eq!((id.as_str(), envelope.is_asynchronous()), (told, is_asynchronous), "{body}");
         }
     }
 

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::api::{Server, read_all, segment};
+use super::api::{Ordered, Server, read_all, segment};
 use super::client::{Body, Call, Client, Departure};
 use super::envelope::{Pagination, malformed};
 use super::error::{ApiError, Fault};
@@ -60,7 +60,7 @@ impl Client {
     pub(super) async fn server(&self, paths: ServerPaths, id: &MachineId) -> Result<Server, ApiError> {
         let path = format!("{}/{}", paths.servers, segment(id.as_str()));
         let call = Call { repeatable: true, ..Call::new(Method::GET, path, Lane::Acting) };
-        self.ask_for(&call, |envelope| Server::read(&envelope.document().get("data"))).await
+        self.ask_for(&call, |envelope| envelope.read_one(Server::read)).await
     }
 
     /// The number of the group of this name that servers of a cluster are entered in, which is made if there is none.
@@ -96,7 +96,7 @@ impl Client {
             ..Call::new(Method::POST, paths.servers, Lane::Acting)
         };
         self.ask_for(&call, |envelope| {
-            let server = || Server::read(&envelope.document().get("data"));
+            let server = || envelope.read_one(Server::read);
             (!envelope.is_asynchronous()).then(server).transpose()
         })
         .await
@@ -147,7 +147,8 @@ fn next(pagination: Option<Pagination>, asked: u32) -> Result<Option<u32>, Fault
 fn creation(order: &Order, wanted: &Wanted<'_>, settings: &CloudSettings) -> Value {
     let own = order.machine_tags().into_iter().map(|(key, value)| format!("{key}={value}"));
     let setup = &*order.setup;
-    let tags: Vec<String> = setup.marks.iter().map(ToString::to_string).chain(own).collect();
+    let marks = setup.marks.iter().map(ToString::to_string);
+    let tags: Vec<String> = marks.chain(own).chain(Ordered::tags(wanted.size, wanted.datacenter)).collect();
     json!({
         "name": order.name,
         "hostname": order.name,

@@ -9,7 +9,7 @@ use super::violation::{Bar, DisruptionFault, Violation};
 use crate::disruption::{
     Approval, Budget, Consolidation, DisruptionCost, DisruptionReason, PodBudget, Protection, SafetyChecks,
 };
-use crate::names::Text;
+use crate::names::{self, Text};
 use crate::node::{Node, NodeState};
 use crate::plan::{Bind, DisruptionStep, Host, Launch, Plan};
 use crate::pod::{Pod, VolumeRef};
@@ -302,6 +302,9 @@ fn is_broken(snapshot: &Snapshot, pool: &Pool) -> bool {
 
 /// What VPSie's checks say.
 fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks, is_replaced: bool) -> Option<Bar> {
+    if node.taints.iter().any(|taint| taint.key.as_ref() == names::TAINT_UNSCHEDULABLE) {
+        return Some(Bar::Cordoned);
+    }
     if !checks.shrinks && !is_replaced {
         return Some(Bar::ScaleDownOff);
     }
@@ -319,11 +322,7 @@ fn group_bar(snapshot: &Snapshot, node: &Node, checks: SafetyChecks, is_replaced
     if let Some(pod) = pods_on(snapshot, node).find(has_data_here) {
         return Some(Bar::LocalStorage { pod: pod.id() });
     }
-    let runs_cluster = |pod: &&Pod| {
-        !pod.deleting
-            && pod.namespace.as_ref() == SafetyChecks::CONTROL_PLANE_NAMESPACE
-            && SafetyChecks::CONTROL_PLANE.iter().any(|name| pod.name.contains(name))
-    };
+    let runs_cluster = |pod: &&Pod| !pod.deleting && pod.is_of_control_plane();
     if let Some(pod) = pods_on(snapshot, node).find(runs_cluster) {
         return Some(Bar::SystemPod { pod: pod.id() });
     }

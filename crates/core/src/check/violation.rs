@@ -221,6 +221,8 @@ pub enum Bar {
     NotQuiet,
     #[error("it is not empty, and its pool gives up only empty nodes")]
     NotEmpty,
+    #[error("somebody has cordoned it")]
+    Cordoned,
     #[error("its group's scale-down is off, and nothing is bought for its pods")]
     ScaleDownOff,
     #[error("more of it is used than its group's thresholds say")]

@@ -48,6 +48,7 @@ impl Judged<'_> {
         judge(reason == DisruptionReason::Underutilized, Reason::NodeNotEmpty, &|| self.not_empty());
         judge(reason == DisruptionReason::Empty, Reason::PoolMinimum, &|| self.at_minimum(allowances));
         let is_checked = saves_money && self.checks().is_some();
+        judge(is_checked, Reason::NodeCordoned, &|| self.cordoned());
         judge(is_checked, Reason::ScaleDownOff, &|| self.never_shrinks());
         judge(is_checked, Reason::NodeUtilized, &|| self.utilized());
         judge(is_checked, Reason::LocalStorage, &|| self.local_storage());
@@ -98,6 +99,15 @@ impl Judged<'_> {
     fn node_protected(&self) -> Option<Refusal> {
         let how_long = protected(self.node.disruption.protection)?;
         Some(Reason::NodeProtected.because(format!("the node is marked do-not-disrupt{how_long}")))
+    }
+
+    /// VPSie's autoscaler leaves alone what somebody has cordoned. What was to go is cordoned by Berth itself.
+    fn cordoned(&self) -> Option<Refusal> {
+        let has = |key: &str| self.node.taints.iter().any(|taint| &*taint.key == key);
+        (has(names::TAINT_UNSCHEDULABLE) && !has(names::TAINT_DISRUPTED)).then(|| {
+            Reason::NodeCordoned
+                .because("somebody has cordoned the node, and may have something in mind with it")
+        })
     }
 
     fn price_unknown(&self) -> Option<Refusal> {
@@ -168,7 +178,9 @@ impl Judged<'_> {
             Basis::Asked => format!(
                 "it is asked for {used}% of its {what}, and goes below {below}%; nothing measures what it uses"
             ),
-            Basis::Unknown => "what it uses was not measured lately".to_owned(),
+            Basis::Unknown => {
+                "what it uses was not measured all the time for as long as its group looks back".to_owned()
+            }
         };
         Some(Reason::NodeUtilized.because(message))
     }
@@ -195,12 +207,8 @@ impl Judged<'_> {
     }
 
     fn system_pod(&self) -> Option<Refusal> {
-        let is_of_control_plane = |pod: &&Pod| {
-            *pod.namespace == *SafetyChecks::CONTROL_PLANE_NAMESPACE
-                && SafetyChecks::CONTROL_PLANE.iter().any(|part| pod.name.contains(part))
-        };
-        let pods = self.pods.iter().map(|pod| &self.snapshot.pods[*pod]).filter(|pod| !pod.deleting);
-        let pod = pods.into_iter().find(is_of_control_plane)?;
+        let mut pods = self.pods.iter().map(|pod| &self.snapshot.pods[*pod]).filter(|pod| !pod.deleting);
+        let pod = pods.find(|pod| pod.is_of_control_plane())?;
         Some(Reason::SystemPod.because(format!("pod {} is a part of the control plane", pod.id())))
     }
 
@@ -208,9 +216,12 @@ impl Judged<'_> {
         let percent = self.node.disruption.others_asked_percent?;
         let most = SafetyChecks::ASKED_MAX_PERCENT;
         (percent > most).then(|| {
-            Reason::CapacityLeft.because(format!(
-                "the group's other nodes would be asked for {percent}% of what they have, and {most}% is the most"
-            ))
+            Reason::CapacityLeft.because(match percent {
+                SafetyChecks::ASKED_OF_NOTHING => "none of the group's other nodes can take pods now".to_owned(),
+                _ => format!(
+                    "the group's other nodes would be asked for {percent}% of what they have, and {most}% is the most"
+                ),
+            })
         })
     }
 

@@ -13,10 +13,10 @@ use berth_core::disruption::{
     SafetyChecks, Share, Usage,
 };
 use berth_core::explain::{self, Checked};
-use berth_core::names::{CAPACITY_TYPE, HOSTNAME};
+use berth_core::names::{CAPACITY_TYPE, HOSTNAME, TAINT_UNSCHEDULABLE};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::Plan;
-use berth_core::pod::Pod;
+use berth_core::pod::{Pod, TaintEffect};
 use berth_core::pool::Pool;
 use berth_core::reason::Reason;
 use berth_core::selector::Selector;
@@ -279,8 +279,16 @@ fn the_checks_of_groups() {
     let leaving = |percent| owned("a").worn(|wear| wear.others_asked_percent = Some(percent));
     let keeping = |pod: Pod| pod.disrupted(|pod| pod.has_local_storage = true);
     let system = |name: &str, pod: Pod| Pod { namespace: "kube-system".into(), name: name.into(), ..pod };
+    let cordoned = |node: Node| node.tainted(TAINT_UNSCHEDULABLE, TaintEffect::NoSchedule);
     check(vec![
         ("nothing in the way", checked(using(49, 39, Basis::Measured), web("a")), a(GONE)),
+        ("cordoned", checked(cordoned(owned("a")), web("a")), a(Stays(Reason::NodeCordoned))),
+        ("cordoned elsewhere than in groups", with(free_pool(), cordoned(owned("a")), web("a")), a(GONE)),
+        (
+            "cordoned, and has to go",
+            checked(cordoned(owned("a")).worn(|wear| wear.expired = true), web("a")),
+            a(Deleted(Expired)),
+        ),
         ("much CPU", checked(using(50, 0, Basis::Measured), web("a")), a(Stays(Reason::NodeUtilized))),
         ("much memory", checked(using(0, 40, Basis::Measured), web("a")), a(Stays(Reason::NodeUtilized))),
         ("much is asked for", checked(using(90, 0, Basis::Asked), web("a")), a(Stays(Reason::NodeUtilized))),
@@ -328,6 +336,16 @@ fn the_checks_of_groups() {
             "the API server",
             checked(owned("a"), system("kube-apiserver-a", web("a"))),
             a(Stays(Reason::SystemPod)),
+        ),
+        (
+            "a static pod of the control plane",
+            checked(owned("a"), Pod { mirror: true, ..system("cloud-controller-manager-a", web("a")) }),
+            a(Stays(Reason::SystemPod)),
+        ),
+        (
+            "a backup of the control plane",
+            checked(owned("a"), system("etcd-backup-28374650-xk2c9", web("a"))),
+            a(GONE),
         ),
         ("another of the system", checked(owned("a"), system("coredns-1", web("a"))), a(GONE)),
         (

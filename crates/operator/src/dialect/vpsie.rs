@@ -16,7 +16,7 @@ use berth_core::catalog::CapacityType;
 use berth_core::drift::Stamp;
 use berth_core::names::{Labels, Text};
 use berth_core::resources::{CPU, EPHEMERAL_STORAGE, MEMORY, Resources};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -51,6 +51,11 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
         offerings.push((size.into(), zone.into(), CapacityType::OnDemand));
     }
     let conditions = status.conditions.into_iter().filter(|condition| condition.type_ != ERROR);
+    let conditions: Vec<(Option<Time>, Condition)> =
+        conditions.map(|condition| (condition.last_update_time.clone(), read_condition(condition))).collect();
+    let updated = |(at, condition): &(Option<Time>, Condition)| {
+        Some((Text::from(condition.type_.as_str()), at.clone()?))
+    };
     Claim {
         dialect: Dialect::Vpsie,
         namespace: text(&metadata.namespace),
@@ -84,11 +89,12 @@ pub(super) fn claim(object: VPSieNode) -> Claim {
             number: spec.vpsie_instance_id,
             is_identified: spec.vpsie_node_identifier.as_ref().is_some_and(|id| !id.is_empty()),
             traffic_gb: status.resources.as_ref().and_then(|machine| machine.bandwidth_gb),
+            updated: conditions.iter().filter_map(updated).collect(),
         },
         provider_id: vpsie::provider_id(&spec).map(Text::from).unwrap_or_default(),
         node_name: status.node_name.as_str().into(),
         capacity: status.resources.as_ref().map(capacity).unwrap_or_default(),
-        conditions: conditions.map(read_condition).collect(),
+        conditions: conditions.into_iter().map(|(_, condition)| condition).collect(),
         offerings,
         labels,
     }
@@ -140,13 +146,13 @@ fn read_condition(condition: VpsieCondition) -> Condition {
     }
 }
 
-fn written_condition(condition: &Condition) -> VpsieCondition {
+fn written_condition(condition: &Condition, updated: Time) -> VpsieCondition {
     let known = CONDITIONS.iter().find(|(ours, _)| *ours == condition.type_);
     VpsieCondition {
         type_: known.map_or_else(|| condition.type_.clone(), |(_, theirs)| (*theirs).to_owned()),
         status: condition.status,
         last_transition_time: condition.last_transition_time.clone(),
-        last_update_time: None,
+        last_update_time: Some(updated),
         reason: condition.reason.clone().unwrap_or_default(),
         message: condition.message.clone().unwrap_or_default(),
     }
@@ -245,7 +251,14 @@ pub(crate) fn unsaid(told: &Told, machine: &Machine) -> Map<String, Value> {
     unsaid.map(|(field, value)| (field.to_owned(), value)).collect()
 }
 
-pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Value {
+/// When a condition was last told anew: now, unless it is as the object has it.
+fn updated(claim: &Claim, condition: &Condition, now: Timestamp) -> Time {
+    let known = claim.told.updated.get(condition.type_.as_str()).or(condition.last_transition_time.as_ref());
+    let is_told = claim.conditions.contains(condition);
+    known.filter(|_| is_told).cloned().unwrap_or_else(|| whole(now))
+}
+
+pub(super) fn status(claim: &Claim, (conditions, now): (&[Condition], Timestamp), news: &News) -> Value {
     let since = |kind: &str| {
         let holds =
             |condition: &&Condition| condition.type_ == kind && condition.status == ConditionStatus::True;
@@ -253,11 +266,14 @@ pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Va
     };
     let time = |at: Option<Timestamp>| at.map(whole);
     let trouble = conditions.iter().find(|condition| is_trouble(condition));
-    let mut written: Vec<VpsieCondition> = conditions.iter().map(written_condition).collect();
+    let mut written: Vec<VpsieCondition> = conditions
+        .iter()
+        .map(|condition| written_condition(condition, updated(claim, condition, now)))
+        .collect();
     let error = trouble.and_then(|condition| condition.message.as_deref()).unwrap_or_default();
     if let Some(trouble) = trouble {
         let error = Condition { type_: ERROR.to_owned(), status: ConditionStatus::True, ..trouble.clone() };
-        written.push(written_condition(&error));
+        written.push(written_condition(&error, updated(claim, trouble, now)));
     }
     let mut status = json!({
         "phase": phase(claim, conditions), "conditions": written, "lastError": error,
@@ -266,9 +282,9 @@ pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Va
         "deletedAt": since("InstanceTerminating"), "observedGeneration": claim.generation,
     });
     let News { machine, node_name, resources, pod_event: _ } = news;
-    if let Some(Machine { name, state, .. }) = machine {
-        status["hostname"] = json!(name);
-        status["vpsieStatus"] = json!(state_name(*state));
+    if let Some(machine) = machine {
+        status["hostname"] = json!(machine.name);
+        status["vpsieStatus"] = json!(word(machine));
     }
     if let Some(name) = node_name {
         status["nodeName"] = json!(name);
@@ -283,13 +299,15 @@ pub(super) fn status(claim: &Claim, conditions: &[Condition], news: &News) -> Va
     status
 }
 
-pub(crate) fn state_name(state: MachineState) -> &'static str {
-    match state {
+/// What VPSie says of how a machine is.
+pub(crate) fn word(machine: &Machine) -> &str {
+    machine.extras.status.as_deref().unwrap_or(match machine.state {
         MachineState::Pending => "pending",
         MachineState::Running => "running",
+        MachineState::Halted => "unknown",
         MachineState::Stopping => "stopping",
         MachineState::Gone => "deleted",
-    }
+    })
 }
 
 fn is_trouble(condition: &Condition) -> bool {
@@ -347,10 +365,8 @@ mod tests {
 
     use super::*;
 
-    /// What VPSie tells of a machine stands on its object, each where VPSie's own objects have it.
-    #[test]
-    fn an_object_says_what_is_known_of_its_machine() {
-        let machine = |id: &str, extras: Extras| Machine {
+    fn machine(id: &str, extras: Extras) -> Machine {
+        Machine {
             id: id.into(),
             provider_id: "".into(),
             token: None,
@@ -364,7 +380,12 @@ mod tests {
             tags: Labels::new(),
             launched_at: Timestamp::UNIX_EPOCH,
             extras: Box::new(extras),
-        };
+        }
+    }
+
+    /// What VPSie tells of a machine stands on its object, each where VPSie's own objects have it.
+    #[test]
+    fn an_object_says_what_is_known_of_its_machine() {
         let numbered = Extras { number: Some(7), group: Some(100), ..Extras::default() };
         for (machine, number, group) in [
             (machine("abc", numbered), json!(7), json!(100)),
@@ -411,12 +432,71 @@ mod tests {
                     observed_generation: None,
                 })
                 .collect();
-            let status = status(&claim, &written, &News::default());
+            let status = status(&claim, (&written, Timestamp::UNIX_EPOCH), &News::default());
             assert_eq!(
                 (&status["phase"], &status["lastError"]),
                 (&json!(phase), &json!(error)),
                 "{conditions:?}"
             );
+        }
+    }
+
+    /// Its time of update is when it was told anew, and stays as long as it is told the same.
+    #[test]
+    fn a_condition_says_when_it_was_last_told() {
+        let at = |second: i64| whole(Timestamp::from_second(second).unwrap());
+        let told = |message: &str, updated: Value| {
+            json!({
+                "metadata": { "name": "web-1", "namespace": "kube-system", "uid": "u" },
+                "spec": {
+                    "vpsieInstanceID": 0, "instanceType": "small", "nodeGroupName": "web", "datacenterID": "dc-1",
+                    "resourceIdentifier": "c-1", "project": "p-1", "kubernetesVersion": "v1.34.0",
+                },
+                "status": { "phase": "Joining", "conditions": [{
+                    "type": "NodeJoined", "status": "False", "reason": "Lost", "message": message,
+                    "lastTransitionTime": at(10), "lastUpdateTime": updated,
+                }] },
+            })
+        };
+        let condition = Condition {
+            type_: "Registered".to_owned(),
+            status: ConditionStatus::False,
+            reason: Some("Lost".to_owned()),
+            message: Some("gone".to_owned()),
+            last_transition_time: Some(at(10)),
+            observed_generation: None,
+        };
+        for (what, object, expected) in [
+            ("the same", told("gone", json!(at(20))), at(20)),
+            ("the same, of which nobody said when", told("gone", Value::Null), at(10)),
+            ("other words", told("away", json!(at(20))), at(30)),
+        ] {
+            let claim = claim(serde_json::from_value(object).unwrap());
+            let now = Timestamp::from_second(30).unwrap();
+            let status = status(&claim, (std::slice::from_ref(&condition), now), &News::default());
+            for index in [0, 1] {
+                assert_eq!(
+                    status["conditions"][index]["lastUpdateTime"],
+                    json!(expected),
+                    "{what}: {status}"
+                );
+            }
+        }
+    }
+
+    /// What VPSie says of a machine stands on its object as it is.
+    #[test]
+    fn words_of_vpsies_are_told_as_they_are() {
+        for (said, state, expected) in [
+            (Some("Suspended"), MachineState::Halted, "Suspended"),
+            (None, MachineState::Halted, "unknown"),
+            (Some("active"), MachineState::Running, "active"),
+            (None, MachineState::Running, "running"),
+            (None, MachineState::Pending, "pending"),
+        ] {
+            let extras = Extras { status: said.map(Text::from), ..Extras::default() };
+            let machine = Machine { state, ..machine("abc", extras) };
+            assert_eq!(word(&machine), expected, "{said:?}");
         }
     }
 }

@@ -60,6 +60,7 @@ impl Office {
             }
             // Another autoscaler's request came to nothing: that is the end of it.
             Ok(Launched::Nothing) if order.requested.is_some() => {
+                self.counts_unfound();
                 self.give_up(claim, Ending::LaunchTimeout, Ending::LaunchTimeout.meaning()).await
             }
             Ok(Launched::Nothing) => {

@@ -95,6 +95,10 @@ impl Cloud for Measured {
         self.cloud.serve(zones);
     }
 
+    fn sets_up(&self) -> bool {
+        self.cloud.sets_up()
+    }
+
     fn troubles(&self) -> BTreeSet<Trouble> {
         self.cloud.troubles()
     }

@@ -290,7 +290,7 @@ table! {
         "Nodes that joined, by what their machine was known by: provider_id, hostname_pattern or ip_matching";
     DISCOVERIES_FAILED = Counter "vpsie_autoscaler_vpsienode_discovery_failures_total" ["reason"]
         "Machines whose node was not found in time (timeout), or could not be made their own: claim_conflict if \
-         somebody else changed it, api_error";
+         somebody else changed it, api_error; and requests of another autoscaler that came to no machine: not_found";
     DISCOVERY = Histogram "vpsie_autoscaler_vpsienode_discovery_duration_seconds" []
         "From the launch of a machine until its node was found";
     NODE_CPU = Gauge "vpsie_autoscaler_node_utilization_cpu_percent" ["node" "nodegroup" "namespace"]
@@ -307,7 +307,8 @@ table! {
     VPSIE_REQUEST = Histogram "vpsie_autoscaler_vpsie_api_request_duration_seconds" ["method"]
         "How long VPSie takes to answer";
     VPSIE_ERRORS = Counter "vpsie_autoscaler_vpsie_api_errors_total" ["method" "error_type"]
-        "Requests to VPSie that failed, by how";
+        "Requests to VPSie that failed, by how: unauthorized, forbidden, client_error or server_error by the answer's status; \
+         request_failed without an answer; circuit_open for those that were not sent, because VPSie is taken to be down";
     VPSIE_LIMITED = Counter "vpsie_autoscaler_vpsie_api_rate_limited_total" ["method"]
         "Requests that waited, so that VPSie is not asked too often";
     VPSIE_LIMITED_FOR = Histogram "vpsie_autoscaler_vpsie_api_rate_limit_wait_duration_seconds" ["method"]
@@ -342,6 +343,9 @@ table! {
     WEBHOOK_VALIDATION = Histogram "vpsie_autoscaler_webhook_validation_duration_seconds"
         ["resource" "operation" "result"]
         "How long the webhook took to judge an object: allowed, denied, or error for what it could not read";
+    NAMESPACE_REJECTIONS = Counter "vpsie_autoscaler_webhook_namespace_validation_rejections_total"
+        ["resource_type" "namespace"]
+        "None: objects of any namespace are taken";
 
     PROCESS_CPU = Counter "process_cpu_seconds_total" []
         "CPU time of this process, in seconds";
@@ -388,10 +392,16 @@ mod tests {
              its controllers, queues and clients, and of the conditions of objects (`operator_*`), which kube-state-metrics\n\
              tells of any object. Its durations of pods are summaries, and histograms here. Labels that it has\n\
              and Berth has not: `controller` and `scheduling_id`, since one loop does everything; `reason` and\n\
-             `consolidation_type` of `decision_evaluation_duration_seconds`, since one plan is made for all reasons. Of VPSie's,\n\
-             `webhook_namespace_validation_rejections_total` is not: objects of any namespace are taken. Nor are those of its packages\n\
-             for rebalancing and cost (`vpsie_rebalancing_*`, `vpsie_cost_*`, `vpsie_nodegroup_cost_*`), which it never runs:\n\
-             `rebalancer_*`, `nodegroup_cost_hourly` and `cost_savings_estimated_monthly` tell of both.\n";
+             `consolidation_type` of `decision_evaluation_duration_seconds`, since one plan is made for all reasons.\n\
+             \n\
+             What VPSie's autoscaler tells, and Berth does not or otherwise:\n\
+             \n\
+             | VPSie's | here |\n|---|---|\n\
+             | `vpsie_rebalancing_*` | not: the package that has them never runs; `rebalancer_*` tell of it |\n\
+             | `vpsie_cost_*`, `vpsie_nodegroup_cost_*` | not, for the same reason; `nodegroup_cost_hourly` and `cost_savings_estimated_monthly` tell of it |\n\
+             | `strategy` `unclaimed_k8s_node_ip` and `unclaimed_k8s_node` of `vpsienode_discovery_strategy_used_total` | never: a Node is not taken for a machine's because it is young and nobody's; one that is known by its address counts as `ip_matching`, whoever told the address |\n\
+             | `webhook_namespace_validation_rejections_total`, `event_buffer_dropped_total` | always 0 |\n\
+             | labels longer than 128 characters are cut | no label can be longer: they are names of Kubernetes and words of Berth's |\n";
         let path = "../../docs/metrics.md";
         if env::var_os("BERTH_UPDATE").is_some() {
             fs::write(path, &text).unwrap();

@@ -43,6 +43,9 @@ fn of_group(samples: &mut Samples, report: &Report, id: &PoolId, group: &NodeGro
         .collect();
     let current = claims.iter().filter(|claim| !claim.holds(FAILED));
     let staying = |claim: &&&Claim| !claim.is_deleting() && !report.leaving.contains_key(&claim.name);
+    for resource in ["nodegroup", "vpsienode"] {
+        samples.counted(table::NAMESPACE_REJECTIONS, [resource, namespace], 0.0);
+    }
     samples.set(table::GROUP_CURRENT, labels, count(current.clone().count()));
     samples.set(table::GROUP_DESIRED, labels, count(current.clone().filter(staying).count()));
     let nodes = report.snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(name));
@@ -91,7 +94,7 @@ impl Observer for ApiMetrics {
                 metrics.took(table::VPSIE_REQUEST, [method], *took);
                 let (status, error) = match outcome {
                     Outcome::Status(status) => (status.to_string(), error_of(*status)),
-                    Outcome::Lost(why) => ("none".to_owned(), Some(*why)),
+                    Outcome::Lost(_) => ("none".to_owned(), Some("request_failed")),
                 };
                 metrics.count(table::VPSIE_REQUESTS, [method, &status]);
                 if let Some(error) = error {
@@ -103,10 +106,12 @@ impl Observer for ApiMetrics {
                 metrics.took(table::VPSIE_LIMITED_FOR, [method], *took);
             }
             Event::Breaker { from, to } => self.breaker(*from, *to),
-            Event::Withheld { probe_in, .. } if probe_in.is_zero() => {
-                metrics.count(table::VPSIE_WITHHELD, []);
+            Event::Withheld { method, probe_in } => {
+                metrics.count(table::VPSIE_ERRORS, [method, "circuit_open"]);
+                if probe_in.is_zero() {
+                    metrics.count(table::VPSIE_WITHHELD, []);
+                }
             }
-            Event::Withheld { .. } => {}
             Event::SignedIn { lasts } => {
                 let lasts = i64::try_from(lasts.as_secs()).unwrap_or(i64::MAX);
                 let at = self.clock.now().as_second().saturating_add(lasts);
@@ -164,11 +169,10 @@ fn state(phase: Phase) -> &'static str {
 
 fn error_of(status: u16) -> Option<&'static str> {
     match status {
-        401 | 403 => Some("auth"),
-        404 => Some("not_found"),
-        429 => Some("rate_limited"),
-        400..=499 => Some("client"),
-        500.. => Some("server"),
+        401 => Some("unauthorized"),
+        403 => Some("forbidden"),
+        400..=499 => Some("client_error"),
+        500.. => Some("server_error"),
         _ => None,
     }
 }
@@ -197,19 +201,28 @@ mod tests {
                     r#"api_request_duration_seconds_count{method="GET"} 1"#,
                 ],
             ),
-            (called(Outcome::Status(401)), &[r#"api_errors_total{method="GET",error_type="auth"} 1"#]),
-            (called(Outcome::Status(404)), &[r#"api_errors_total{method="GET",error_type="not_found"} 1"#]),
+            (
+                called(Outcome::Status(401)),
+                &[r#"api_errors_total{method="GET",error_type="unauthorized"} 1"#],
+            ),
+            (called(Outcome::Status(403)), &[r#"api_errors_total{method="GET",error_type="forbidden"} 1"#]),
+            (
+                called(Outcome::Status(404)),
+                &[r#"api_errors_total{method="GET",error_type="client_error"} 1"#],
+            ),
             (
                 called(Outcome::Status(429)),
-                &[r#"api_errors_total{method="GET",error_type="rate_limited"} 1"#],
+                &[r#"api_errors_total{method="GET",error_type="client_error"} 2"#],
             ),
-            (called(Outcome::Status(422)), &[r#"api_errors_total{method="GET",error_type="client"} 1"#]),
-            (called(Outcome::Status(503)), &[r#"api_errors_total{method="GET",error_type="server"} 1"#]),
+            (
+                called(Outcome::Status(503)),
+                &[r#"api_errors_total{method="GET",error_type="server_error"} 1"#],
+            ),
             (
                 called(Outcome::Lost("timeout")),
                 &[
                     r#"api_requests_total{method="GET",status="none"} 1"#,
-                    r#"api_errors_total{method="GET",error_type="timeout"} 1"#,
+                    r#"api_errors_total{method="GET",error_type="request_failed"} 1"#,
                     r#"api_request_duration_seconds_count{method="GET"} 7"#,
                 ],
             ),
@@ -231,7 +244,13 @@ mod tests {
                 ],
             ),
             // What is not sent while VPSie is down was not rejected by a probe.
-            (withheld(secs(30)), &[r#"api_circuit_breaker_state{state="half_open"} 0.0"#]),
+            (
+                withheld(secs(30)),
+                &[
+                    r#"api_circuit_breaker_state{state="half_open"} 0.0"#,
+                    r#"api_errors_total{method="GET",error_type="circuit_open"} 1"#,
+                ],
+            ),
             (
                 changes(Phase::Open, Phase::Probing),
                 &[
@@ -240,7 +259,13 @@ mod tests {
                     "api_circuit_breaker_half_open_attempts_total 1",
                 ],
             ),
-            (withheld(Duration::ZERO), &["api_circuit_breaker_half_open_rejected_total 1"]),
+            (
+                withheld(Duration::ZERO),
+                &[
+                    "api_circuit_breaker_half_open_rejected_total 1",
+                    r#"api_errors_total{method="GET",error_type="circuit_open"} 2"#,
+                ],
+            ),
             (
                 changes(Phase::Probing, Phase::Open),
                 &["api_circuit_breaker_half_open_failures_total 1", "api_circuit_breaker_opened_total 2"],
@@ -294,7 +319,6 @@ mod tests {
     }
 
     /// What dashboards and alerts of VPSie's autoscaler look for is there from the first scrape, of the kind that it was.
-    /// `webhook_namespace_validation_rejections_total` is not: objects of any namespace are taken.
     #[test]
     fn a_scrape_has_what_vpsies_autoscaler_told() {
         let told = Metrics::default().scrape(&Report::default(), "berth");
@@ -318,7 +342,8 @@ mod tests {
                  dynamic_nodegroup_creations event_buffer_dropped rebalancer_operations \
                  rebalancer_nodes_replaced rebalancer_cost_savings credential_rotation_attempts \
                  credential_rotation_successes credential_rotation_failures audit_events \
-                 vpsienode_ttl_deletions vpsienode_discovery_strategy_used vpsienode_discovery_failures",
+                 vpsienode_ttl_deletions vpsienode_discovery_strategy_used vpsienode_discovery_failures \
+                 webhook_namespace_validation_rejections",
             ),
             (
                 "histogram",

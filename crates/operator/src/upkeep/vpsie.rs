@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::claim::{Claim, FAILED, RUNNING};
 use crate::conditions::{Conditions, whole};
-use crate::dialect::{Dialect, News, PoolId, vpsie_state, vpsie_unsaid};
+use crate::dialect::{Dialect, News, PoolId, vpsie_unsaid, vpsie_word};
 use crate::discovery::node_of;
 use crate::life::Failure;
 use crate::office::Office;
@@ -28,6 +28,8 @@ use crate::watched::Illegible;
 
 /// A cheaper set of nodes waits for somebody to agree.
 const PROPOSED: &str = "OptimizationProposed";
+/// Something that the group says of its machines makes no difference at VPSie.
+const NOT_APPLIED: &str = "FieldsNotApplied";
 
 impl Office {
     /// Whether its settings are in use.
@@ -114,12 +116,11 @@ impl Office {
         }
         let machine = self.machines().get(&claim.class?)?.get(&claim.machine()?)?.clone();
         let told = &claim.told;
-        let runs = machine.state == MachineState::Running && !claim.holds(RUNNING);
         let traffic_gb = machine.extras.traffic_gb.filter(|_| !claim.capacity.is_empty());
         let is_news_of_traffic = traffic_gb.is_some() && told.traffic_gb != traffic_gb;
-        let is_news = runs
+        let is_news = note_machine(claim, &machine, self.now()).has_changed()
             || *told.hostname != *machine.name
-            || *told.status != *vpsie_state(machine.state)
+            || *told.status != *vpsie_word(&machine)
             || is_news_of_traffic
             || !vpsie_unsaid(told, &machine).is_empty();
         is_news.then_some(machine)
@@ -132,8 +133,7 @@ impl Office {
             let change = json!({ "spec": unsaid });
             return Ok(self.desk.keep(&claim.path(), &claim.resource_version, change).await?);
         }
-        let mut conditions = Conditions::of(&claim.conditions, self.now());
-        claim.note_running(&mut conditions, machine.state == MachineState::Running);
+        let conditions = note_machine(claim, machine, self.now());
         let news = News { machine: Some(machine.clone()), ..News::default() };
         self.write_status(claim, &conditions, &news).await
     }
@@ -147,8 +147,12 @@ impl Office {
     ) -> Result<(), Failure> {
         let before = object.status.clone().unwrap_or_default();
         let proposal = self.proposals().get(&id.name).filter(|_| round.counts(id)).cloned();
-        let news =
-            GroupNews { proposal, quota: self.quota_on(round, id), refused: self.refused_credentials() };
+        let news = GroupNews {
+            proposal,
+            quota: self.quota_on(round, id),
+            refused: self.refused_credentials(),
+            not_applied: self.not_applied(object),
+        };
         let after = status(round, id, object, &news, self.now());
         if !has_finalizer(&object.metadata) {
             // All else is said once that is seen.
@@ -169,6 +173,17 @@ impl Office {
             Trouble::Credentials(why) => Some(why.clone()),
             Trouble::Unreadable(_) => None,
         })
+    }
+
+    /// What VPSie will not do of what the group says: nodes of managed clusters are what the cluster makes them.
+    fn not_applied(&self, group: &NodeGroup) -> Option<String> {
+        if self.clouds.get(&ClassKind::Vpsie)?.sets_up() {
+            return None;
+        }
+        let fields = setup_fields(group).join(", ");
+        Some(format!(
+            "nodes of a managed cluster are what VPSie makes them, whatever the group says: {fields}"
+        ))
     }
 
     /// The quota of the account that the group has run against, if it has.
@@ -212,6 +227,20 @@ impl Office {
     }
 }
 
+/// Whether a claim's machine runs. A node speaks for its machine, whatever its cloud says.
+fn note_machine(claim: &Claim, machine: &Machine, now: Timestamp) -> Conditions {
+    let mut conditions = Conditions::of(&claim.conditions, now);
+    match machine.state {
+        MachineState::Running if !claim.holds(RUNNING) => conditions.hold(RUNNING),
+        MachineState::Halted if !claim.holds("Registered") => {
+            let message = format!("VPSie says `{}`", vpsie_word(machine));
+            conditions.set(RUNNING, ConditionStatus::Unknown, "NotRunning", &message);
+        }
+        _ => {}
+    }
+    conditions
+}
+
 impl Round {
     /// What is wrong with an object that cannot be read.
     fn problem_with(&self, kind: &str, namespace: &str, name: &str) -> String {
@@ -231,6 +260,8 @@ struct GroupNews {
     quota: Option<String>,
     /// Why other credentials are not used. With the last ones it goes on.
     refused: Option<String>,
+    /// What of it makes no difference at VPSie.
+    not_applied: Option<String>,
 }
 
 /// The status of a group as things are now. Times and what nobody here knows of stay.
@@ -290,7 +321,7 @@ fn status(
     } else {
         Some(Reason::PoolNameTaken.because(berth_api::name_taken(&id.name)))
     };
-    let GroupNews { proposal, quota, refused } = news;
+    let GroupNews { proposal, quota, refused, not_applied } = news;
     let trouble = match (&blocked, quota, problem) {
         (Some(refusal), _, _) => Some((refusal.reason.name(), refusal.message.clone())),
         (None, Some(quota), _) => Some((Ending::LimitReached.name(), quota.clone())),
@@ -307,22 +338,39 @@ fn status(
     set("Ready", is_ready, if is_ready { "AllReady" } else { "NotAllReady" }, "");
     set("AtMinCapacity", i64::from(desired) <= min, "MinNodes", "");
     set("AtMaxCapacity", i64::from(desired) >= max, "MaxNodes", "");
-    let was_proposed =
-        object.status.iter().flat_map(|status| &status.conditions).any(|c| c.type_ == PROPOSED);
-    if proposal.is_some() || was_proposed {
+    let was_told =
+        |kind: &str| object.status.iter().flat_map(|status| &status.conditions).any(|c| c.type_ == kind);
+    if not_applied.is_some() || was_told(NOT_APPLIED) {
+        let reason = if not_applied.is_some() { "ManagedCluster" } else { "AllApplied" };
+        set(NOT_APPLIED, not_applied.is_some(), reason, not_applied.as_deref().unwrap_or_default());
+    }
+    if proposal.is_some() || was_told(PROPOSED) {
         let reason = if proposal.is_some() { "AwaitingApproval" } else { "NothingToApprove" };
         set(PROPOSED, proposal.is_some(), reason, proposal.as_deref().unwrap_or_default());
     }
     status
 }
 
+/// What a group says of its machines, as far as it does.
+fn setup_fields(group: &NodeGroup) -> Vec<&'static str> {
+    let spec = &group.spec;
+    let said = [
+        ("osImageID", spec.os_image_id.as_ref().is_some_and(|image| !image.is_empty())),
+        ("sshKeyIDs", !spec.ssh_key_ids.is_empty()),
+        ("tags", !spec.tags.is_empty()),
+        ("notes", !spec.notes.is_empty()),
+        ("project", !spec.project.is_empty()),
+        ("kubernetesVersion", !spec.kubernetes_version.is_empty()),
+    ];
+    said.into_iter().filter(|(_, is_said)| *is_said).map(|(field, _)| field).collect()
+}
+
 fn member(claim: &Claim) -> GroupMember {
-    let phase = Dialect::Vpsie.status(claim, &claim.conditions, &News::default());
     GroupMember {
         node_name: claim.node_name.to_string(),
         vps_id: claim.told.number,
         instance_type: claim.label(names::INSTANCE_TYPE).unwrap_or_default().to_owned(),
-        status: phase["phase"].as_str().unwrap_or_default().to_owned(),
+        status: claim.phase(&claim.conditions).to_owned(),
         created_at: claim.created.map(whole),
         ready_at: claim.held_since("Initialized").map(whole),
         ip_address: claim.told.address.to_string(),

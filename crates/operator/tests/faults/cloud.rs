@@ -116,6 +116,10 @@ impl Cloud for JudgedCloud {
         Box::pin(self.judged(Call::Catalog, "", self.cloud.catalog()))
     }
 
+    fn sets_up(&self) -> bool {
+        self.cloud.sets_up()
+    }
+
     fn troubles(&self) -> BTreeSet<Trouble> {
         self.cloud.troubles()
     }

@@ -273,6 +273,78 @@ fn nodes_that_do_not_say_what_they_are_are_found() {
     });
 }
 
+/// A server that is asked for comes without an envelope, and the numbers of its size and its datacenter are no offer's: it is
+/// what was ordered, whoever asks and whenever.
+#[test]
+fn servers_that_say_otherwise_what_they_are_are_what_was_ordered() {
+    for family in [Family::Servers, Family::Vm] {
+        awaited(async {
+            let faults = Faults { bare_servers: true, ..Faults::default() };
+            let berthed = Berthed::new(family, Weather::default(), faults).await;
+            berthed.sign(SECRET).await;
+            let scene = &berthed.scene;
+            let first = async {
+                scene.apply(group("workers", |_| {})).await;
+                scene.apply(workload(3)).await;
+                scene.until(1200, "all run", async || scene.running().await == 3).await;
+                for node in berthed.nodes().await {
+                    assert_eq!(node["spec"]["datacenterID"], "dc-1", "{node}");
+                    let size = text(&node["spec"]["instanceType"]);
+                    assert!(["big", "small"].contains(&size), "{node}");
+                }
+            };
+            scene.play_with(berthed.operator(), first).await;
+            let bought = scene.machine_names();
+            let second = async {
+                sleep(Duration::from_mins(30)).await;
+                assert_eq!((scene.machine_names(), scene.running().await), (bought, 3));
+                scene.apply(workload(0)).await;
+                scene.until(3600, "they go", async || scene.machines() == 0).await;
+            };
+            scene.play_with(berthed.operator_of("another", 2), second).await;
+        });
+    }
+}
+
+/// A machine of which VPSie does not say that it runs is not said to, and is Berth's all the same.
+#[test]
+fn machines_run_if_vpsie_says_so() {
+    for (word, status, phases) in [
+        ("active", "True", ["Provisioning", "Provisioned"]),
+        ("suspended", "Unknown", ["Provisioning", "Provisioning"]),
+    ] {
+        awaited(async {
+            let slow = r#"{"times": {"join": {"leastMs": 120000, "mostMs": 120000}}}"#;
+            let weather: Weather = serde_json::from_str(slow).expect("weather");
+            let faults = Faults { running_word: Some(word.to_owned()), ..Faults::default() };
+            let berthed = Berthed::new(Family::Servers, weather, faults).await;
+            berthed.sign(SECRET).await;
+            let scene = &berthed.scene;
+            let script = async {
+                scene.apply(group("workers", |_| {})).await;
+                scene.apply(workload(1)).await;
+                let is_told = async || {
+                    let nodes = berthed.nodes().await;
+                    nodes.iter().any(|node| node["status"]["vpsieStatus"] == word)
+                };
+                scene.until(300, "its word is told", is_told).await;
+                let node = berthed.nodes().await.remove(0);
+                let is = condition(&node, "VPSReady").map(|(status, _)| status);
+                assert_eq!(is, Some(status), "{node}");
+                assert!(phases.contains(&text(&node["status"]["phase"])), "{node}");
+                assert_eq!(scene.running().await, 0, "it has not joined");
+                scene.until(900, "it joins", async || scene.running().await == 1).await;
+                let node = berthed.nodes().await.remove(0);
+                assert_eq!(condition(&node, "VPSReady").map(|(status, _)| status), Some("True"), "{node}");
+                assert_eq!(node["status"]["vpsieStatus"], word, "{node}");
+                scene.apply(workload(0)).await;
+                scene.until(3600, "it goes", async || scene.machines() == 0).await;
+            };
+            scene.play_with(berthed.operator(), script).await;
+        });
+    }
+}
+
 /// What answers is not VPSie.
 #[derive(Clone, Copy, Debug)]
 enum Stranger {

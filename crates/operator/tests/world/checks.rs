@@ -64,6 +64,30 @@ fn nodes_that_are_checked_stay_and_say_why() {
     }
 }
 
+/// VPSie's autoscaler leaves alone what somebody has cordoned, for as long as it is. What Berth itself empties goes on.
+#[test]
+fn a_node_that_somebody_has_cordoned_stays() {
+    played(Family::Managed, async |berthed| {
+        let scene = &berthed.scene;
+        scene.apply(group("workers", |group| group["spec"]["offeringIDs"] = json!(["small"]))).await;
+        scene.apply(workload(2)).await;
+        scene.until(900, "both run", async || scene.running().await == 2).await;
+        let cordoned = scene.nodes().await.remove(0)["metadata"]["name"].clone();
+        let path = format!("/api/v1/nodes/{}", cordoned.as_str().unwrap_or_default());
+        scene.patch(&path, &json!({ "spec": { "unschedulable": true } })).await;
+        scene.apply(workload(0)).await;
+        scene.until(1800, "the other goes", async || scene.machines() == 1).await;
+        sleep(Duration::from_mins(30)).await;
+        let left: Vec<Value> =
+            scene.nodes().await.into_iter().map(|mut node| node["metadata"]["name"].take()).collect();
+        assert_eq!(left, [cordoned], "{}", scene.told().await);
+        let told = scene.events("workers").await.join("\n");
+        assert!(told.contains("protection: NodeCordoned"), "{told}");
+        scene.patch(&path, &json!({ "spec": { "unschedulable": null } })).await;
+        scene.until(1800, "it goes too", async || scene.machines() == 0).await;
+    });
+}
+
 /// A small node whose pod a big one has room for. What the pod keeps is in a claim: elsewhere, or on the node, which its volume
 /// need not say.
 #[test]

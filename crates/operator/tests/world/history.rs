@@ -20,7 +20,7 @@
 //!
 //! | still so | | held by |
 //! |---|---|---|
-//! | 1 | a node that a check keeps was deleted | `vpsie::nodes_that_are_checked_stay_and_say_why`, and I19 of `tests/faults` |
+//! | 1 | a node that a check keeps was deleted | `checks::nodes_that_are_checked_stay_and_say_why`, and I19 of `tests/faults` |
 //! | 2 | a drain that failed was followed by the deletion | `a_budget_keeps_a_node` |
 //! | 3 | every replica scaled up | `only_who_leads_buys` |
 //! | 4 | machines were claimed without a lock, and strangers' with them | `no_two_nodes_have_one_machine_nor_a_strangers` |

@@ -425,11 +425,14 @@ fn a_size_is_bought_where_the_offerings_are_unknown() {
         let sized = |group: &mut Value| {
             group["spec"]["offeringIDs"] = json!(["of-servers"]);
             group["spec"]["kubeSizeID"] = json!(2);
+            group["spec"]["preferredInstanceType"] = json!("of-servers");
         };
         scene.apply(group("workers", sized)).await;
         scene.apply(workload(1)).await;
         scene.until(300, "the pod runs", async || scene.running().await == 1).await;
         assert_eq!(berthed.vpsie.nodes_by_size(), BTreeMap::from([(2, 1)]));
+        let workers = berthed.group("workers").await;
+        assert_eq!(condition(&workers, "Error").map(|(status, _)| status), Some("False"), "{workers}");
     });
 }
 
@@ -491,6 +494,46 @@ fn what_a_group_says_of_its_machines_is_ordered() {
             assert_eq!(order[field], *value, "{field}");
         }
         assert!(order["tags"].to_string().contains("harbour"), "{order}");
+    });
+}
+
+/// What VPSie makes its machines like in managed clusters is not for groups to say, and they are told so. It is no error.
+#[test]
+fn what_makes_no_difference_at_vpsie_is_said() {
+    for family in Family::ALL {
+        played(family, async |berthed| {
+            let scene = &berthed.scene;
+            scene.apply(group("plain", |_| {})).await;
+            scene.apply(group("workers", |group| group["spec"]["notes"] = json!("for the quay"))).await;
+            sleep(Duration::from_mins(1)).await;
+            for (name, fields) in
+                [("plain", "project, kubernetesVersion"), ("workers", "notes, project, kubernetesVersion")]
+            {
+                let group = berthed.group(name).await;
+                let status = |kind: &str| condition(&group, kind).map(|(status, _)| status);
+                assert_eq!(status("Error"), Some("False"), "{group}");
+                let expected = (family == Family::Managed).then_some("True");
+                assert_eq!(status("FieldsNotApplied"), expected, "{family:?}: {group}");
+                let said = group["status"]["conditions"].to_string();
+                assert_eq!(said.contains(&format!("says: {fields}\"")), expected.is_some(), "{said}");
+            }
+        });
+    }
+}
+
+/// Whoever was not told how to get to VPSie says so where groups wait for it.
+#[test]
+fn groups_say_that_nobody_buys_for_them() {
+    awaited(async {
+        let scene = Scene::new(1, Weather::default()).await;
+        scene.apply(group("workers", |_| {})).await;
+        let script = async {
+            sleep(Duration::from_mins(1)).await;
+            let group = scene.get(&format!("{GROUPS}/workers")).await;
+            assert_eq!(condition(&group, "Error"), Some(("True", "PoolNotReady")), "{group}");
+            assert!(group["status"].to_string().contains("say --vpsie-secret-name"), "{group}");
+        };
+        scene.play(script).await;
     });
 }
 

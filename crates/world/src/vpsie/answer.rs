@@ -22,6 +22,11 @@ pub(super) fn enveloped(data: &Value) -> Response {
     json_of(200, &json!({ "error": false, "code": 200, "message": "success", "data": data }))
 }
 
+/// Without an envelope.
+pub(super) fn bare(data: &Value) -> Response {
+    json_of(200, data)
+}
+
 /// An error as most paths give it, with its code as the status too.
 pub(super) fn enveloped_error(code: u16, message: &str) -> Response {
     json_of(code, &json!({ "error": true, "code": code, "message": message }))

@@ -100,6 +100,11 @@ pub struct Faults {
     pub deeds: BTreeMap<Deed, DeedFaults>,
     /// Of nodes of managed clusters it is told who they are, and not what.
     pub bare_nodes: bool,
+    /// A server that is asked for or bought is told of without an envelope, and all of them have numbers for their size and
+    /// datacenter that no offer has. So VPSie's own autoscaler reads them.
+    pub bare_servers: bool,
+    /// What it says of servers that run, instead of `running`.
+    pub running_word: Option<String>,
     /// Entries that are in its lists besides those that should be, as they are.
     pub odd_offers: Vec<Value>,
     pub odd_servers: Vec<Value>,

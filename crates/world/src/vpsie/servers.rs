@@ -13,12 +13,15 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::answer::{enveloped, enveloped_error, paged, refused};
+use super::answer::{bare, enveloped, enveloped_error, paged, refused};
 use super::{Asked, Vpsie};
 use crate::cloud::{Account, Reply};
 
 /// What every server may send and receive in a month.
 const TRAFFIC_GB: u32 = 2000;
+/// What a server says of its size and its datacenter, where that is not what offers say.
+const SIZE_NUMBER: u32 = 1017;
+const DATACENTER_NUMBER: u32 = 1003;
 
 impl Vpsie {
     /// Has the simulated cloud do something, and takes the time that it takes.
@@ -91,10 +94,15 @@ impl Vpsie {
             register.entered_in.extend(group.map(|number| (id.clone(), number)));
         };
         match self.buy(&order, enter).await {
-            Ok(Launched::Machine { machine, .. }) => enveloped(&self.server(&machine)),
+            Ok(Launched::Machine { machine, .. }) => self.one(&machine),
             Ok(Launched::Underway | Launched::Nothing) => enveloped(&true.into()),
             Err(refusal) => refused(&refusal),
         }
+    }
+
+    fn one(&self, machine: &Machine) -> Response {
+        let server = self.server(machine);
+        if self.faults().bare_servers { bare(&server) } else { enveloped(&server) }
     }
 
     /// Somebody else creates a server of this name and size. Its id.
@@ -157,7 +165,7 @@ impl Vpsie {
 
     pub(super) async fn get_server(&self, id: &str) -> Response {
         match self.perform(|account, now| account.get(&id.into(), now)).await {
-            Ok(machine) => enveloped(&self.server(&machine)),
+            Ok(machine) => self.one(&machine),
             Err(refusal) => refused(&refusal),
         }
     }
@@ -194,7 +202,7 @@ impl Vpsie {
         let own = || machine.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
         // The weather may hide them.
         let tags: Vec<String> = if machine.tags.is_empty() { Vec::new() } else { given.unwrap_or_else(own) };
-        json!({
+        let mut server = json!({
             "id": machine.id.as_str(),
             "name": machine.name,
             "hostname": machine.name,
@@ -207,7 +215,14 @@ impl Vpsie {
             "created_on": machine.launched_at.to_string(),
             "group_id": group,
             "tags": tags,
-        })
+        });
+        if self.faults().bare_servers {
+            (server["boxsize_id"], server["datacenter_id"]) = (SIZE_NUMBER.into(), DATACENTER_NUMBER.into());
+        }
+        if let (Some(word), MachineState::Running) = (&self.faults().running_word, machine.state) {
+            server["status"] = json!(word);
+        }
+        server
     }
 }
 
@@ -215,6 +230,7 @@ pub(super) fn status_of(state: MachineState) -> &'static str {
     match state {
         MachineState::Pending => "pending",
         MachineState::Running => "running",
+        MachineState::Halted => "stopped",
         MachineState::Stopping => "deleting",
         MachineState::Gone => "deleted",
     }

@@ -103,6 +103,39 @@ async fn a_crash_before_and_after_sending() {
     }
 }
 
+/// What a list says of a server need not be what it was sold as: then it is what was ordered, for whoever bought it and for
+/// who comes after.
+#[tokio::test(start_paused = true)]
+async fn a_server_is_what_was_ordered() {
+    for family in [Family::Servers, Family::Vm] {
+        for (types, appear) in [(&["small"][..], 0), (&["small", "big"], 0), (&["big", "small"], 120)] {
+            let faults = Faults { bare_servers: true, ..Faults::none() };
+            let vpsie = vpsie(eventual(appear), 1, faults);
+            let mut claims = [Claim::new("uid-1", types)];
+            let buyer = process_here(&vpsie, family);
+            let machine = step(&buyer, &mut claims[0], Arc::default()).await.unwrap().expect("it is told");
+            sleep(Duration::from_mins(5)).await;
+            let later = process_here(&vpsie, family);
+            let asked = later.get(&machine.id).await.unwrap();
+            // Whoever does not know what became of the launch finds it.
+            claims[0].machine = None;
+            let found = step(&later, &mut claims[0], Arc::default()).await.unwrap().expect("it is found");
+            let mut told = vec![machine.clone(), asked, found];
+            for cloud in [&buyer, &later] {
+                told.extend(list_all(cloud).await.machines.into_values());
+            }
+            assert_eq!(told.len(), 5);
+            for one in told {
+                let is = (&one.id, &*one.instance_type, &*one.zone, &one.provider_id, &one.tags);
+                let tags = claims[0].order.machine_tags();
+                assert_eq!(is, (&machine.id, types[0], "dc-1", &machine.provider_id, &tags), "{family:?}");
+                assert_eq!(one.price, machine.price);
+            }
+            assert!(machine.provider_id.starts_with("vpsie://dc-1/"), "{}", machine.provider_id);
+        }
+    }
+}
+
 /// A server whose tags cannot be read may be what was bought before a crash, if it has that name: then none is bought. One of
 /// a stranger's holds up nobody.
 #[tokio::test(start_paused = true)]

@@ -242,12 +242,12 @@ pub enum DistributionStrategy {
 pub struct CostOptimization {
     /// Whether they are at all.
     pub enabled: bool,
-    /// How eagerly: auto, conservative (five times the least saving), aggressive (any saving), or manual (only what
-    /// somebody has approved).
+    /// How eagerly: auto, aggressive (after half the interval), conservative (after twice the interval, and only if
+    /// nothing of what is used will be missing), or manual (only what somebody has approved).
     pub strategy: CostStrategy,
     /// How long after one replacement the next may come.
     pub optimization_interval: GoDuration,
-    /// How many US dollars a month a replacement must save.
+    /// How many US dollars a month a replacement must save, whatever the strategy.
     pub min_monthly_savings: Dollars,
     /// How much of what is used on the nodes, in percent, may be missing on the cheaper ones.
     pub max_performance_impact: Percentage,

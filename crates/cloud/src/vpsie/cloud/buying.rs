@@ -11,7 +11,7 @@ use super::VpsieCloud;
 use super::sight::Seen;
 use crate::machine::{Machine, MachineState, Note, Order, Requested};
 use crate::provider::{Lack, Launched, Refusal, Unavailable};
-use crate::vpsie::api::Server;
+use crate::vpsie::api::{Ordered, Server};
 use crate::vpsie::assign::{Assigned, Waiting, assigned};
 use crate::vpsie::client::Departure;
 use crate::vpsie::error::{ApiError, Breadth, Fault};
@@ -112,7 +112,9 @@ impl VpsieCloud {
             }
             return Ok(self.missing(order, memo, &seen, LISTED_WITHIN));
         };
-        let machine = ours(order, self.describe(server, &catalog, None));
+        let server =
+            Server { ordered: server.ordered.clone().or_else(|| only(order, &catalog)), ..server.clone() };
+        let machine = ours(order, self.describe(&server, &catalog, None));
         self.launches().found(&order.token, &machine, self.now());
         Ok(launched(machine))
     }
@@ -154,6 +156,8 @@ impl VpsieCloud {
             let server = Wanted { size: &size, datacenter: &wanted.zone, group };
             match self.client.create_server(paths, order, &server, &self.settings, &departure).await {
                 Ok(Some(server)) => {
+                    let ordered = Ordered { size, datacenter: wanted.zone.clone() };
+                    let server = Server { ordered: Some(ordered), ..server };
                     let machine = ours(order, self.describe(&server, catalog, None));
                     self.launches().found(&order.token, &machine, self.now());
                     return Ok(Launched::Machine { machine, passed_over });
@@ -471,6 +475,12 @@ fn fresh_nodes<'s>(seen: &'s Seen, group: Option<&Group>, takes_bare: bool) -> V
     let mut nodes: Vec<&Server> = seen.servers.iter().filter(in_group).filter(is_staying).collect();
     nodes.sort_by_key(|node| (node.created_at.unwrap_or(Timestamp::MAX), &node.id));
     nodes
+}
+
+/// What the order has bought, if it could have bought one thing only.
+fn only(order: &Order, catalog: &Catalog) -> Option<Ordered> {
+    let [wanted] = &*order.offerings else { return None };
+    Some(Ordered { size: size_of(catalog, wanted)?, datacenter: wanted.zone.clone() })
 }
 
 /// Whether it may be what an order bought, though it cannot be read: all that is known of it is its names.

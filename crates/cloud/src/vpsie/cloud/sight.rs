@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::VpsieCloud;
 use crate::machine::{Extras, Machine, MachineId};
 use crate::provider::Refusal;
-use crate::vpsie::api::Server;
+use crate::vpsie::api::{Ordered, Server};
 use crate::vpsie::limiter::Lane;
 use crate::vpsie::managed::Group;
 use crate::vpsie::offers::offered_as;
@@ -121,10 +121,11 @@ impl VpsieCloud {
         let described = servers.iter().map(|server| {
             let group = groups.iter().find(|group| group.has(server));
             let machine = self.describe(server, &catalog, group);
+            let is_sold = catalog.types.iter().any(|sold| sold.name == machine.instance_type);
             match self.launches().machine(&server.id) {
-                // VPSie keeps no tags of nodes, and may not even say what they are.
-                Some(known) if machine.token.is_none() => {
-                    let told = if server.is_bare() { known.clone() } else { machine.clone() };
+                // VPSie keeps no tags of nodes, and may not even say what they are, or not in the words in which it sells them.
+                Some(known) if machine.token.is_none() || !is_sold => {
+                    let told = if is_sold { machine.clone() } else { known.clone() };
                     Machine {
                         token: known.token.clone(),
                         tags: known.tags.clone(),
@@ -147,7 +148,16 @@ impl VpsieCloud {
         let datacenter = server.datacenter.clone();
         let datacenter = datacenter.or_else(|| group.and_then(|group| group.datacenter.clone()));
         let datacenter = datacenter.or_else(|| self.offers.home());
-        let offered = size.as_ref().and_then(|size| offered_as(catalog, size, datacenter.as_deref()));
+        let sold_as = |size: &Option<Text>, datacenter: &Option<Text>| {
+            size.as_ref().and_then(|size| offered_as(catalog, size, datacenter.as_deref()))
+        };
+        let (size, datacenter) = match &server.ordered {
+            Some(Ordered { size: ordered, datacenter: there }) if sold_as(&size, &datacenter).is_none() => {
+                (Some(ordered.clone()), Some(there.clone()))
+            }
+            _ => (size, datacenter),
+        };
+        let offered = sold_as(&size, &datacenter);
         let zone =
             datacenter.or_else(|| offered.map(|(_, offering)| offering.zone.clone())).unwrap_or_default();
         Machine {
@@ -169,6 +179,7 @@ impl VpsieCloud {
                 address_v6: server.address_v6.clone(),
                 group: server.group.or(group.map(|group| group.number)),
                 traffic_gb: server.traffic,
+                status: server.status.clone(),
             }),
         }
     }

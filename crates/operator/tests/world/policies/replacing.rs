@@ -38,8 +38,8 @@ fn dear_nodes_are_replaced_if_the_group_wants_that() {
         (json!({ "enabled": false }), "big"),
         (wanted, "small"),
         (json!({ "minMonthlySavings": 110 }), "big"),
-        (json!({ "minMonthlySavings": 110, "strategy": "aggressive" }), "small"),
-        (json!({ "minMonthlySavings": 30, "strategy": "conservative" }), "big"),
+        (json!({ "minMonthlySavings": 110, "strategy": "aggressive" }), "big"),
+        (json!({ "minMonthlySavings": 30, "strategy": "conservative" }), "small"),
     ];
     for (optimization, expected) in cases {
         played("{}", async |berthed| {
@@ -81,6 +81,13 @@ fn busy_nodes_are_replaced_as_the_group_says_and_go_as_it_says() {
         ("busy, for too little", busy, &on, json!({ "minMonthlySavings": 110 }), "big"),
         ("too busy for a small one", too_busy, &on, json!({}), "big"),
         ("too busy, if that may be", too_busy, &on, json!({ "maxPerformanceImpact": 40 }), "small"),
+        (
+            "too busy, in a group that takes no risk",
+            too_busy,
+            &on,
+            json!({ "maxPerformanceImpact": 40, "strategy": "conservative" }),
+            "big",
+        ),
         ("idle, in a group that does not shrink", idle, &off, json!({}), "small"),
         ("and which is not to be replaced", idle, &off, json!({ "enabled": false }), "big"),
     ];

@@ -113,6 +113,7 @@ impl Play {
         let state = match machine.state {
             MachineState::Pending => "pending",
             MachineState::Running => "running",
+            MachineState::Halted => "halted",
             MachineState::Stopping => "stopping",
             MachineState::Gone => "gone",
         };

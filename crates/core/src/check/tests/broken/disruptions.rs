@@ -207,6 +207,18 @@ fn nodes_that_may_not_go() {
             &["Barred.SystemPod"],
         ),
         broken(
+            "that somebody has cordoned",
+            |s| {
+                checked(s);
+                s.snapshot.nodes[1].taints.push(Taint::new(
+                    names::TAINT_UNSCHEDULABLE,
+                    "",
+                    TaintEffect::NoSchedule,
+                ));
+            },
+            &["Barred.Cordoned"],
+        ),
+        broken(
             "one whose group would be too full",
             |s| checked(s).others_asked_percent = Some(86),
             &["Barred.CapacityLeft"],

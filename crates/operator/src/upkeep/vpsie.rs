@@ -351,7 +351,7 @@ fn status(
     status
 }
 
-/// What a group says of its machines, as far as it does.
+/// What a group says of its machines, besides what every group has to.
 fn setup_fields(group: &NodeGroup) -> Vec<&'static str> {
     let spec = &group.spec;
     let said = [
@@ -359,8 +359,6 @@ fn setup_fields(group: &NodeGroup) -> Vec<&'static str> {
         ("sshKeyIDs", !spec.ssh_key_ids.is_empty()),
         ("tags", !spec.tags.is_empty()),
         ("notes", !spec.notes.is_empty()),
-        ("project", !spec.project.is_empty()),
-        ("kubernetesVersion", !spec.kubernetes_version.is_empty()),
     ];
     said.into_iter().filter(|(_, is_said)| *is_said).map(|(field, _)| field).collect()
 }

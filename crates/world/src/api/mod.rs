@@ -295,7 +295,7 @@ impl State {
         let name = place.name.as_deref().unwrap_or_default();
         let key = Self::key(place, name);
         match self.store.get(&key) {
-            Some(object) => Ok((key, object)),
+            Some(object) => Ok((key, self.read(&place.resource, &object))),
             None => Err(Failure::not_found(&place.resource, name)),
         }
     }

@@ -202,7 +202,7 @@ impl State {
             let metadata = json!({ "resourceVersion": object::revision(&object) });
             return self.table(place, query, &[&object], &metadata);
         }
-        Ok(self.show(&place.resource, &object))
+        Ok(shown(&place.resource, &object))
     }
 
     fn table(
@@ -227,9 +227,10 @@ impl State {
             .list_at(at, &place.resource.kept_as(), place.namespace.as_deref())
             .map_err(|_| expired(went_on.clone()))?;
         let is_left = |key: &Key| went_on.as_ref().is_none_or(|from| below(place, key) >= &*from.start);
-        let mut rest = listed.iter().filter(|(key, object)| is_left(key) && selection.matches(object));
+        let read = listed.iter().map(|(key, object)| (key, self.read(&place.resource, object)));
+        let mut rest = read.filter(|(key, object)| is_left(key) && selection.matches(object));
         let most = if query.limit == 0 { usize::MAX } else { query.limit };
-        let page: Vec<(&Key, &Arc<Value>)> = rest.by_ref().take(most).collect();
+        let page: Vec<(&Key, Arc<Value>)> = rest.by_ref().take(most).collect();
         let remaining = rest.count();
         let mut metadata = json!({ "resourceVersion": at.to_string() });
         if is_custom(&place.resource) && !wants_table(&call.accept) {
@@ -243,7 +244,7 @@ impl State {
             }
         }
         if wants_table(&call.accept) {
-            let objects: Vec<&Arc<Value>> = page.into_iter().map(|(_, object)| object).collect();
+            let objects: Vec<&Arc<Value>> = page.iter().map(|(_, object)| object).collect();
             return self.table(place, query, &objects, &metadata);
         }
         let mut list = json!({
@@ -251,16 +252,16 @@ impl State {
             "apiVersion": place.resource.api_version(),
             "metadata": metadata,
         });
-        list["items"] = page.into_iter().map(|(_, object)| self.item(&place.resource, object)).collect();
+        list["items"] = page.iter().map(|(_, object)| self.item(&place.resource, object)).collect();
         Ok(list)
     }
 
     /// Lists of built-in kinds do not repeat what kind their items are.
     fn item(&self, resource: &Resource, object: &Value) -> Value {
-        if is_custom(resource) {
-            return self.show(resource, object);
-        }
         let mut object = shown(resource, object);
+        if is_custom(resource) {
+            return object;
+        }
         if let Some(fields) = object.as_object_mut() {
             fields.remove("apiVersion");
             fields.remove("kind");

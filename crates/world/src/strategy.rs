@@ -130,10 +130,16 @@ pub(crate) fn finish_new(resource: &Resource, object: &mut Value) {
     workloads::finish_new(resource, object);
 }
 
-/// Guaranteed where all containers limit CPU and memory and ask for as much, BestEffort where none asks.
+/// Guaranteed where all containers, or the pod as a whole, limit CPU and memory and ask for as much, BestEffort where
+/// none asks.
 fn qos_class(pod: &Value) -> &'static str {
+    let spec = &pod["spec"];
     let lists = ["containers", "initContainers"];
-    let containers = lists.iter().filter_map(|list| pod["spec"][list].as_array()).flatten();
+    let containers: Vec<&Value> = if spec["resources"].is_null() {
+        lists.iter().filter_map(|list| spec[list].as_array()).flatten().collect()
+    } else {
+        vec![spec]
+    };
     let (mut any, mut all) = (false, true);
     for container in containers {
         for resource in ["cpu", "memory"] {

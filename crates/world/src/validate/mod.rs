@@ -2,17 +2,23 @@
 
 mod affinity;
 mod budget;
+mod claim;
 mod configs;
 mod containers;
+mod downward;
 mod event;
 mod faults;
+mod handlers;
 mod job;
+mod mounts;
 mod network_policy;
 mod networking;
 mod node;
 mod pod;
 mod roles;
+mod security;
 mod small;
+mod volumes;
 mod webhooks;
 mod workload;
 

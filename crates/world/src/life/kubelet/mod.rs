@@ -29,7 +29,7 @@ use crate::store::{Change, Key};
 pub use plan::Kubelets;
 pub(crate) use plan::Plan as KubeletPlan;
 pub(crate) use plan::locked as locked_plan;
-pub(crate) use room::amounts;
+pub(crate) use room::{amounts, of_containers};
 
 const NAME: &str = "kubelet";
 

@@ -67,6 +67,8 @@ impl Events {
         let current = state.store.revision();
         let asked =
             revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?.unwrap_or(0);
+        // Who does not want what is there begins now, and not with the past.
+        let asked = if query.initial_events == Some(false) && asked == 0 { current } else { asked };
         let lists = query.initial_events == Some(true);
         let beginning = match (lists, query.bookmarks) {
             (true, true) => Beginning::WhatIsThereAndItsEnd,

@@ -68,7 +68,10 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "successfulJobsHistoryLimit", json!(3));
             unless_set(spec, "failedJobsHistoryLimit", json!(1));
             at(spec, "jobTemplate", |job_template| {
-                at(job_template, "spec", |spec| at(spec, "template", template));
+                at(job_template, "spec", |spec| {
+                    within(spec, "podFailurePolicy", failure_policy);
+                    at(spec, "template", template);
+                });
             });
         }),
         ("networking.k8s.io", "NetworkPolicy") => at(object, "spec", network_policy),
@@ -242,12 +245,20 @@ fn job(spec: &mut Value) {
     unless_set(spec, "completionMode", json!("NonIndexed"));
     unless_set(spec, "suspend", json!(false));
     unless_set(spec, "backoffLimit", json!(6));
-    unless_set(spec, "podReplacementPolicy", json!("TerminatingOrFailed"));
+    let replaced = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
+    unless_set(spec, "podReplacementPolicy", json!(replaced));
+    within(spec, "podFailurePolicy", failure_policy);
     // A job that says nothing of how many runs one pod to its end.
     if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
         unless_set(spec, "completions", json!(1));
     }
     at(spec, "template", template);
+}
+
+fn failure_policy(policy: &mut Value) {
+    each(policy, "rules", |rule| {
+        each(rule, "onPodConditions", |pattern| unless_given(pattern, "status", "True"));
+    });
 }
 
 fn template(template: &mut Value) {
@@ -461,6 +472,11 @@ fn secret(object: &mut Value) {
 }
 
 fn service(spec: &mut Value) {
+    if spec["sessionAffinity"] == "ClientIP"
+        && spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].is_null()
+    {
+        spec["sessionAffinityConfig"] = json!({ "clientIP": { "timeoutSeconds": 10800 } });
+    }
     unless_set(spec, "type", json!("ClusterIP"));
     unless_set(spec, "sessionAffinity", json!("None"));
     each(spec, "ports", |port| {

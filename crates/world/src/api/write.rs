@@ -120,6 +120,7 @@ impl State {
         self.check_grants(place, object, None)?;
         self.name(object);
         self.prepare_new(&place.resource, object);
+        self.check_ports(&place.resource, object, None)?;
         self.identify(&place.resource, object);
         self.check_new(&place.resource, object)?;
         self.warn(place, object, None);
@@ -345,6 +346,7 @@ impl State {
         strategy::prepare_for_update(resource, place.subresource, old, new);
         defaults::complete(resource, new);
         self.fill_in(resource, new);
+        self.check_ports(resource, new, Some(old))?;
         self.allocate(resource, new, Some(old));
         self.define(resource, new, Some(old))?;
         keep_what_is_the_servers(old, new);

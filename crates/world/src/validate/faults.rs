@@ -60,6 +60,11 @@ impl Faults {
         self.found.push(names::not_supported(field, value, supported));
     }
 
+    /// Of a place at which no one value is wrong.
+    pub(super) fn invalid_unsaid(&mut self, field: &str, why: &str) {
+        self.push(CauseReason::FieldValueInvalid, field, format!("Invalid value: {why}"));
+    }
+
     pub(super) fn invalid_text(&mut self, field: &str, value: &str, why: &str) {
         self.found.push(names::invalid(field, value, why));
     }

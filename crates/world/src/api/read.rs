@@ -252,21 +252,8 @@ impl State {
             "apiVersion": place.resource.api_version(),
             "metadata": metadata,
         });
-        list["items"] = page.iter().map(|(_, object)| self.item(&place.resource, object)).collect();
+        list["items"] = page.iter().map(|(_, object)| item(&place.resource, object)).collect();
         Ok(list)
-    }
-
-    /// Lists of built-in kinds do not repeat what kind their items are.
-    fn item(&self, resource: &Resource, object: &Value) -> Value {
-        let mut object = shown(resource, object);
-        if is_custom(resource) {
-            return object;
-        }
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("apiVersion");
-            fields.remove("kind");
-        }
-        object
     }
 
     /// The revision to list at, and where to go on.
@@ -292,6 +279,19 @@ impl State {
             _ => Ok((current, None)),
         }
     }
+}
+
+/// Lists of built-in kinds do not repeat what kind their items are.
+fn item(resource: &Resource, object: &Value) -> Value {
+    let mut object = shown(resource, object);
+    if is_custom(resource) {
+        return object;
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    object
 }
 
 /// A key as it is below what is listed: a name, after its namespace if all are listed.
@@ -346,7 +346,7 @@ impl State {
             (Some(_), Some(object)) => Ok((**object).clone()),
             _ => Ok(json!({
                 "kind": format!("{}List", place.resource.kind), "apiVersion": place.resource.api_version(),
-                "metadata": {}, "items": objects.iter().map(|object| self.item(&place.resource, object)).collect::<Vec<_>>(),
+                "metadata": {}, "items": objects.iter().map(|object| item(&place.resource, object)).collect::<Vec<_>>(),
             })),
         }
     }

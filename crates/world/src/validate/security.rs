@@ -138,7 +138,7 @@ fn armor(faults: &mut Faults, profile: &Value, path: &str) {
     let (field, named) = (format!("{path}.localhostProfile"), &profile["localhostProfile"]);
     match (text(profile, "type"), named.as_str()) {
         ("Localhost", None | Some("")) => {
-            faults.required(&field, "must be set when AppArmor type is Localhost")
+            faults.required(&field, "must be set when AppArmor type is Localhost");
         }
         ("Localhost", Some(name)) => {
             if name.trim() != name {

@@ -151,7 +151,7 @@ fn addresses(faults: &mut Faults, spec: &Value) {
     let (ip, ips) = (&spec["clusterIP"], &spec["clusterIPs"]);
     match (text(spec, "clusterIP"), items(ips).next()) {
         ("", Some(_)) => {
-            faults.invalid("spec.clusterIPs", ips, "must be empty when `clusterIP` is not specified")
+            faults.invalid("spec.clusterIPs", ips, "must be empty when `clusterIP` is not specified");
         }
         ("", None) => {}
         (_, None) => faults.required("spec.clusterIPs", ""),

@@ -1,5 +1,7 @@
 //! Volumes of pods, and where their containers want them.
 
+use berth_core::units::Quantity;
+
 use super::claim;
 use super::containers::parse;
 use super::downward;
@@ -99,11 +101,9 @@ fn only_source(faults: &mut Faults, kind: &str, source: &Value, path: &str) {
         }
     };
     match kind {
-        "emptyDir" => {
-            if parse(&source["sizeLimit"]).is_some_and(|limit| limit.is_negative()) {
-                let why = "SizeLimit field must be a valid resource quantity";
-                faults.forbidden(&format!("{path}.sizeLimit"), why);
-            }
+        "emptyDir" if parse(&source["sizeLimit"]).is_some_and(Quantity::is_negative) => {
+            let why = "SizeLimit field must be a valid resource quantity";
+            faults.forbidden(&format!("{path}.sizeLimit"), why);
         }
         "hostPath" => host_path(faults, source, path),
         "secret" => {
@@ -143,7 +143,7 @@ fn only_source(faults: &mut Faults, kind: &str, source: &Value, path: &str) {
             faults.one_of(&format!("{path}.pullPolicy"), &source["pullPolicy"], &policies);
         }
         "gcePersistentDisk" => {
-            needs(faults, &path.replace("gcePersistentDisk", "persistentDisk"), &["pdName"])
+            needs(faults, &path.replace("gcePersistentDisk", "persistentDisk"), &["pdName"]);
         }
         "gitRepo" => needs(faults, path, &["repository"]),
         "awsElasticBlockStore" | "cinder" | "portworxVolume" => needs(faults, path, &["volumeID"]),

@@ -77,7 +77,9 @@ pub(super) fn go_on(pod: &Value, host: Host<'_>, ip: impl FnOnce() -> Ipv4Addr) 
     let deadline = deadline(pod);
     let is_late = deadline.is_some_and(|deadline| deadline <= now);
     if is_late {
-        containers.iter_mut().for_each(|container| container.end(now, STOPPED));
+        for container in &mut containers {
+            container.end(now, STOPPED);
+        }
         step.told.push((Severity::Normal, LATE, LATE_MESSAGE.to_owned()));
     } else {
         step.again =

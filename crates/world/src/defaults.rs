@@ -220,7 +220,7 @@ fn workload(kind: &str, spec: &mut Value) {
             each(spec, "volumeClaimTemplates", |claim_template| {
                 unless_set(claim_template, "apiVersion", json!("v1"));
                 unless_set(claim_template, "kind", json!("PersistentVolumeClaim"));
-                unless_set(claim_template, "status", json!({ "phase": "Pending" }));
+                at(claim_template, "status", |status| unless_given(status, "phase", "Pending"));
                 at(claim_template, "spec", claim);
             });
         }

@@ -2,9 +2,11 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use berth_core::units::format_binary;
 
 use crate::json::{Map, Value, json};
 use crate::kinds::Resource;
+use crate::life::of_containers;
 
 /// Completes a built-in object. Custom resources have their defaults in their schemas.
 pub(crate) fn complete(resource: &Resource, object: &mut Value) {
@@ -19,6 +21,12 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
                 }
                 for list in ["initContainers", "containers"] {
                     each(spec, list, ask_for_limits);
+                }
+                ask_as_whole(spec);
+                if spec["hostNetwork"] == true {
+                    for list in ["initContainers", "containers"] {
+                        each(spec, list, listen_on_host);
+                    }
                 }
             });
         }
@@ -60,7 +68,10 @@ pub(crate) fn complete(resource: &Resource, object: &mut Value) {
             unless_set(spec, "successfulJobsHistoryLimit", json!(3));
             unless_set(spec, "failedJobsHistoryLimit", json!(1));
             at(spec, "jobTemplate", |job_template| {
-                at(job_template, "spec", |spec| at(spec, "template", template));
+                at(job_template, "spec", |spec| {
+                    within(spec, "podFailurePolicy", failure_policy);
+                    at(spec, "template", template);
+                });
             });
         }),
         ("networking.k8s.io", "NetworkPolicy") => at(object, "spec", network_policy),
@@ -209,7 +220,7 @@ fn workload(kind: &str, spec: &mut Value) {
             each(spec, "volumeClaimTemplates", |claim_template| {
                 unless_set(claim_template, "apiVersion", json!("v1"));
                 unless_set(claim_template, "kind", json!("PersistentVolumeClaim"));
-                unless_set(claim_template, "status", json!({ "phase": "Pending" }));
+                at(claim_template, "status", |status| unless_given(status, "phase", "Pending"));
                 at(claim_template, "spec", claim);
             });
         }
@@ -234,12 +245,20 @@ fn job(spec: &mut Value) {
     unless_set(spec, "completionMode", json!("NonIndexed"));
     unless_set(spec, "suspend", json!(false));
     unless_set(spec, "backoffLimit", json!(6));
-    unless_set(spec, "podReplacementPolicy", json!("TerminatingOrFailed"));
+    let replaced = if spec["podFailurePolicy"].is_null() { "TerminatingOrFailed" } else { "Failed" };
+    unless_set(spec, "podReplacementPolicy", json!(replaced));
+    within(spec, "podFailurePolicy", failure_policy);
     // A job that says nothing of how many runs one pod to its end.
     if spec.get("completions").is_none() && spec.get("parallelism").is_none() {
         unless_set(spec, "completions", json!(1));
     }
     at(spec, "template", template);
+}
+
+fn failure_policy(policy: &mut Value) {
+    each(policy, "rules", |rule| {
+        each(rule, "onPodConditions", |pattern| unless_given(pattern, "status", "True"));
+    });
 }
 
 fn template(template: &mut Value) {
@@ -269,7 +288,7 @@ fn container(container: &mut Value) {
     unless_set(container, "terminationMessagePath", json!("/dev/termination-log"));
     unless_set(container, "terminationMessagePolicy", json!("File"));
     at(container, "resources", |_| {});
-    each(container, "ports", |port| unless_set(port, "protocol", json!("TCP")));
+    each(container, "ports", |port| unless_given(port, "protocol", "TCP"));
     each(container, "env", |variable| {
         within(variable, "valueFrom", |source| {
             within(source, "fieldRef", |field| unless_set(field, "apiVersion", json!("v1")));
@@ -285,12 +304,29 @@ fn container(container: &mut Value) {
             ] {
                 unless_set(probe, field, json!(value));
             }
-            within(probe, "httpGet", |get| {
-                unless_set(get, "path", json!("/"));
-                unless_set(get, "scheme", json!("HTTP"));
-            });
+            within(probe, "httpGet", http_get);
+            within(probe, "grpc", |grpc| unless_set(grpc, "service", json!("")));
         });
     }
+    within(container, "lifecycle", |lifecycle| {
+        for handler in ["postStart", "preStop"] {
+            within(lifecycle, handler, |handler| within(handler, "httpGet", http_get));
+        }
+    });
+}
+
+fn http_get(get: &mut Value) {
+    unless_given(get, "path", "/");
+    unless_given(get, "scheme", "HTTP");
+}
+
+/// A container that is on its machine's own network has its ports there.
+fn listen_on_host(container: &mut Value) {
+    each(container, "ports", |port| {
+        if port["hostPort"].as_i64().unwrap_or(0) == 0 {
+            port["hostPort"] = port["containerPort"].clone();
+        }
+    });
 }
 
 /// Who limits a resource and says nothing more asks for as much: a pod does, a template not yet.
@@ -303,6 +339,45 @@ fn ask_for_limits(container: &mut Value) {
             });
         }
     });
+}
+
+/// A pod that limits itself as a whole, and does not say what it asks for, asks for what its containers do, or else
+/// for its limits.
+fn ask_as_whole(spec: &mut Value) {
+    let limits: Map = spec["resources"]["limits"].as_object().cloned().unwrap_or_default();
+    if limits.is_empty() {
+        return;
+    }
+    let of_containers = ["cpu", "memory"].map(|name| (name, asked_by_containers(spec, name)));
+    within(spec, "resources", |resources| {
+        at(resources, "requests", |requests| {
+            for (name, amount) in of_containers {
+                if let Some(amount) = amount {
+                    unless_set(requests, name, amount);
+                }
+            }
+            limits.into_iter().for_each(|(name, amount)| unless_set(requests, &name, amount));
+        });
+    });
+}
+
+/// As it is written where one container alone asks for it.
+fn asked_by_containers(spec: &Value, name: &str) -> Option<Value> {
+    let lists = ["initContainers", "containers"];
+    let containers = lists.iter().filter_map(|list| spec[*list].as_array()).flatten();
+    let mut asked = containers.filter_map(|container| container["resources"]["requests"].get(name));
+    let (first, more) = (asked.next()?, asked.next().is_some());
+    if !more {
+        return Some(first.clone());
+    }
+    let together = of_containers(spec).get(name);
+    let is_binary = first.as_str().is_some_and(|amount| amount.ends_with('i'));
+    Some(json!(match name {
+        "cpu" if together % 1000 != 0 => format!("{together}m"),
+        "cpu" => (together / 1000).to_string(),
+        _ if is_binary => format_binary(together),
+        _ => together.to_string(),
+    }))
 }
 
 /// An image without a tag is the latest, which may be another one tomorrow.
@@ -319,6 +394,34 @@ fn volume(volume: &mut Value) {
         within(volume, kind, |source| unless_set(source, "defaultMode", json!(420)));
     }
     within(volume, "hostPath", |path| unless_set(path, "type", json!("")));
+    within(volume, "downwardAPI", downward_files);
+    within(volume, "projected", |projected| {
+        each(projected, "sources", |source| {
+            within(source, "downwardAPI", downward_files);
+            within(source, "serviceAccountToken", |token| {
+                unless_set(token, "expirationSeconds", json!(3600));
+            });
+        });
+    });
+    within(volume, "ephemeral", |ephemeral| {
+        within(ephemeral, "volumeClaimTemplate", |template| at(template, "spec", claim));
+    });
+    within(volume, "image", |image| {
+        let is_fixed = has_fixed_version(image["reference"].as_str().unwrap_or_default());
+        unless_given(image, "pullPolicy", if is_fixed { "IfNotPresent" } else { "Always" });
+    });
+    // A volume of nothing is an empty directory.
+    if let Some(fields) = volume.as_object_mut()
+        && fields.iter().all(|(field, value)| field == "name" || value.is_null())
+    {
+        fields.insert("emptyDir", json!({}));
+    }
+}
+
+fn downward_files(source: &mut Value) {
+    each(source, "items", |file| {
+        within(file, "fieldRef", |field| unless_set(field, "apiVersion", json!("v1")));
+    });
 }
 
 fn webhook(kind: &str, hook: &mut Value) {
@@ -369,6 +472,11 @@ fn secret(object: &mut Value) {
 }
 
 fn service(spec: &mut Value) {
+    if spec["sessionAffinity"] == "ClientIP"
+        && spec["sessionAffinityConfig"]["clientIP"]["timeoutSeconds"].is_null()
+    {
+        spec["sessionAffinityConfig"] = json!({ "clientIP": { "timeoutSeconds": 10800 } });
+    }
     unless_set(spec, "type", json!("ClusterIP"));
     unless_set(spec, "sessionAffinity", json!("None"));
     each(spec, "ports", |port| {

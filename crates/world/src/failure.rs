@@ -89,6 +89,7 @@ pub enum CauseReason {
     FieldValueInvalid,
     FieldValueNotSupported,
     FieldValueDuplicate,
+    FieldValueNotFound,
     FieldValueForbidden,
     FieldValueTooLong,
     FieldValueTooMany,

@@ -112,7 +112,10 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
         "Pod" => {
             object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) });
         }
-        "PersistentVolume" | "PersistentVolumeClaim" => object["status"] = json!({ "phase": "Pending" }),
+        "PersistentVolume" | "PersistentVolumeClaim" => {
+            object["status"] = json!({ "phase": "Pending" });
+            name_data_source(object);
+        }
         _ if is_custom(resource) => {
             if resource.has(Subresource::Status)
                 && let Some(fields) = object.as_object_mut()
@@ -125,15 +128,43 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
     }
 }
 
+/// What a claim is filled from has two names, of which the older one knows only claims and snapshots.
+fn name_data_source(claim: &mut Value) {
+    let Some(spec) = claim.get_mut("spec").and_then(Value::as_object_mut) else { return };
+    let is_known = spec.get("dataSource").is_some_and(|source| {
+        let of = (object::text(source, &["apiGroup"]), object::text(source, &["kind"]));
+        matches!(of, ("", "PersistentVolumeClaim") | ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+    });
+    if !is_known && !spec.contains_key("dataSourceRef") {
+        spec.remove("dataSource");
+    }
+    let [older, newer] = ["dataSource", "dataSourceRef"].map(|field| spec.get(field).cloned());
+    match (older, newer) {
+        (Some(source), None) => {
+            spec.insert("dataSourceRef", source);
+        }
+        (None, Some(source)) if object::text(&source, &["namespace"]).is_empty() => {
+            spec.insert("dataSource", source);
+        }
+        _ => {}
+    }
+}
+
 /// What the server adds to a new object once it is known which it is.
 pub(crate) fn finish_new(resource: &Resource, object: &mut Value) {
     workloads::finish_new(resource, object);
 }
 
-/// Guaranteed where all containers limit CPU and memory and ask for as much, BestEffort where none asks.
+/// Guaranteed where all containers, or the pod as a whole, limit CPU and memory and ask for as much, BestEffort where
+/// none asks.
 fn qos_class(pod: &Value) -> &'static str {
+    let spec = &pod["spec"];
     let lists = ["containers", "initContainers"];
-    let containers = lists.iter().filter_map(|list| pod["spec"][list].as_array()).flatten();
+    let containers: Vec<&Value> = if spec["resources"].is_null() {
+        lists.iter().filter_map(|list| spec[list].as_array()).flatten().collect()
+    } else {
+        vec![spec]
+    };
     let (mut any, mut all) = (false, true);
     for container in containers {
         for resource in ["cpu", "memory"] {

@@ -121,12 +121,19 @@ pub(crate) fn admit(
 }
 
 /// Refuses what must not be written.
-pub(crate) fn check(store: &Store, matter: &Matter<'_>, object: &Value) -> Result<(), Failure> {
+pub(crate) fn check(
+    store: &Store,
+    matter: &Matter<'_>,
+    old: Option<&Value>,
+    object: &Value,
+) -> Result<(), Failure> {
     if matter.is_new("pods") {
         limits::check_pod(store, matter, object)?;
         pods::check_overhead(store, matter, object)?;
     } else if matter.is_new("persistentvolumeclaims") {
         limits::check_claim(store, matter, object)?;
+    } else if let (true, Some(old)) = (matter.is_about("persistentvolumeclaims"), old) {
+        storage::check_growth(store, matter, old, object)?;
     } else if matter.place.resource.qualified() == priority::CLASSES {
         priority::check_class(store, matter, object)?;
     }

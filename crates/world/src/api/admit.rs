@@ -190,7 +190,7 @@ impl State {
             return Ok(());
         }
         if let Some(object) = object {
-            admission::check(&self.store, matter, object)?;
+            admission::check(&self.store, matter, old, object)?;
         }
         let mut refused = None;
         for hook in self.hooks(matter, Phase::Validating) {

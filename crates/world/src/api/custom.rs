@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::State;
 use super::delete::Options;
-use super::{State, shown};
 use crate::crd::{self, Definition, Version};
 use crate::failure::{Cause, Failure};
 use crate::json::{Value, json};
@@ -12,6 +12,7 @@ use crate::kinds::{Resource, Subresource};
 use crate::object;
 use crate::patch::Shape;
 use crate::store::Key;
+use crate::strategy::is_custom;
 use crate::table::PrinterColumn;
 
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -80,13 +81,22 @@ impl State {
         self.definitions.version(resource)?.scale.as_ref()
     }
 
-    /// An object as the version that is asked for shows it, which may know less of it than the one it was written in.
-    pub(super) fn show(&self, resource: &Resource, object: &Value) -> Value {
-        let mut object = shown(resource, object);
-        if let Some(version) = self.definitions.version(resource) {
-            version.schema.prune(&mut object);
+    /// A stored object as it is read: in the form that the version that is asked for wants now, which may know less of
+    /// it than the one it was written in, or more.
+    pub(super) fn read(&self, resource: &Resource, object: &Arc<Value>) -> Arc<Value> {
+        if !is_custom(resource) || self.is_in_form(resource, object) {
+            return object.clone();
         }
-        object
+        let mut read = (**object).clone();
+        self.fill_in(resource, &mut read);
+        if read == **object { object.clone() } else { Arc::new(read) }
+    }
+
+    /// Whether an object was written in this version, and by the definition of now.
+    fn is_in_form(&self, resource: &Resource, object: &Value) -> bool {
+        let written: Option<u64> = object::revision(object).parse().ok();
+        written.is_some_and(|written| written > self.defined_since(resource))
+            && object["apiVersion"] == *resource.api_version()
     }
 
     /// Drops what its schema does not know; tells the paths.

@@ -195,8 +195,8 @@ impl State {
         let meant: Vec<(Key, Arc<Value>)> = self
             .store
             .list(&resource, place.namespace.as_deref())
+            .map(|(key, object)| (key.clone(), self.read(&place.resource, &object)))
             .filter(|(_, object)| selection.matches(object))
-            .map(|(key, object)| (key.clone(), object))
             .collect();
         // All are asked for before any is gone.
         for (_, object) in &meant {

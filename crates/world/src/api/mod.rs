@@ -239,6 +239,13 @@ impl State {
                 self.insert(&resource, json!({"metadata": {"name": "default", "namespace": name}}));
             }
         }
+        // Its identity is drawn apart, so that those of what comes later do not depend on it.
+        let lots = self.lots.clone();
+        self.lots.part();
+        if let Some(resource) = self.kinds.find("", "v1", "services").cloned() {
+            self.insert(&resource, own_service());
+        }
+        self.lots = lots;
         for object in rbac::default_objects().into_iter().chain(system_classes()) {
             let (api_version, kind) =
                 (object::text(&object, &["apiVersion"]), object::text(&object, &["kind"]));
@@ -295,10 +302,24 @@ impl State {
         let name = place.name.as_deref().unwrap_or_default();
         let key = Self::key(place, name);
         match self.store.get(&key) {
-            Some(object) => Ok((key, object)),
+            Some(object) => Ok((key, self.read(&place.resource, &object))),
             None => Err(Failure::not_found(&place.resource, name)),
         }
     }
+}
+
+/// Where programs in a cluster find its API.
+fn own_service() -> Value {
+    json!({
+        "metadata": {
+            "name": "kubernetes", "namespace": "default",
+            "labels": { "component": "apiserver", "provider": "kubernetes" },
+        },
+        "spec": {
+            "type": "ClusterIP", "clusterIP": "10.0.0.1", "internalTrafficPolicy": "Cluster",
+            "ports": [{ "name": "https", "protocol": "TCP", "port": 443, "targetPort": 6443 }],
+        },
+    })
 }
 
 /// How important the parts of a cluster are.

@@ -202,7 +202,7 @@ impl State {
             let metadata = json!({ "resourceVersion": object::revision(&object) });
             return self.table(place, query, &[&object], &metadata);
         }
-        Ok(self.show(&place.resource, &object))
+        Ok(shown(&place.resource, &object))
     }
 
     fn table(
@@ -227,9 +227,10 @@ impl State {
             .list_at(at, &place.resource.kept_as(), place.namespace.as_deref())
             .map_err(|_| expired(went_on.clone()))?;
         let is_left = |key: &Key| went_on.as_ref().is_none_or(|from| below(place, key) >= &*from.start);
-        let mut rest = listed.iter().filter(|(key, object)| is_left(key) && selection.matches(object));
+        let read = listed.iter().map(|(key, object)| (key, self.read(&place.resource, object)));
+        let mut rest = read.filter(|(key, object)| is_left(key) && selection.matches(object));
         let most = if query.limit == 0 { usize::MAX } else { query.limit };
-        let page: Vec<(&Key, &Arc<Value>)> = rest.by_ref().take(most).collect();
+        let page: Vec<(&Key, Arc<Value>)> = rest.by_ref().take(most).collect();
         let remaining = rest.count();
         let mut metadata = json!({ "resourceVersion": at.to_string() });
         if is_custom(&place.resource) && !wants_table(&call.accept) {
@@ -243,7 +244,7 @@ impl State {
             }
         }
         if wants_table(&call.accept) {
-            let objects: Vec<&Arc<Value>> = page.into_iter().map(|(_, object)| object).collect();
+            let objects: Vec<&Arc<Value>> = page.iter().map(|(_, object)| object).collect();
             return self.table(place, query, &objects, &metadata);
         }
         let mut list = json!({
@@ -251,21 +252,8 @@ impl State {
             "apiVersion": place.resource.api_version(),
             "metadata": metadata,
         });
-        list["items"] = page.into_iter().map(|(_, object)| self.item(&place.resource, object)).collect();
+        list["items"] = page.iter().map(|(_, object)| item(&place.resource, object)).collect();
         Ok(list)
-    }
-
-    /// Lists of built-in kinds do not repeat what kind their items are.
-    fn item(&self, resource: &Resource, object: &Value) -> Value {
-        if is_custom(resource) {
-            return self.show(resource, object);
-        }
-        let mut object = shown(resource, object);
-        if let Some(fields) = object.as_object_mut() {
-            fields.remove("apiVersion");
-            fields.remove("kind");
-        }
-        object
     }
 
     /// The revision to list at, and where to go on.
@@ -291,6 +279,19 @@ impl State {
             _ => Ok((current, None)),
         }
     }
+}
+
+/// Lists of built-in kinds do not repeat what kind their items are.
+fn item(resource: &Resource, object: &Value) -> Value {
+    let mut object = shown(resource, object);
+    if is_custom(resource) {
+        return object;
+    }
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("apiVersion");
+        fields.remove("kind");
+    }
+    object
 }
 
 /// A key as it is below what is listed: a name, after its namespace if all are listed.
@@ -345,7 +346,7 @@ impl State {
             (Some(_), Some(object)) => Ok((**object).clone()),
             _ => Ok(json!({
                 "kind": format!("{}List", place.resource.kind), "apiVersion": place.resource.api_version(),
-                "metadata": {}, "items": objects.iter().map(|object| self.item(&place.resource, object)).collect::<Vec<_>>(),
+                "metadata": {}, "items": objects.iter().map(|object| item(&place.resource, object)).collect::<Vec<_>>(),
             })),
         }
     }

@@ -67,6 +67,8 @@ impl Events {
         let current = state.store.revision();
         let asked =
             revision(&query.resource_version).map_err(|refused| in_other_words(&refused))?.unwrap_or(0);
+        // Who does not want what is there begins now, and not with the past.
+        let asked = if query.initial_events == Some(false) && asked == 0 { current } else { asked };
         let lists = query.initial_events == Some(true);
         let beginning = match (lists, query.bookmarks) {
             (true, true) => Beginning::WhatIsThereAndItsEnd,
@@ -117,8 +119,9 @@ impl Events {
         };
         self.told = at;
         let form = Form::new(&state, &self.place, self.tables);
-        let seen = there.values().filter(|object| self.selection.matches(object)).take(most);
-        let mut told: Vec<Value> = seen.map(|object| event("ADDED", &form.of(object))).collect();
+        let read = there.values().map(|object| state.read(&self.place.resource, object));
+        let seen = read.filter(|object| self.selection.matches(object)).take(most);
+        let mut told: Vec<Value> = seen.map(|object| event("ADDED", &form.of(&object))).collect();
         if beginning == Beginning::WhatIsThereAndItsEnd {
             let mut end = bookmark(&self.place, at);
             end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
@@ -177,7 +180,7 @@ impl Events {
                 for change in changes {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
-                        self.ready.extend(told(&form, &self.selection, change));
+                        self.ready.extend(told(&state, &form, &self.selection, change));
                     }
                 }
             }
@@ -248,15 +251,16 @@ impl<'a> Form<'a> {
 }
 
 /// What a watch hears of a change: an object that begins to match is new to it, one that ceases to is gone.
-fn told(form: &Form<'_>, selection: &Selection, change: &Change) -> Option<Value> {
-    let matching = |object: &&Arc<Value>| selection.matches(object);
-    let before = change.before.as_ref().filter(matching);
-    let after = change.after.as_ref().filter(matching);
+fn told(state: &State, form: &Form<'_>, selection: &Selection, change: &Change) -> Option<Value> {
+    let read = |object: &Arc<Value>| Some(state.read(form.resource, object));
+    let matching = |object: &Arc<Value>| selection.matches(object);
+    let before = change.before.as_ref().and_then(read).filter(matching);
+    let after = change.after.as_ref().and_then(read).filter(matching);
     let (kind, mut object) = match (before, after) {
         (None, None) => return None,
-        (None, Some(after)) => ("ADDED", (**after).clone()),
-        (Some(_), Some(after)) => ("MODIFIED", (**after).clone()),
-        (Some(before), None) => ("DELETED", (**before).clone()),
+        (None, Some(after)) => ("ADDED", (*after).clone()),
+        (Some(_), Some(after)) => ("MODIFIED", (*after).clone()),
+        (Some(before), None) => ("DELETED", (*before).clone()),
     };
     object::set_revision(&mut object, change.revision);
     Some(event(kind, &form.of(&object)))

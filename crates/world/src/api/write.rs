@@ -120,6 +120,7 @@ impl State {
         self.check_grants(place, object, None)?;
         self.name(object);
         self.prepare_new(&place.resource, object);
+        self.check_ports(&place.resource, object, None)?;
         self.identify(&place.resource, object);
         self.check_new(&place.resource, object)?;
         self.warn(place, object, None);
@@ -315,7 +316,7 @@ impl State {
         }
         self.warn(place, &new, Some(old));
         self.check_admission(&matter, Some(old), Some(&new))?;
-        if new == **old {
+        if new == **old && self.is_kept_so(resource, key, old) {
             return Ok((200, old.clone()));
         }
         if strategy::is_over(&new) && !query.is_dry_run() {
@@ -325,6 +326,11 @@ impl State {
             return Ok((200, Arc::new(new)));
         }
         Ok((200, self.store(resource, query, key.clone(), new)))
+    }
+
+    /// Whether an object is stored as it is read. One that is not is written anew, even if nothing else changes.
+    fn is_kept_so(&self, resource: &Resource, key: &Key, read: &Value) -> bool {
+        !strategy::is_custom(resource) || self.store.get(key).is_some_and(|kept| *kept == *read)
     }
 
     /// What is read into every changed object, as it comes in.
@@ -340,6 +346,7 @@ impl State {
         strategy::prepare_for_update(resource, place.subresource, old, new);
         defaults::complete(resource, new);
         self.fill_in(resource, new);
+        self.check_ports(resource, new, Some(old))?;
         self.allocate(resource, new, Some(old));
         self.define(resource, new, Some(old))?;
         keep_what_is_the_servers(old, new);

@@ -41,7 +41,7 @@ use crate::api::{Act, Api};
 use crate::store::{Change, Key};
 
 pub use kubelet::Kubelets;
-pub(crate) use kubelet::amounts;
+pub(crate) use kubelet::{amounts, of_containers};
 pub(crate) use report::{Report, Severity};
 pub(crate) use view::View;
 

@@ -13,14 +13,14 @@ const FROZEN: &str = "field is immutable when `immutable` is set";
 pub(super) fn config_map(faults: &mut Faults, object: &Value) {
     let mut size = 0;
     for (key, value) in entries(&object["data"]) {
-        check_key(faults, "data", key);
+        check_key(faults, &format!("data[{key}]"), key);
         if object["binaryData"].get(key).is_some() {
             faults.invalid_text(&format!("data[{key}]"), key, "duplicate of key present in binaryData");
         }
         size += value.len();
     }
     for (key, value) in entries(&object["binaryData"]) {
-        check_key(faults, "binaryData", key);
+        check_key(faults, &format!("binaryData[{key}]"), key);
         size += bytes(value).len();
     }
     if size > SIZE_MAX {
@@ -45,7 +45,7 @@ pub(super) fn secret(faults: &mut Faults, object: &Value) {
     let data = &object["data"];
     let mut size = 0;
     for (key, value) in entries(data) {
-        check_key(faults, "data", key);
+        check_key(faults, &format!("data[{key}]"), key);
         size += bytes(value).len();
     }
     if size > SIZE_MAX {
@@ -113,21 +113,20 @@ fn check_frozen(faults: &mut Faults, new: &Value, old: &Value, fields: &[&str]) 
     }
 }
 
-fn check_key(faults: &mut Faults, field: &str, key: &str) {
-    let field = format!("{field}[{key}]");
+pub(super) fn check_key(faults: &mut Faults, field: &str, key: &str) {
     if key.len() > 253 {
-        faults.invalid_text(&field, key, "must be no more than 253 characters");
+        faults.invalid_text(field, key, "must be no more than 253 characters");
     }
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if key.is_empty() || !key.bytes().all(is_allowed) {
         let why = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
                    'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
-        faults.invalid_text(&field, key, why);
+        faults.invalid_text(field, key, why);
     }
     match key {
-        "." => faults.invalid_text(&field, key, "must not be '.'"),
-        ".." => faults.invalid_text(&field, key, "must not be '..'"),
-        _ if key.starts_with("..") => faults.invalid_text(&field, key, "must not start with '..'"),
+        "." => faults.invalid_text(field, key, "must not be '.'"),
+        ".." => faults.invalid_text(field, key, "must not be '..'"),
+        _ if key.starts_with("..") => faults.invalid_text(field, key, "must not start with '..'"),
         _ => {}
     }
 }

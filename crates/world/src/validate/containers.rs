@@ -2,42 +2,60 @@
 
 use berth_core::units::Quantity;
 
+use super::downward::environment;
 use super::faults::{Faults, is_empty, items, number, text};
+use super::handlers::{lifecycle, probes};
+use super::mounts::{devices, mounts};
+use super::networking::port_name;
+use super::security;
+use super::volumes::Volumes;
 use crate::json::{Value, json};
-use crate::names::{dns_label_problems, qualified_name_problems};
+use crate::names::qualified_name_problems;
 
-pub(super) fn containers(faults: &mut Faults, spec: &Value, path: &str) {
+pub(super) fn containers(faults: &mut Faults, spec: &Value, volumes: &Volumes<'_>, path: &str) {
     let field = format!("{path}.containers");
     if is_empty(&spec["containers"]) {
         faults.required(&field, "");
-        return init_containers(faults, spec, path);
+        return init_containers(faults, spec, volumes, path);
     }
     let mut names: Vec<&str> = Vec::new();
     for (at, container) in items(&spec["containers"]) {
         let path = format!("{field}[{at}]");
-        any_container(faults, container, &path);
+        any_container(faults, spec, container, volumes, &path);
         let name = text(container, "name");
         if names.contains(&name) {
             faults.duplicate(&format!("{path}.name"), &json!(name));
         }
         names.push(name);
+        lifecycle(faults, &container["lifecycle"], grace(spec), &format!("{path}.lifecycle"));
         probes(faults, container, &path);
+        restarts(faults, container, &path);
     }
-    init_containers(faults, spec, path);
+    host_ports(faults, items(&spec["containers"]), &field);
+    init_containers(faults, spec, volumes, path);
 }
 
-fn init_containers(faults: &mut Faults, spec: &Value, path: &str) {
+fn grace(spec: &Value) -> i64 {
+    number(&spec["terminationGracePeriodSeconds"])
+}
+
+fn init_containers(faults: &mut Faults, spec: &Value, volumes: &Volumes<'_>, path: &str) {
     let mut names: Vec<&str> = items(&spec["containers"]).map(|(_, one)| text(one, "name")).collect();
+    let field = format!("{path}.initContainers");
     for (at, container) in items(&spec["initContainers"]) {
-        let path = format!("{path}.initContainers[{at}]");
-        any_container(faults, container, &path);
+        let path = format!("{field}[{at}]");
+        any_container(faults, spec, container, volumes, &path);
+        restarts(faults, container, &path);
         let name = text(container, "name");
         if names.contains(&name) {
             faults.duplicate(&format!("{path}.name"), &json!(name));
         } else if !name.is_empty() {
             names.push(name);
         }
+        // One runs after the other, so that each has the ports for itself.
+        host_ports(faults, [(0, container)].into_iter(), &field);
         if text(container, "restartPolicy") == "Always" {
+            lifecycle(faults, &container["lifecycle"], grace(spec), &format!("{path}.lifecycle"));
             probes(faults, container, &path);
             continue;
         }
@@ -50,7 +68,35 @@ fn init_containers(faults: &mut Faults, spec: &Value, path: &str) {
     }
 }
 
-fn any_container(faults: &mut Faults, container: &Value, path: &str) {
+/// When a container begins again by a rule of its own.
+fn restarts(faults: &mut Faults, container: &Value, path: &str) {
+    let (field, policy) = (format!("{path}.restartPolicy"), &container["restartPolicy"]);
+    let policies = ["Always", "Never", "OnFailure"];
+    if policy.is_null() {
+        if !is_empty(&container["restartPolicyRules"]) {
+            faults.required(&field, "must specify restartPolicy when restart rules are used");
+        }
+    } else if !policies.iter().any(|known| policy == known) {
+        faults.not_supported(&field, policy, &policies);
+    }
+}
+
+fn host_ports<'a>(faults: &mut Faults, containers: impl Iterator<Item = (usize, &'a Value)>, path: &str) {
+    let mut taken: Vec<String> = Vec::new();
+    for (of_container, container) in containers {
+        for (at, port) in items(&container["ports"]).filter(|(_, port)| number(&port["hostPort"]) != 0) {
+            let (protocol, address) = (text(port, "protocol"), text(port, "hostIP"));
+            let place = format!("{protocol}/{address}/{}", number(&port["hostPort"]));
+            if taken.contains(&place) {
+                faults.duplicate(&format!("{path}[{of_container}].ports[{at}].hostPort"), &json!(place));
+            } else {
+                taken.push(place);
+            }
+        }
+    }
+}
+
+fn any_container(faults: &mut Faults, spec: &Value, container: &Value, volumes: &Volumes<'_>, path: &str) {
     let name = text(container, "name");
     if name.is_empty() {
         faults.required(&format!("{path}.name"), "");
@@ -67,14 +113,15 @@ fn any_container(faults: &mut Faults, container: &Value, path: &str) {
         &policies,
     );
     ports(faults, &container["ports"], &format!("{path}.ports"));
-    for (at, variable) in items(&container["env"]) {
-        if text(variable, "name").is_empty() {
-            faults.required(&format!("{path}.env[{at}].name"), "");
-        }
-    }
+    environment(faults, container, path);
+    mounts(faults, container, volumes, path);
+    devices(faults, container, volumes, path);
     let policies = ["Always", "IfNotPresent", "Never"];
     faults.one_of(&format!("{path}.imagePullPolicy"), &container["imagePullPolicy"], &policies);
     amounts(faults, &container["resources"], &format!("{path}.resources"));
+    let shares_users = spec["hostUsers"] != false;
+    let field = format!("{path}.securityContext");
+    security::of_container(faults, &container["securityContext"], shares_users, &field);
 }
 
 fn ports(faults: &mut Faults, ports: &Value, path: &str) {
@@ -83,11 +130,17 @@ fn ports(faults: &mut Faults, ports: &Value, path: &str) {
     let out_of_range = "must be between 1 and 65535, inclusive";
     for (at, port) in items(ports) {
         let path = format!("{path}[{at}]");
-        let name = text(port, "name");
+        let (field, name) = (format!("{path}.name"), text(port, "name"));
         if names.contains(&name) {
-            faults.duplicate(&format!("{path}.name"), &json!(name));
+            faults.duplicate(&field, &json!(name));
         } else if !name.is_empty() {
-            names.push(name);
+            let mut of_name = Faults::default();
+            port_name(&mut of_name, &field, name);
+            let found = of_name.found();
+            if found.is_empty() {
+                names.push(name);
+            }
+            faults.extend(found);
         }
         let container_port = &port["containerPort"];
         if number(container_port) == 0 {
@@ -103,41 +156,34 @@ fn ports(faults: &mut Faults, ports: &Value, path: &str) {
     }
 }
 
-fn probes(faults: &mut Faults, container: &Value, path: &str) {
-    for field in ["livenessProbe", "readinessProbe", "startupProbe"] {
-        let probe = &container[field];
-        if probe.is_null() {
-            continue;
+pub(super) fn amounts(faults: &mut Faults, resources: &Value, path: &str) {
+    amounts_of(faults, resources, path, resource_name);
+}
+
+pub(super) fn amounts_of_pod(faults: &mut Faults, resources: &Value, path: &str) {
+    amounts_of(faults, resources, path, |faults, field, resource| {
+        if !matches!(resource, "cpu" | "memory") && !is_huge_pages(resource) {
+            faults.not_supported(field, &json!(resource), &["cpu", "hugepages-", "memory"]);
         }
-        let path = format!("{path}.{field}");
-        let handlers = ["exec", "httpGet", "tcpSocket", "grpc"];
-        match handlers.iter().filter(|handler| !probe[**handler].is_null()).count() {
-            0 => faults.required(&path, "must specify a handler type"),
-            1 => {}
-            _ => faults.forbidden(&path, "may not specify more than 1 handler type"),
-        }
-        for number in
-            ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"]
-        {
-            faults.not_negative(&format!("{path}.{number}"), &probe[number]);
-        }
-        if field != "readinessProbe" && number(&probe["successThreshold"]) > 1 {
-            faults.invalid(&format!("{path}.successThreshold"), &probe["successThreshold"], "must be 1");
-        }
-    }
+    });
 }
 
 /// Limits first, then what is requested under them.
-pub(super) fn amounts(faults: &mut Faults, resources: &Value, path: &str) {
+fn amounts_of(
+    faults: &mut Faults,
+    resources: &Value,
+    path: &str,
+    check_name: impl Fn(&mut Faults, &str, &str),
+) {
     let entries = |list: &str| resources[list].as_object().into_iter().flatten();
     for (resource, amount) in entries("limits") {
         let field = format!("{path}.limits[{resource}]");
-        resource_name(faults, &field, resource);
+        check_name(faults, &field, resource);
         check_amount(faults, &field, resource, amount);
     }
     for (resource, amount) in entries("requests") {
         let field = format!("{path}.requests[{resource}]");
-        resource_name(faults, &field, resource);
+        check_name(faults, &field, resource);
         check_amount(faults, &field, resource, amount);
         let requests = format!("{path}.requests");
         match resources["limits"].get(resource) {
@@ -170,7 +216,7 @@ pub(super) fn check_amount(faults: &mut Faults, field: &str, resource: &str, amo
     }
 }
 
-fn parse(amount: &Value) -> Option<Quantity> {
+pub(super) fn parse(amount: &Value) -> Option<Quantity> {
     amount.as_str()?.parse().ok()
 }
 
@@ -256,30 +302,5 @@ pub(super) fn images(faults: &mut Faults, spec: &Value) {
                 faults.invalid_text(&format!("spec.{list}[{at}].image"), image, why);
             }
         }
-    }
-}
-
-/// Names and kinds of volumes.
-pub(super) fn volumes(faults: &mut Faults, volumes: &Value, path: &str) {
-    let mut names: Vec<&str> = Vec::new();
-    for (at, volume) in items(volumes) {
-        let path = format!("{path}[{at}]");
-        let sources =
-            volume.as_object().map_or(0, |fields| fields.keys().filter(|key| *key != "name").count());
-        if sources == 0 {
-            faults.required(&path, "must specify a volume type");
-        }
-        let name = text(volume, "name");
-        let problems = dns_label_problems(name);
-        if name.is_empty() {
-            faults.required(&format!("{path}.name"), "");
-        } else if problems.is_empty() && names.contains(&name) {
-            faults.duplicate(&format!("{path}.name"), &json!(name));
-        } else {
-            for why in problems {
-                faults.invalid_text(&format!("{path}.name"), name, &why);
-            }
-        }
-        names.push(name);
     }
 }

@@ -1,5 +1,7 @@
 //! Faults as they are found, and the checks that many kinds share.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use crate::failure::{Cause, CauseReason};
 use crate::json::{Value, json};
 use crate::names::{self, label_value_problems, qualified_name_problems, quoted};
@@ -58,6 +60,11 @@ impl Faults {
         self.found.push(names::not_supported(field, value, supported));
     }
 
+    /// Of a place at which no one value is wrong.
+    pub(super) fn invalid_unsaid(&mut self, field: &str, why: &str) {
+        self.push(CauseReason::FieldValueInvalid, field, format!("Invalid value: {why}"));
+    }
+
     pub(super) fn invalid_text(&mut self, field: &str, value: &str, why: &str) {
         self.found.push(names::invalid(field, value, why));
     }
@@ -73,6 +80,10 @@ impl Faults {
 
     pub(super) fn duplicate(&mut self, field: &str, value: &Value) {
         self.push(CauseReason::FieldValueDuplicate, field, format!("Duplicate value: {}", said(value)));
+    }
+
+    pub(super) fn not_found(&mut self, field: &str, value: &Value) {
+        self.push(CauseReason::FieldValueNotFound, field, format!("Not found: {}", said(value)));
     }
 
     pub(super) fn duplicate_as_told(&mut self, field: &str, value: &str, why: &str) {
@@ -134,6 +145,20 @@ impl Faults {
         }
     }
 
+    pub(super) fn address(&mut self, field: &str, text: &str) {
+        match text.parse::<IpAddr>() {
+            Ok(IpAddr::V6(address)) if address.to_ipv4_mapped().is_some() => {
+                self.invalid_text(field, text, "must not be an IPv4-mapped IPv6 address");
+            }
+            Ok(_) => {}
+            Err(_) if has_leading_zeros(text) => self.invalid_text(field, text, "must not have leading 0s"),
+            Err(_) => {
+                let why = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+                self.invalid_text(field, text, why);
+            }
+        }
+    }
+
     pub(super) fn label_selector(&mut self, field: &str, selector: &Value) {
         self.labels(&format!("{field}.matchLabels"), &selector["matchLabels"]);
         for (at, requirement) in items(&selector["matchExpressions"]) {
@@ -181,6 +206,18 @@ impl Faults {
             self.invalid(field, value, "must not be greater than 100%");
         }
     }
+}
+
+/// Whether text would be an address if its numbers did not begin with zeros.
+fn has_leading_zeros(text: &str) -> bool {
+    let without: Vec<&str> = text
+        .split('.')
+        .map(|number| match number.trim_start_matches('0') {
+            "" if !number.is_empty() => "0",
+            rest => rest,
+        })
+        .collect();
+    without.join(".").parse::<Ipv4Addr>().is_ok()
 }
 
 fn is_percent(text: &str) -> bool {

@@ -2,17 +2,25 @@
 
 mod affinity;
 mod budget;
+mod claim;
 mod configs;
 mod containers;
+mod cron;
+mod downward;
 mod event;
 mod faults;
+mod handlers;
 mod job;
+mod mounts;
 mod network_policy;
 mod networking;
 mod node;
 mod pod;
 mod roles;
+mod security;
+mod service;
 mod small;
+mod volumes;
 mod webhooks;
 mod workload;
 
@@ -37,7 +45,11 @@ pub(crate) fn on_create(resource: &Resource, object: &Value) -> Vec<Cause> {
         ("", "Event") => event::on_create(&mut faults, object, false),
         ("events.k8s.io", "Event") => event::on_create(&mut faults, object, true),
         ("apps", kind) => workload::on_create(&mut faults, kind, object),
+        ("", "Service") => service::on_create(&mut faults, object),
+        ("", "PersistentVolumeClaim") => claim::spec(&mut faults, &object["spec"], "spec"),
+        ("storage.k8s.io", "StorageClass") => claim::class(&mut faults, object),
         ("batch", "Job") => job::on_create(&mut faults, object),
+        ("batch", "CronJob") => cron::spec(&mut faults, &object["spec"]),
         ("networking.k8s.io", kind) => networking::on_create(&mut faults, kind, object),
         ("policy", "PodDisruptionBudget") => budget::spec(&mut faults, object),
         ("scheduling.k8s.io", "PriorityClass") => small::priority_class(&mut faults, object),
@@ -75,8 +87,12 @@ pub(crate) fn on_update(
         ("events.k8s.io", "Event") => event::on_update(&mut faults, new, old, true),
         ("apps", kind) if is_status => workload::on_status_update(&mut faults, kind, new),
         ("apps", kind) => workload::on_update(&mut faults, kind, new, old),
-        ("batch", "Job") if is_status => {}
+        ("" | "batch" | "storage.k8s.io", _) if is_status => {}
+        ("", "Service") => service::on_update(&mut faults, new, old),
+        ("", "PersistentVolumeClaim") => claim::on_update(&mut faults, new, old),
+        ("storage.k8s.io", "StorageClass") => claim::class_update(&mut faults, new, old),
         ("batch", "Job") => job::on_update(&mut faults, new, old),
+        ("batch", "CronJob") => cron::spec(&mut faults, &new["spec"]),
         ("networking.k8s.io", kind) if is_status => networking::on_status_update(&mut faults, kind, new),
         ("networking.k8s.io", kind) => networking::on_update(&mut faults, kind, new, old),
         ("policy", "PodDisruptionBudget") if is_status => budget::status(&mut faults, new),

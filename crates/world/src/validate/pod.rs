@@ -1,16 +1,21 @@
 //! Pods, and the templates of pods.
 
 use super::affinity::{affinity, spread, tolerations};
-use super::containers::{containers, images, volumes};
-use super::faults::{Faults, items, number, text};
+use super::containers::{amounts_of_pod, containers, images};
+use super::faults::{Faults, is_empty, items, number, text};
+use super::security;
 use super::small::preemption_policy;
+use super::volumes::volumes;
 use crate::failure::Cause;
 use crate::json::{Value, json};
 use crate::names::{dns_subdomain_problems, qualified_name_problems, validate_annotations};
 
+/// How many servers of names the libraries of containers ask.
+const NAMESERVERS_MAX: usize = 3;
+
 pub(super) fn on_create(faults: &mut Faults, pod: &Value) {
     let spec = &pod["spec"];
-    pod_spec(faults, spec, "spec");
+    pod_spec(faults, spec, "spec", true);
     images(faults, spec);
     if !text(spec, "nodeName").is_empty() && items(&spec["schedulingGates"]).next().is_some() {
         let why = "cannot be set until all schedulingGates have been cleared";
@@ -22,20 +27,37 @@ pub(super) fn template(faults: &mut Faults, template: &Value, path: &str) {
     faults.labels(&format!("{path}.labels"), &template["metadata"]["labels"]);
     let field = format!("{path}.annotations");
     faults.extend(validate_annotations(&template["metadata"]["annotations"], &field));
-    pod_spec(faults, &template["spec"], &format!("{path}.spec"));
+    pod_spec(faults, &template["spec"], &format!("{path}.spec"), false);
 }
 
-fn pod_spec(faults: &mut Faults, spec: &Value, path: &str) {
+fn pod_spec(faults: &mut Faults, spec: &Value, path: &str, is_of_pod: bool) {
     let at = |field: &str| format!("{path}.{field}");
-    volumes(faults, &spec["volumes"], &at("volumes"));
-    containers(faults, spec, path);
+    let volumes = volumes(faults, &spec["volumes"], &at("volumes"), is_of_pod);
+    containers(faults, spec, &volumes, path);
+    pod_amounts(faults, spec, &at("resources"));
+    if spec["hostNetwork"] == true {
+        ports_of_host(faults, spec, &at("containers"), is_of_pod);
+    }
     faults.one_of(&at("restartPolicy"), &spec["restartPolicy"], &["Always", "OnFailure", "Never"]);
     let policies = ["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"];
     faults.one_of(&at("dnsPolicy"), &spec["dnsPolicy"], &policies);
     faults.labels(&at("nodeSelector"), &spec["nodeSelector"]);
+    security::of_pod(faults, spec, &at("securityContext"));
     affinity(faults, &spec["affinity"], &at("affinity"));
+    dns(faults, spec, &at("dnsConfig"));
+    for (index, gate) in items(&spec["readinessGates"]) {
+        let field = format!("{path}.readinessGates[{index}].conditionType");
+        faults.label_name(&field, text(gate, "conditionType"));
+    }
     gates(faults, &spec["schedulingGates"], &at("schedulingGates"));
     spread(faults, &spec["topologySpreadConstraints"], &at("topologySpreadConstraints"));
+    if spec["hostUsers"] == false {
+        for (field, told) in [("hostPID", "HostPID"), ("hostIPC", "HostIPC")] {
+            if spec[field] == true {
+                faults.forbidden(&at(told), "when `hostUsers` is false");
+            }
+        }
+    }
     for field in ["serviceAccountName", "nodeName"] {
         subdomain_if_any(faults, &at(field), text(spec, field));
     }
@@ -49,8 +71,70 @@ fn pod_spec(faults: &mut Faults, spec: &Value, path: &str) {
         }
     }
     tolerations(faults, &spec["tolerations"], &at("tolerations"));
+    for (index, alias) in items(&spec["hostAliases"]) {
+        faults.address(&format!("{path}.hostAliases[{index}].ip"), text(alias, "ip"));
+        for (of_name, name) in items(&alias["hostnames"]) {
+            let field = format!("{path}.hostAliases[{index}].hostnames[{of_name}]");
+            faults.dns_subdomain(&field, name.as_str().unwrap_or_default());
+        }
+    }
     subdomain_if_any(faults, &at("priorityClassName"), text(spec, "priorityClassName"));
+    if let Some(class) = spec["runtimeClassName"].as_str() {
+        faults.dns_subdomain(&at("runtimeClassName"), class);
+    }
     preemption_policy(faults, &at("preemptionPolicy"), &spec["preemptionPolicy"]);
+}
+
+/// What a pod asks for as a whole.
+fn pod_amounts(faults: &mut Faults, spec: &Value, path: &str) {
+    let resources = &spec["resources"];
+    if resources.is_null() {
+        return;
+    }
+    if !resources["claims"].is_null() {
+        faults.forbidden(&format!("{path}.claims"), "claims may not be set for Resources at pod-level");
+    }
+    amounts_of_pod(faults, resources, path);
+}
+
+/// On its machine's own network a container has the ports that it listens on. Templates get them with their pods.
+fn ports_of_host(faults: &mut Faults, spec: &Value, path: &str, is_of_pod: bool) {
+    for (of_container, container) in items(&spec["containers"]) {
+        for (at, port) in items(&container["ports"]) {
+            let (of_host, own) = (number(&port["hostPort"]), number(&port["containerPort"]));
+            if (is_of_pod || of_host != 0) && of_host != own {
+                let field = format!("{path}[{of_container}].ports[{at}].hostPort");
+                let why = "must match `containerPort` when `hostNetwork` is true";
+                faults.invalid(&field, &json!(of_host), why);
+            }
+        }
+    }
+}
+
+fn dns(faults: &mut Faults, spec: &Value, path: &str) {
+    let config = &spec["dnsConfig"];
+    let servers = format!("{path}.nameservers");
+    if spec["dnsPolicy"] == "None" {
+        if config.is_null() {
+            return faults.required(path, "must provide `dnsConfig` when `dnsPolicy` is None");
+        }
+        if is_empty(&config["nameservers"]) {
+            let why = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+            return faults.required(&servers, why);
+        }
+    }
+    if items(&config["nameservers"]).count() > NAMESERVERS_MAX {
+        let why = format!("must not have more than {NAMESERVERS_MAX} nameservers");
+        faults.invalid(&servers, &config["nameservers"], &why);
+    }
+    for (at, server) in items(&config["nameservers"]) {
+        faults.address(&format!("{servers}[{at}]"), server.as_str().unwrap_or_default());
+    }
+    for (at, option) in items(&config["options"]) {
+        if text(option, "name").is_empty() {
+            faults.required(&format!("{path}.options[{at}]"), "must not be empty");
+        }
+    }
 }
 
 fn subdomain_if_any(faults: &mut Faults, field: &str, name: &str) {
@@ -81,7 +165,7 @@ const ONLY: &str = "pod updates may not change fields other than `spec.container
 
 pub(super) fn on_update(faults: &mut Faults, new: &Value, old: &Value) {
     let (spec, was) = (&new["spec"], &old["spec"]);
-    pod_spec(faults, spec, "spec");
+    pod_spec(faults, spec, "spec", true);
     images(faults, spec);
     for list in ["containers", "initContainers"] {
         let path = format!("spec.{list}");

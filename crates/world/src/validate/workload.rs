@@ -1,9 +1,10 @@
 //! Deployments, replica sets, stateful sets and daemon sets.
 
-use super::faults::{Faults, int_or_percent_value, is_empty, number, or_null, selects, text};
-use super::pod;
+use super::faults::{Faults, int_or_percent_value, is_empty, items, number, or_null, selects, text};
+use super::{claim, pod};
 use crate::json::{Value, json};
 use crate::names::quoted;
+use crate::object;
 
 const UNMATCHED: &str = "`selector` does not match template `labels`";
 
@@ -205,6 +206,9 @@ fn stateful_set(faults: &mut Faults, spec: &Value, is_new: bool) {
             faults.not_supported(&path, policy, &["Delete", "Retain"]);
         }
     }
+    for (at, of_claim) in items(&spec["volumeClaimTemplates"]) {
+        claim::spec(faults, &of_claim["spec"], &format!("spec.volumeClaimTemplates[{at}].spec"));
+    }
     faults.not_negative("spec.replicas", &spec["replicas"]);
     faults.not_negative("spec.minReadySeconds", &spec["minReadySeconds"]);
     faults.not_negative("spec.ordinals.start", &spec["ordinals"]["start"]);
@@ -220,10 +224,30 @@ fn stateful_set(faults: &mut Faults, spec: &Value, is_new: bool) {
             if !selects {
                 faults.invalid("spec.template.metadata.labels", &or_null(labels), UNMATCHED);
             }
-            pod::template(faults, template, "spec.template");
+            pod::template(faults, &as_its_pods(spec), "spec.template");
         }
     }
     always_restarts(faults, template, "StatefulSet");
+}
+
+/// The template of a stateful set with what its pods get beside it: names, and volumes of claims of their own.
+fn as_its_pods(spec: &Value) -> Value {
+    let mut template = spec["template"].clone();
+    let claims = || items(&spec["volumeClaimTemplates"]).map(|(_, claim)| object::name(claim));
+    let Some(of_pods) = template.get_mut("spec").and_then(Value::as_object_mut) else { return template };
+    for field in ["hostname", "subdomain"] {
+        of_pods.remove(field);
+    }
+    if claims().next().is_none() {
+        return template;
+    }
+    let mut volumes: Vec<Value> = claims()
+        .map(|name| json!({ "name": name, "persistentVolumeClaim": { "claimName": name } }))
+        .collect();
+    let own = of_pods.get("volumes").and_then(Value::as_array).into_iter().flatten();
+    volumes.extend(own.filter(|volume| claims().all(|name| volume["name"] != name)).cloned());
+    of_pods.insert("volumes", json!(volumes));
+    template
 }
 
 fn daemon_set(faults: &mut Faults, spec: &Value) {

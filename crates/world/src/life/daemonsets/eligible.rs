@@ -83,7 +83,8 @@ pub(super) fn verdict(pod: &Value, node: &Value) -> Verdict {
     }
 }
 
-fn is_selected(spec: &Value, node: &Value) -> bool {
+/// Whether a pod may be on a node by what it selects and requires of nodes.
+pub(crate) fn is_selected(spec: &Value, node: &Value) -> bool {
     let labels = &node["metadata"]["labels"];
     let mut selector = spec["nodeSelector"].as_object().into_iter().flatten();
     if !selector.all(|(key, value)| labels.get(key) == Some(value)) {

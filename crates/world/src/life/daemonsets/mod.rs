@@ -14,6 +14,7 @@ use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 
+pub(crate) use eligible::is_selected;
 use eligible::{Verdict, pinned_node, pod_for, verdict};
 use plan::{Seen, plan};
 

@@ -1,5 +1,6 @@
 //! Jobs: pods that run to their end, as often as it takes.
 
+mod failures;
 mod indexes;
 mod plan;
 mod pod;
@@ -21,6 +22,8 @@ use plan::plan;
 
 pub(crate) const RESOURCE: &str = "jobs.batch";
 const COMPONENT: &str = "job-controller";
+/// By which jobs may name this controller.
+const OWN_NAME: &str = "kubernetes.io/job-controller";
 const BOND: Bond = Bond { api_version: "batch/v1", kind: "Job", owners: RESOURCE, owned: "pods" };
 
 #[derive(Debug)]
@@ -79,6 +82,9 @@ impl Controller for Jobs {
                 return steps.done();
             }
         }
+        if is_of_others(&job) {
+            return steps.done();
+        }
         let pods = self.owners.claim(&mut steps, |_| true);
         let plan = plan(&job, &pods, view.now());
         for index in plan.create {
@@ -105,6 +111,11 @@ impl Controller for Jobs {
         steps.look_again(plan.again);
         steps.done()
     }
+}
+
+/// Whether somebody else sees to a job.
+fn is_of_others(job: &Value) -> bool {
+    !matches!(object::text(job, &["spec", "managedBy"]), "" | OWN_NAME)
 }
 
 /// A pod that still waits to be counted by a job that is no longer there.

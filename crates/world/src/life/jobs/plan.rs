@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::failures::{Outcome, judge};
 use super::pod;
-use super::progress::Progress;
+use super::progress::{Progress, counts_as_failed};
 use crate::json::{List, Value, json};
 use crate::life::Severity;
 use crate::life::owned::{BURST, set_count};
@@ -102,6 +103,10 @@ fn end(job: &Value, pods: &[Arc<Value>], progress: &Progress, status: &Value, no
     let failed = |reason: &str, message: &str| {
         Some(End::Failed { reason: reason.to_owned(), message: message.to_owned() })
     };
+    let mut outcomes = pods.iter().filter(|pod| pod::has_failed(job, pod)).map(|pod| judge(job, pod));
+    if let Some(Outcome::EndsJob(why)) = outcomes.find(|outcome| matches!(outcome, Outcome::EndsJob(_))) {
+        return failed("PodFailurePolicy", &why);
+    }
     let limit = job["spec"]["backoffLimit"].as_i64().unwrap_or(6);
     if progress.failed() > limit || restarts_exceed(job, pods, limit) {
         return failed("BackoffLimitExceeded", "Job has reached the specified backoff limit");
@@ -218,7 +223,7 @@ fn surplus(
 fn backoff_until(job: &Value, pods: &[Arc<Value>]) -> Option<Timestamp> {
     let mut ended: Vec<(Timestamp, bool)> = pods
         .iter()
-        .filter(|pod| pod::has_succeeded(pod) || pod::has_failed(job, pod))
+        .filter(|pod| pod::has_succeeded(pod) || counts_as_failed(job, pod))
         .filter_map(|pod| Some((pod::ended(pod)?, pod::has_succeeded(pod))))
         .collect();
     ended.sort_unstable();
@@ -267,6 +272,7 @@ fn finish(end: &End, is_over: bool, at: &Value, plan: &mut Plan) {
         End::Failed { reason, message } => {
             let reason = match reason.as_str() {
                 "DeadlineExceeded" => "DeadlineExceeded",
+                "PodFailurePolicy" => "PodFailurePolicy",
                 _ => "BackoffLimitExceeded",
             };
             plan.told.push((Severity::Warning, reason, message.clone()));
@@ -317,6 +323,10 @@ mod tests {
         if state == "t" {
             pod["metadata"]["deletionTimestamp"] = json!(NOW);
         }
+        if phase == "Failed" {
+            let ended = json!({"exitCode": 1, "finishedAt": "2026-01-01T00:59:55Z"});
+            pod["status"]["containerStatuses"] = json!([{"name": "c", "state": {"terminated": ended}}]);
+        }
         Arc::new(pod)
     }
 
@@ -343,6 +353,10 @@ mod tests {
             spec[field] = value;
             spec
         };
+        let policy = |action: &str| {
+            let codes = json!({"operator": "In", "values": [1]});
+            json!({"rules": [{"action": action, "onExitCodes": codes}]})
+        };
         let queue = json!({});
         for (spec, words, create, drop, delete, decided) in [
             (of(3), vec![], vec![None, None], vec![], vec![], ""),
@@ -367,6 +381,23 @@ mod tests {
                 vec![],
                 vec![],
                 vec!["2r2"],
+                "FailureTarget",
+            ),
+            // What is ignored is tried again at once, and what must not happen ends the job.
+            (
+                with(of(3), "podFailurePolicy", policy("Ignore")),
+                vec!["0f", "1r"],
+                vec![None],
+                vec![],
+                vec![],
+                "",
+            ),
+            (
+                with(of(3), "podFailurePolicy", policy("FailJob")),
+                vec!["0f", "1r"],
+                vec![],
+                vec![],
+                vec!["1r1"],
                 "FailureTarget",
             ),
             // Fewer at a time, or none.

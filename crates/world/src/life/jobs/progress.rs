@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::failures::{Outcome, judge};
 use super::{indexes, pod};
 use crate::json::{Value, json};
 use crate::life::owned::set_count;
@@ -66,7 +67,7 @@ impl Progress {
                     None if self.uncounted_succeeded.contains(&uid) => {}
                     None => self.uncounted_succeeded.push(uid),
                 }
-            } else if pod::has_failed(job, pod) && !self.uncounted_failed.contains(&uid) {
+            } else if counts_as_failed(job, pod) && !self.uncounted_failed.contains(&uid) {
                 self.uncounted_failed.push(uid);
             }
         }
@@ -107,4 +108,9 @@ impl Progress {
             status["completedIndexes"] = json!(indexes::format(indexes));
         }
     }
+}
+
+/// Whether a pod has failed, and its job does not ignore that.
+pub(super) fn counts_as_failed(job: &Value, pod: &Value) -> bool {
+    pod::has_failed(job, pod) && judge(job, pod) != Outcome::IsIgnored
 }

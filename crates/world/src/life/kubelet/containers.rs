@@ -38,6 +38,8 @@ pub(super) struct Container<'a> {
     pub(super) role: Role,
     pub(super) state: State,
     pub(super) restarts: i64,
+    /// So many of them are forgotten, because it ran for long after them.
+    pub(super) forgiven: i64,
     /// How it ended before it was started again.
     pub(super) last: Option<End>,
     pub(super) is_ready: bool,
@@ -49,6 +51,8 @@ const INIT_RUNS_FOR: SignedDuration = SignedDuration::from_secs(1);
 /// How long a container that ends again and again waits before it is started again; twice as long each time.
 const BACK_OFF_FIRST: SignedDuration = SignedDuration::from_secs(10);
 const BACK_OFF_MOST: SignedDuration = SignedDuration::from_mins(5);
+/// Who has run for longer begins anew when it ends.
+const FORGIVEN_AFTER: SignedDuration = SignedDuration::from_mins(10);
 
 /// What happens to a container, worth telling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +82,7 @@ impl<'a> Container<'a> {
     fn read(spec: &'a Value, role: Role, status: Option<&Value>) -> Self {
         let Some(status) = status else {
             let state = State::Waiting;
-            return Self { spec, role, state, restarts: 0, last: None, is_ready: false };
+            return Self { spec, role, state, restarts: 0, forgiven: 0, last: None, is_ready: false };
         };
         let end = |path: &str| {
             let ended = object::at(status, path)?;
@@ -100,6 +104,7 @@ impl<'a> Container<'a> {
             role,
             state,
             restarts: status["restartCount"].as_i64().unwrap_or(0),
+            forgiven: 0,
             last: end("/lastState/terminated"),
             is_ready: status["ready"] == true,
         }
@@ -145,6 +150,9 @@ impl<'a> Container<'a> {
         if let State::Ended(end) = self.state
             && self.restarts_after(policy, end)
         {
+            if end.at.duration_since(end.since) > FORGIVEN_AFTER {
+                self.forgiven = self.restarts;
+            }
             self.last = Some(end);
             self.state = State::BackingOff;
             if after(end.at, self.back_off()) > now {
@@ -188,7 +196,9 @@ impl<'a> Container<'a> {
 
     /// The first time it is started again at once.
     pub(super) fn back_off(&self) -> SignedDuration {
-        let Ok(exponent) = u32::try_from(self.restarts - 1) else { return SignedDuration::ZERO };
+        let Ok(exponent) = u32::try_from(self.restarts - self.forgiven - 1) else {
+            return SignedDuration::ZERO;
+        };
         BACK_OFF_FIRST.saturating_mul(1 << exponent.min(10)).min(BACK_OFF_MOST)
     }
 

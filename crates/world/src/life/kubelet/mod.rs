@@ -18,8 +18,9 @@ use berth_core::resources::Resources;
 use jiff::Timestamp;
 
 use self::plan::{Plan, locked};
-use self::pod::{Host, Step};
+use self::pod::{Forgiven, Host, Step};
 use self::room::Room;
+use super::daemonsets::is_selected;
 use super::{Controller, Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};
 use crate::json::Value;
@@ -29,9 +30,10 @@ use crate::store::{Change, Key};
 pub use plan::Kubelets;
 pub(crate) use plan::Plan as KubeletPlan;
 pub(crate) use plan::locked as locked_plan;
-pub(crate) use room::amounts;
+pub(crate) use room::{amounts, of_containers};
 
 const NAME: &str = "kubelet";
+const MISPLACED: &str = "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector";
 
 #[derive(Debug)]
 pub(crate) struct Kubelet {
@@ -42,6 +44,8 @@ pub(crate) struct Kubelet {
     grounds: BTreeMap<Arc<str>, Ground>,
     /// The pods of which has been told that they are stopped.
     stopping: BTreeSet<Key>,
+    /// The restarts that are forgotten, of the few pods that have such.
+    forgiven: BTreeMap<Key, Forgiven>,
     /// Until when there is nothing to say of a node but that it lives, if it does not change.
     settled: BTreeMap<Arc<str>, Timestamp>,
 }
@@ -54,6 +58,7 @@ impl Kubelet {
             room: Room::default(),
             grounds: BTreeMap::new(),
             stopping: BTreeSet::new(),
+            forgiven: BTreeMap::new(),
             settled: BTreeMap::new(),
         }
     }
@@ -101,6 +106,7 @@ impl Kubelet {
     fn see_to_pod(&mut self, key: &Key, view: View<'_>) -> Decision {
         let Some(pod) = view.get(key) else {
             self.stopping.remove(key);
+            self.forgiven.remove(key);
             return Decision::none();
         };
         let name = object::text(&pod, &["spec", "nodeName"]);
@@ -130,8 +136,18 @@ impl Kubelet {
             let told = vec![(Severity::Warning, shortage.told_reason(), shortage.message())];
             return decided(&pod, Step { pod: Some(refused), told, ..Step::default() });
         }
-        let host = Host { ip: &ground.ip, start_delay, now: view.now() };
-        let step = pod::go_on(&pod, host, || self.addresses.for_pod());
+        let node = if pod::is_taken_in(&pod) { None } else { view.get(&Key::new("nodes", "", name)) };
+        if node.is_some_and(|node| !is_selected(&pod["spec"], &node)) {
+            let refused = pod::refuse(&pod, "NodeAffinity", MISPLACED, view.now());
+            let told = vec![(Severity::Warning, "NodeAffinity", MISPLACED.to_owned())];
+            return decided(&pod, Step { pod: Some(refused), told, ..Step::default() });
+        }
+        let forgiven = self.forgiven.get(key);
+        let host = Host { ip: &ground.ip, start_delay, forgiven, now: view.now() };
+        let mut step = pod::go_on(&pod, host, || self.addresses.for_pod());
+        if !step.forgiven.is_empty() {
+            self.forgiven.insert(key.clone(), std::mem::take(&mut step.forgiven));
+        }
         decided(&pod, step)
     }
 }

@@ -1,5 +1,6 @@
 //! What a kubelet does with a pod: takes it in or not, starts it, lets it end, stops it.
 
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use jiff::{SignedDuration, Timestamp};
@@ -15,8 +16,13 @@ use crate::object;
 pub(super) struct Host<'a> {
     pub(super) ip: &'a str,
     pub(super) start_delay: SignedDuration,
+    /// The restarts that are forgotten of its containers.
+    pub(super) forgiven: Option<&'a Forgiven>,
     pub(super) now: Timestamp,
 }
+
+/// So many restarts of a container do not count any more, by its name.
+pub(super) type Forgiven = BTreeMap<String, i64>;
 
 /// What a kubelet does about a pod, for now.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -27,7 +33,12 @@ pub(super) struct Step {
     /// It has stopped, and is to be forgotten.
     pub(super) is_over: bool,
     pub(super) again: Option<Timestamp>,
+    /// What is forgotten from now on, where there is any.
+    pub(super) forgiven: Forgiven,
 }
+
+const LATE: &str = "DeadlineExceeded";
+const LATE_MESSAGE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// As programs end that are told to and do not say how.
 const STOPPED: i64 = 143;
@@ -56,15 +67,27 @@ pub(super) fn go_on(pod: &Value, host: Host<'_>, ip: impl FnOnce() -> Ipv4Addr) 
     let now = host.now;
     let mut step = Step::default();
     let mut containers = Container::all(pod);
+    for container in &mut containers {
+        container.forgiven = host.forgiven.and_then(|all| all.get(container.name())).copied().unwrap_or(0);
+    }
     let taken_in = object::time_at(pod, &["status", "startTime"]);
     let begins = taken_in.unwrap_or(now).checked_add(host.start_delay).unwrap_or(Timestamp::MAX);
     let has_begun =
         taken_in.is_some() && begins <= now || containers.iter().any(|c| c.state != State::Waiting);
-    if has_begun {
-        step.again = advance(pod, &mut containers, now, &mut step.told);
+    let deadline = deadline(pod);
+    let is_late = deadline.is_some_and(|deadline| deadline <= now);
+    if is_late {
+        for container in &mut containers {
+            container.end(now, STOPPED);
+        }
+        step.told.push((Severity::Normal, LATE, LATE_MESSAGE.to_owned()));
     } else {
-        step.again = Some(begins);
+        step.again =
+            if has_begun { advance(pod, &mut containers, now, &mut step.told) } else { Some(begins) };
+        step.again = step.again.into_iter().chain(deadline).min();
     }
+    let forgiven = containers.iter().filter(|container| container.forgiven > 0);
+    step.forgiven = forgiven.map(|container| (container.name().to_owned(), container.forgiven)).collect();
     let mut next = pod.clone();
     if has_begun && object::text(pod, &["status", "podIP"]).is_empty() {
         let ip = if pod["spec"]["hostNetwork"] == true { host.ip.to_owned() } else { ip().to_string() };
@@ -76,10 +99,23 @@ pub(super) fn go_on(pod: &Value, host: Host<'_>, ip: impl FnOnce() -> Ipv4Addr) 
     if taken_in.is_none() {
         next["status"]["startTime"] = object::time(now);
     }
-    let phase = phase(pod, &containers);
+    let phase = if is_late { "Failed" } else { phase(pod, &containers) };
+    if is_late {
+        next["status"]["reason"] = json!(LATE);
+        next["status"]["message"] = json!(LATE_MESSAGE);
+    }
     write(&mut next, &containers, phase, has_begun, now);
     step.pod = Some(next).filter(|next| next != pod);
     step
+}
+
+/// When a pod that is taken in has run for longer than it may, and its containers have stopped.
+fn deadline(pod: &Value) -> Option<Timestamp> {
+    let secs = pod["spec"]["activeDeadlineSeconds"].as_i64()?;
+    let start = object::time_at(pod, &["status", "startTime"])?;
+    let grace = pod["spec"]["terminationGracePeriodSeconds"].as_i64().unwrap_or(0);
+    let stops = Wishes::of(pod).stop_after.min(SignedDuration::from_secs(grace));
+    start.checked_add(SignedDuration::from_secs(secs).saturating_add(stops)).ok()
 }
 
 /// Starts and ends containers: one after the other first, then all together. Says when there is more to do.

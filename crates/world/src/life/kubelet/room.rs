@@ -90,14 +90,26 @@ impl Room {
     }
 }
 
-/// What a pod takes: its containers together, or more while it initialises, and what its runtime needs.
+/// What a pod takes: what it asks for as a whole, or else its containers do, and what its runtime needs.
 fn demand(pod: &Value) -> Resources {
+    let spec = &pod["spec"];
+    let mut together = of_containers(spec);
+    for (name, amount) in amounts(&spec["resources"]["requests"]).iter() {
+        together.set(name, amount);
+    }
+    together.add(&amounts(&spec["overhead"]));
+    together.set(PODS, 1);
+    together
+}
+
+/// What the containers of a pod ask for together, or more while it initialises.
+pub(crate) fn of_containers(spec: &Value) -> Resources {
     let requests = |container: &Value| amounts(&container["resources"]["requests"]);
-    let list = |path: &str| object::at(pod, path).and_then(Value::as_array).into_iter().flatten();
+    let list = |field: &str| spec[field].as_array().into_iter().flatten();
     let mut together = Resources::new();
-    list("/spec/containers").for_each(|container| together.add(&requests(container)));
+    list("containers").for_each(|container| together.add(&requests(container)));
     let (mut sidecars, mut peak) = (Resources::new(), Resources::new());
-    for container in list("/spec/initContainers") {
+    for container in list("initContainers") {
         let own = requests(container);
         if container["restartPolicy"] == "Always" {
             sidecars.add(&own);
@@ -108,8 +120,6 @@ fn demand(pod: &Value) -> Resources {
     }
     together.add(&sidecars);
     Resources::max(&mut together, &peak);
-    together.add(&amounts(&pod["spec"]["overhead"]));
-    together.set(PODS, 1);
     together
 }
 
@@ -224,6 +234,10 @@ mod tests {
                 2000,
             ),
             (json!({"containers": [of("1", None)], "overhead": {"cpu": "250m"}}), 1250),
+            (
+                json!({"containers": [of("1", None)], "resources": {"requests": {"cpu": "3"}}, "overhead": {"cpu": "1"}}),
+                4000,
+            ),
         ];
         for (spec, cpu) in rows {
             assert_eq!(demand(&json!({"spec": spec})).get(CPU), cpu, "{spec}");

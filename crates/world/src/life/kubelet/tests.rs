@@ -51,7 +51,7 @@ async fn pods_start_and_end() {
         json!([{"name": "i", "image": "i:1"}, {"name": "s", "image": "s:1", "restartPolicy": "Always"}]);
     let probed = json!([{"name": "c", "image": "x:1", "readinessProbe": {"initialDelaySeconds": 5, "exec": {"command": ["ok"]}}}]);
     let never = json!({"restartPolicy": "Never"});
-    let rows: [Play; 9] = [
+    let rows: [Play; 12] = [
         (
             "runs",
             json!({}),
@@ -126,6 +126,33 @@ async fn pods_start_and_end() {
             json!({"containers": [{"name": "c", "image": "x:1", "resources": {"requests": {"cpu": "9"}}}]}),
             vec![(0, "Failed [] ".to_owned())],
         ),
+        (
+            "is-elsewhere",
+            json!({}),
+            json!({"nodeSelector": {"kubernetes.io/hostname": "other"}}),
+            vec![(0, "Failed [] ".to_owned())],
+        ),
+        (
+            "is-late",
+            json!({"berth.dev/stop-after": "5s"}),
+            json!({"activeDeadlineSeconds": 60}),
+            vec![
+                (64, format!("Running [running+] {RUNNING}")),
+                (65, "Failed [exit 143] Initialized PodScheduled".to_owned()),
+                (700, "Failed [exit 143] Initialized PodScheduled".to_owned()),
+            ],
+        ),
+        (
+            "is-forgiven",
+            json!({"berth.dev/exit-code": "1", "berth.dev/run-for": "11m"}),
+            json!({"restartPolicy": "OnFailure"}),
+            // Each time it is started again at once.
+            vec![
+                (663, format!("Running [running+] {RUNNING}")),
+                (1323, format!("Running [running+] {RUNNING}")),
+                (1983, format!("Running [running+] {RUNNING}")),
+            ],
+        ),
     ];
     for (name, annotations, spec, expected) in rows {
         let lab = Lab::new();
@@ -183,6 +210,33 @@ async fn a_pod_is_told_of_as_kubelets_do() {
         (&refused["status"]["reason"], &refused["status"]["message"]),
         (&json!("OutOfcpu"), &json!(format!("Pod was rejected: {why}")))
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_end_otherwise_say_why() {
+    let lab = Lab::new();
+    lab.nodes(&["n"]).await;
+    for (name, spec, reason, message) in [
+        (
+            "late",
+            json!({"activeDeadlineSeconds": 10}),
+            "DeadlineExceeded",
+            "Pod was active on the node longer than the specified deadline",
+        ),
+        (
+            "elsewhere",
+            json!({"nodeSelector": {"a": "b"}}),
+            "NodeAffinity",
+            "Pod was rejected: Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
+        ),
+    ] {
+        lab.pod(name, "n", json!({}), spec).await;
+        lab.pass(60).await;
+        let status = lab.get("pods", name)["status"].clone();
+        assert_eq!((&status["phase"], &status["reason"]), (&json!("Failed"), &json!(reason)), "{name}");
+        assert_eq!(status["message"], message);
+        assert!(lab.events(name).last().unwrap().starts_with(reason), "{:?}", lab.events(name));
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -465,7 +465,7 @@ fn one_that_buys_from_vpsie_says_that_it_cannot_reach_it() {
     until("it says that VPSie does not answer", || {
         get(health, "/readyz").is_ok_and(|(status, said)| status == 200 && said.contains("VPSie does not: "))
     });
-    assert!(scraped().contains(r#"vpsie_api_errors_total{method="GET",error_type="connection"}"#));
+    assert!(scraped().contains(r#"vpsie_api_errors_total{method="GET",error_type="request_failed"}"#));
     let (code, _, err) = running.end("-TERM").expect("it ends");
     assert_eq!(code, Some(0), "{err}");
     assert!(!err.contains("t0p-secret"), "{err}");

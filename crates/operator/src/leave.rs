@@ -213,7 +213,8 @@ pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     }
     // While pods leave the node, their budgets are spent on them.
     let begins = matches!(leaver.drain, None | Some(DrainCourse::Begin));
-    let heeds_pods = !safety::overrides_pods(reason, leaver.claim.grace_secs.is_some());
+    let heeds_pods = !safety::overrides_pods(reason, leaver.claim.grace_secs.is_some())
+        && !PlantedBug::DeleteByCount.is_planted();
     let kept = outlook.kept_by_budgets.get(&*node.metadata.name).filter(|_| begins && heeds_pods);
     let is_up = |name: &Text| outlook.claims.get(name).is_some_and(|claim| claim.holds("Initialized"));
     let waits_for = match kept {

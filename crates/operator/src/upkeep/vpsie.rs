@@ -180,9 +180,10 @@ impl Office {
         if self.clouds.get(&ClassKind::Vpsie)?.sets_up() {
             return None;
         }
-        let fields = setup_fields(group).join(", ");
+        let fields = Some(setup_fields(group)).filter(|fields| !fields.is_empty())?;
         Some(format!(
-            "nodes of a managed cluster are what VPSie makes them, whatever the group says: {fields}"
+            "nodes of a managed cluster are what VPSie makes them, whatever the group says: {}",
+            fields.join(", ")
         ))
     }
 

@@ -118,20 +118,19 @@ impl Helm<'_> {
         assert_eq!(view["controls"]["pricePercent"], 50);
     }
 
+    /// Which of them it is nobody knows before; it may still be on its way.
     pub(super) fn reclaims_spot(&mut self) {
-        let before = self.truth.spot_nodes();
         self.browser.click(&button("Reclaim 30 % of spot"));
+        let view = self.until("it was noted", |view| all(view, "decisions").iter().any(is_interruption));
+        let noted = all(&view, "decisions").iter().find(|decision| is_interruption(decision));
+        let (message, nodes) =
+            noted.map(|at| (at["message"].clone(), at["objects"].clone())).unwrap_or_default();
+        assert!(nodes.as_array().is_some_and(|nodes| !nodes.is_empty()), "{message}");
         self.until("a node of spot is gone", |_| {
             let now = self.truth.spot_nodes();
-            before.iter().any(|name| !now.contains(name))
+            nodes.as_array().into_iter().flatten().filter_map(Value::as_str).all(|name| !now.contains(name))
         });
-        let view = self.until("it was noted", |view| all(view, "decisions").iter().any(is_interruption));
-        let message =
-            all(&view, "decisions").iter().find(|at| is_interruption(at)).map(|at| at["message"].clone());
-        self.browser.until(&format!(
-            "document.getElementById('log').innerText.includes({})",
-            message.unwrap_or_default()
-        ));
+        self.browser.until(&format!("document.getElementById('log').innerText.includes({message})"));
         assert_eq!(
             self.browser.eval("document.querySelector('#controls [role=alert]:not(:empty)')"),
             Value::Null

@@ -145,11 +145,12 @@ pub(crate) struct PodLife {
 }
 
 impl PodLife {
-    pub(crate) fn judged(&self, has_controller: bool, now: Timestamp) -> PodDisruption {
+    pub(crate) fn judged(&self, controller: Option<&str>, now: Timestamp) -> PodDisruption {
         PodDisruption {
             protection: self.do_not_disrupt.judged(self.started.map(Second::timestamp), now),
             deletion_cost: self.deletion_cost,
-            has_controller,
+            has_controller: controller.is_some(),
+            returns_late: controller == Some("StatefulSet"),
             has_local_storage: self.has_local_storage,
         }
     }

@@ -370,7 +370,7 @@ impl PodObject {
     }
 
     pub(crate) fn into_core(self, spec: Arc<PodSpec>, now: Timestamp) -> Pod {
-        let disruption = self.life.judged(self.owner.is_some(), now);
+        let disruption = self.life.judged(self.owner.as_ref().map(|owner| &*owner.kind), now);
         let daemon_set =
             self.owner.filter(|owner| &*owner.kind == "DaemonSet").map(|owner| owner.name.clone());
         Pod {

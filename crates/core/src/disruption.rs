@@ -477,6 +477,8 @@ pub struct PodDisruption {
     pub deletion_cost: i32,
     /// Something will make it again.
     pub has_controller: bool,
+    /// And only once it is gone, as StatefulSets do: others that leave with it come back before.
+    pub returns_late: bool,
     /// It keeps something on its node that is lost with it.
     pub has_local_storage: bool,
 }

@@ -45,8 +45,8 @@ pub(crate) fn may_strand(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> O
     Some(pods)
 }
 
-/// What the cluster costs once the plan has been carried out and the scheduler has placed its pods, large ones first,
-/// and nodes have been bought for those that it left without a place; with how many still have none. `None` where
+/// What the cluster costs once the plan has been carried out and the scheduler has placed its pods, those last that come
+/// back late and else large ones first, and nodes have been bought for those that it left without a place; with how many still have none. `None` where
 /// there are too many pods and nodes to try it.
 pub(crate) fn outcome(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Option<(u32, Price)> {
     if is_too_much(snapshot, plan) {
@@ -55,7 +55,7 @@ pub(crate) fn outcome(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Opti
     let after = before_scheduling(snapshot, plan, &bound_pods(snapshot, plan));
     let prepared = Prepared::new(&after, policy, &class::pending(&after));
     let mut packer = prepared.packer(ClassOrder::ByShape);
-    simulate(&mut packer, &prepared.dimensions, Turns::LargeFirst);
+    simulate(&mut packer, &prepared.dimensions, Turns::AsTheyMove);
     packer.pack();
     let nodes = after.nodes.iter().filter_map(|node| after.cost_of(node)).fold(Price::ZERO, Price::plus);
     let bought = (0..packer.hosts.len()).filter_map(|host| packer.price_of_planned(host));
@@ -83,7 +83,9 @@ fn bound_pods<'s>(snapshot: &'s Snapshot, plan: &Plan) -> BoundPods<'s> {
 fn before_scheduling(snapshot: &Snapshot, plan: &Plan, bound: &BoundPods<'_>) -> Snapshot {
     let mut after = apply(snapshot, plan);
     after.pods.retain_mut(|pod| {
-        if bound.contains_key(&(&*pod.namespace, &*pod.name)) {
+        if let Some(index) = bound.get(&(&*pod.namespace, &*pod.name)) {
+            // What waits already need not be made again.
+            pod.disruption.returns_late &= snapshot.pods[*index].node.is_some();
             pod.node = None;
             pod.phase = PodPhase::Pending;
             return true;
@@ -97,7 +99,9 @@ fn before_scheduling(snapshot: &Snapshot, plan: &Plan, bound: &BoundPods<'_>) ->
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turns {
     AsTheyCame,
-    LargeFirst,
+    /// The large ones before the small ones, which wait for them ([`crate::turns`]); after all others those that are made
+    /// again only once they are gone.
+    AsTheyMove,
 }
 
 /// Places the pods that wait as the scheduler would; those that find no place.
@@ -113,11 +117,12 @@ fn simulate(packer: &mut Packer<'_>, dimensions: &Dimensions, turns: Turns) -> V
         waiting.extend(class.pods.iter().map(|pod| (class.priority, *pod, index)));
     }
     let rank = |class: usize| packer.order.iter().position(|known| *known == class);
-    let ranks: Vec<Option<usize>> = match turns {
-        Turns::AsTheyCame => vec![None; classes.all.len()],
-        Turns::LargeFirst => (0..classes.all.len()).map(rank).collect(),
+    let (ranks, heeds_returns): (Vec<Option<usize>>, bool) = match turns {
+        Turns::AsTheyCame => (vec![None; classes.all.len()], false),
+        Turns::AsTheyMove => ((0..classes.all.len()).map(rank).collect(), true),
     };
-    waiting.sort_by_key(|(priority, pod, class)| (Reverse(*priority), ranks[*class], *pod));
+    let is_late = |pod: usize| heeds_returns && packer.snapshot().pods[pod].disruption.returns_late;
+    waiting.sort_by_key(|(priority, pod, class)| (Reverse(*priority), is_late(*pod), ranks[*class], *pod));
     // A pod that finds no place now may find one once a pod that it wants to be near is there.
     loop {
         let before = waiting.len();

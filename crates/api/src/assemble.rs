@@ -1,5 +1,6 @@
 //! The snapshot: all objects put together, with what the catalogs offer.
 
+mod pods;
 mod strangers;
 mod types;
 
@@ -10,21 +11,19 @@ use berth_core::catalog::{Catalog, OfferingPattern};
 use berth_core::disruption::{Budget, PodBudget, Share};
 use berth_core::names::{self, Labels, Text};
 use berth_core::plan::Skipped;
-use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
-use berth_core::snapshot::{DaemonSet, SharedLimit, Snapshot};
+use berth_core::snapshot::{SharedLimit, Snapshot};
 use berth_core::surplus;
 use berth_core::units::Price;
 use jiff::Timestamp;
 
 use crate::budgets::Census;
-use crate::buffers;
 use crate::disruption;
 use crate::kinds::Kind;
 use crate::manifests::{Kept, Manifests, Origin, object_name};
 use crate::nodes;
-use crate::pods::{Dangling, Finisher, PodObject};
+use crate::pods::{Dangling, PodObject};
 use crate::pools::class::{self, VpsieClassObject};
 use crate::pools::cost;
 use crate::pools::growth::{Circumstances, GrowthRules, Thresholds};
@@ -33,11 +32,10 @@ use crate::pools::vpsie::{self, NodeGroupObject};
 use crate::problem::Problem;
 use crate::resources::karpenter::NodeClassReference;
 use crate::resources::vpsie::CONFIG_NAME;
-use crate::spreading::{Spreading, replicates};
 use crate::template::{GroupTemplate, Surroundings};
 use crate::usage;
-use crate::workloads::{self, EXPANDED_PODS_MAX, Workload};
 
+use pods::pod_origin;
 pub(crate) use strangers::Strangers;
 use types::{Catalogs, NoTypes, Types};
 
@@ -437,25 +435,6 @@ impl Assembly<'_> {
         GroupTemplate::new(config.as_deref(), &self.manifests.group_defaults, catalog, surroundings)
     }
 
-    fn pods(&mut self) -> (Vec<Pod>, Vec<DaemonSet>, Census) {
-        let policies = std::mem::take(&mut self.manifests.policies);
-        let (config, services) =
-            (std::mem::take(&mut self.manifests.scheduler), std::mem::take(&mut self.manifests.services));
-        if !config.needs_services() && !services.is_empty() {
-            self.manifests.skipped.insert(Kind::Service.name().to_owned(), services.len());
-        }
-        let spreading = Spreading { config: &config, services: &services };
-        let mut finisher = Finisher::new(&policies, spreading);
-        let mut census = Census::default();
-        let daemon_sets = self.daemon_sets(&mut finisher);
-        let mut pods = self.expanded_workloads(&mut finisher);
-        for pod in pods.iter().filter(|pod| pod.origin == PodOrigin::Workload) {
-            census.count(&pod.namespace, &pod.spec, false);
-        }
-        pods.extend(self.given_pods(&mut finisher, &mut census));
-        (pods, daemon_sets, census)
-    }
-
     fn pod_budgets(&mut self, census: &Census) -> (Vec<PodBudget>, Vec<Problem>) {
         let (mut budgets, mut remarks) = (Vec::new(), Vec::new());
         for kept in std::mem::take(&mut self.manifests.budgets) {
@@ -490,100 +469,6 @@ impl Assembly<'_> {
         });
         let unclear: Vec<Problem> = unclear.collect();
         self.problems.extend(unclear);
-    }
-
-    fn daemon_sets(&mut self, finisher: &mut Finisher<'_>) -> Vec<DaemonSet> {
-        let mut daemon_sets = Vec::new();
-        for kept in std::mem::take(&mut self.manifests.daemon_sets) {
-            match finisher.finish(&kept.object.shape, &kept.namespace, false) {
-                Ok(spec) => {
-                    let Kept { namespace, name, .. } = kept;
-                    let spec = Arc::new(workloads::daemon_spec(&spec));
-                    daemon_sets.push(DaemonSet { namespace, name, spec });
-                }
-                Err(dangling) => self.blame_template(&kept, dangling),
-            }
-        }
-        daemon_sets
-    }
-
-    /// Keeps the first of pods with one name.
-    fn drop_repeated_pods(&mut self) {
-        let mut pods = std::mem::take(&mut self.manifests.pods);
-        pods.sort_by(|a, b| {
-            (&a.namespace, &a.name, a.source, a.line).cmp(&(&b.namespace, &b.name, b.source, b.line))
-        });
-        let (mut repeated, listed) = (Vec::new(), &self.manifests.listed);
-        pods.dedup_by(|later, first| {
-            let same = later.namespace == first.namespace && later.name == first.name;
-            if same && !listed.contains(&later.source) {
-                repeated.push((
-                    pod_origin(later),
-                    later.namespace.clone(),
-                    later.name.clone(),
-                    pod_origin(first),
-                ));
-            }
-            same
-        });
-        self.is_partial |= !repeated.is_empty();
-        for (origin, namespace, name, first) in repeated {
-            let place = format!("{}:{}", self.source(first), first.line);
-            let message = format!("there is another pod of this name at {place}; remove one");
-            self.blame_at(origin, &namespace, &name, "metadata.name", message);
-        }
-        self.manifests.pods = pods;
-    }
-
-    fn given_pods(&mut self, finisher: &mut Finisher<'_>, census: &mut Census) -> Vec<Pod> {
-        let objects = std::mem::take(&mut self.manifests.pods);
-        let mut pods = Vec::with_capacity(objects.len());
-        for object in objects {
-            let is_replicated = object.owner.as_ref().is_some_and(|owner| replicates(&owner.kind));
-            let how = (object.node.is_some(), is_replicated);
-            match finisher.finish_spread(&object.shape, &object.namespace, how) {
-                Ok(spec) => {
-                    if object.is_active() && !object.deleting {
-                        census.count(&object.namespace, &spec, object.life.healthy);
-                    }
-                    pods.push(Arc::unwrap_or_clone(object).into_core(spec, self.context.now));
-                }
-                Err(Dangling { field, message }) => {
-                    self.is_partial = true;
-                    let field = format!("spec.{field}");
-                    let origin = pod_origin(&object);
-                    self.blame_at(origin, &object.namespace, &object.name, &field, message);
-                }
-            }
-        }
-        pods
-    }
-
-    /// Pods of workloads and buffers; claims that StatefulSets will make go to the storage. In a cluster workloads have
-    /// made the pods that they want, or will.
-    fn expanded_workloads(&mut self, finisher: &mut Finisher<'_>) -> Vec<Pod> {
-        let kept = std::mem::take(&mut self.manifests.workloads);
-        let workloads: Vec<Workload> = kept.iter().map(|kept| kept.object.clone()).collect();
-        let to_expand = if self.manifests.is_whole { &[][..] } else { &workloads };
-        let expanded = workloads::expand(to_expand, &self.manifests.pods, finisher);
-        for (index, dangling) in expanded.dangling {
-            self.blame_template(&kept[index], dangling);
-        }
-        for index in expanded.crowded {
-            let message = format!("brings the input to more than {EXPANDED_PODS_MAX} pods; lower it");
-            self.blame(&kept[index], "spec.replicas", message);
-        }
-        for (id, claim) in expanded.claims {
-            self.manifests.storage.claims.entry(id).or_insert(claim);
-        }
-        let mut pods = expanded.pods;
-        for kept in std::mem::take(&mut self.manifests.buffers) {
-            match buffers::pods_of(&kept.object, &self.manifests.pod_templates, &workloads, finisher) {
-                Ok(buffered) => pods.extend(buffered),
-                Err(Dangling { field, message }) => self.blame(&kept, &format!("spec.{field}"), message),
-            }
-        }
-        pods
     }
 
     fn blame_template<T>(&mut self, kept: &Kept<T>, Dangling { field, message }: Dangling) {
@@ -622,8 +507,4 @@ impl Assembly<'_> {
 struct Pools {
     pools: Vec<Pool>,
     names: BTreeSet<Text>,
-}
-
-fn pod_origin(pod: &PodObject) -> Origin {
-    Origin { kind: Kind::Pod, source: pod.source, line: pod.line }
 }

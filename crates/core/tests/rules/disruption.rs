@@ -85,7 +85,7 @@ pub(crate) fn owned(name: &str) -> Node {
     node(name, "a").of_pool("pool").costs(400_000).worn(|wear| wear.quiet_secs = Some(60))
 }
 
-fn protected(name: &str) -> Node {
+pub(crate) fn protected(name: &str) -> Node {
     owned(name).worn(|wear| wear.protection = Protection::Always)
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn web(node: &str) -> Pod {
 }
 
 /// `a` with a pod, and `b` with room for it.
-fn with(pool: Pool, a: Node, web: Pod) -> Cluster {
+pub(crate) fn with(pool: Pool, a: Node, web: Pod) -> Cluster {
     bare().pool(pool).node(a).node(protected("b")).pod(web)
 }
 
@@ -103,7 +103,7 @@ fn with_pool(change: impl FnOnce(&mut PoolDisruption)) -> Cluster {
     with(free_pool().disrupts(change), owned("a"), web("a"))
 }
 
-fn with_node(change: impl FnOnce(&mut NodeDisruption)) -> Cluster {
+pub(crate) fn with_node(change: impl FnOnce(&mut NodeDisruption)) -> Cluster {
     with(free_pool(), owned("a").worn(change), web("a"))
 }
 
@@ -464,150 +464,6 @@ fn nodes_beyond_their_number_are_chosen_by_what_they_hold() {
 }
 
 #[test]
-fn worn_out() {
-    let drifted = |wear: &mut NodeDisruption| wear.drifted = Some("NodePoolDrifted".into());
-    let graceful = |wear: &mut NodeDisruption| wear.termination_grace_secs = Some(30);
-    let expired = |wear: &mut NodeDisruption| wear.expired = true;
-    let unhealthy = |wear: &mut NodeDisruption| {
-        wear.unhealthy = Some(Illness { condition: "Ready".into(), message: "".into() });
-    };
-    let surplus = |wear: &mut NodeDisruption| wear.surplus = true;
-    let worn = |changes: &[fn(&mut NodeDisruption)]| {
-        let node = changes.iter().fold(owned("a"), |node, change| node.worn(change));
-        with(free_pool(), node, web("a"))
-    };
-    let shield = |wear: &mut NodeDisruption| wear.protection = Protection::Always;
-    let alone = |node: &str| {
-        let mut pod = web(node);
-        pod.disruption.has_controller = false;
-        pod
-    };
-    let pair = |pool: Pool, first: fn(&mut NodeDisruption), second: fn(&mut NodeDisruption)| {
-        let nodes = bare().pool(pool).node(owned("a").worn(first)).node(protected("b").worn(second));
-        nodes.pod(web("a"))
-    };
-    let one_at_a_time = || {
-        let one = Budget::new(Vec::new(), Share::Count(1));
-        free_pool().disrupts(|pool| pool.budgets = vec![one])
-    };
-    let checks = SafetyChecks { shrinks: true, cpu_percent: 50, memory_percent: 50 };
-    let paused = Pool { blocked: Some(Reason::PoolPaused.because("somebody says so")), ..free_pool() };
-    let damaged = || Pool { unreadable_ledger: Some("`{`".into()), ..free_pool() };
-    let no_budget = |node: Node| {
-        let nothing = Budget::new(Vec::new(), Share::Count(0));
-        with(free_pool().disrupts(|pool| pool.budgets = vec![nothing]), node, web("a"))
-    };
-    check(vec![
-        ("drifted", worn(&[drifted]), a(Deleted(Drifted))),
-        ("drifted but protected", worn(&[drifted, shield]), a(Stays(Reason::NodeProtected))),
-        (
-            "drifted, and its pods may not go",
-            worn(&[drifted]).pod_budget("web", 0),
-            a(Stays(Reason::PodDisruptionBudget)),
-        ),
-        (
-            "drifted, with an end to its drain",
-            worn(&[drifted, graceful]).pod_budget("web", 0),
-            a(Deleted(Drifted)),
-        ),
-        (
-            "drifted, without a budget",
-            no_budget(owned("a").worn(drifted)),
-            a(Stays(Reason::DisruptionBudget)),
-        ),
-        ("expired, without a budget", no_budget(owned("a").worn(expired)), a(Deleted(Expired))),
-        ("expired though protected", worn(&[expired, shield]), a(Deleted(Expired))),
-        (
-            "expired, and its pods may not go",
-            worn(&[expired]).pod_budget("web", 0),
-            a(Stays(Reason::PodDisruptionBudget)),
-        ),
-        ("unhealthy, whatever its pods", worn(&[unhealthy]).pod_budget("web", 0), a(Deleted(Unhealthy))),
-        ("unhealthy, without a budget", no_budget(owned("a").worn(unhealthy)), a(Deleted(Unhealthy))),
-        ("unhealthy though protected", worn(&[unhealthy, shield]), a(Deleted(Unhealthy))),
-        (
-            "unhealthy and protected at VPSie",
-            with(
-                free_pool().disrupts(|pool| pool.checks = Some(checks)),
-                owned("a").worn(unhealthy).worn(shield),
-                web("a"),
-            ),
-            a(Stays(Reason::NodeProtected)),
-        ),
-        (
-            "unhealthy, and nobody could write down that it goes",
-            with(damaged(), owned("a").worn(unhealthy), web("a")),
-            a(Stays(Reason::LedgerUnreadable)),
-        ),
-        (
-            "dear, and nobody could write down that it goes",
-            with(damaged(), owned("a"), web("a")).pool(Pool { name: "other".into(), ..free_pool() }),
-            a(Stays(Reason::LedgerUnreadable)),
-        ),
-        (
-            "unhealthy, and its pool is paused",
-            with(paused, owned("a").worn(unhealthy), web("a")),
-            a(Stays(Reason::PoolPaused)),
-        ),
-        (
-            "unhealthy, with a pod that nobody would make again",
-            with(free_pool(), owned("a").worn(unhealthy), alone("a")),
-            a(Deleted(Unhealthy)),
-        ),
-        (
-            "drifted, with such a pod",
-            with(free_pool(), owned("a").worn(drifted), alone("a")),
-            a(Stays(Reason::PodWithoutController)),
-        ),
-        (
-            "drifted, with such a pod and an end to its drain",
-            with(free_pool(), owned("a").worn(drifted).worn(graceful), alone("a")),
-            a(Deleted(Drifted)),
-        ),
-        (
-            "unhealthy, as are too many",
-            pair(free_pool(), unhealthy, unhealthy),
-            a(Stays(Reason::TooManyUnhealthy)),
-        ),
-        (
-            "drifted, while another is not ready",
-            pair(one_at_a_time(), drifted, |wear| wear.not_ready = true),
-            a(Stays(Reason::DisruptionBudget)),
-        ),
-        ("drifted, while others are", pair(one_at_a_time(), drifted, |_| {}), a(Deleted(Drifted))),
-        ("the most urgent reason", worn(&[drifted, expired, unhealthy]), a(Deleted(Unhealthy))),
-        (
-            "without a price",
-            with(free_pool(), Node { price: None, ..owned("a").worn(drifted) }, web("a")),
-            a(Deleted(Drifted)),
-        ),
-        (
-            "replaced for more money where it must be",
-            bare().pool(free_pool()).node(owned("a").costs(1).worn(drifted)).pod(web("a")),
-            a(Replaced(Drifted, 1)),
-        ),
-        (
-            "stays where its pods fit nowhere",
-            bare().node(owned("a").worn(expired)).pool(free_pool().sells(&[])).pod(web("a")),
-            a(Stays(Reason::PodsFitNowhere)),
-        ),
-        ("beyond the pool's number", worn(&[surplus]), a(Deleted(Overprovisioned))),
-        ("beyond it but protected", worn(&[surplus, shield]), a(Stays(Reason::NodeProtected))),
-        ("beyond it, without a budget", no_budget(owned("a").worn(surplus)), a(Deleted(Overprovisioned))),
-        (
-            "beyond it, with pods that need another",
-            bare().pool(free_pool()).node(owned("a").costs(1).worn(surplus)).pod(web("a")),
-            a(Replaced(Overprovisioned, 1)),
-        ),
-        (
-            "one of a static pool is replaced, pods or not",
-            bare().pool(Pool { replicas: Some(1), ..free_pool() }).node(owned("a").worn(drifted)),
-            a(Replaced(Drifted, 1)),
-        ),
-    ]);
-}
-
-#[test]
 fn spot_to_spot() {
     let spot_pool = |types: i64| {
         let sold: Vec<_> =
@@ -638,84 +494,4 @@ fn spot_to_spot() {
             a(Replaced(Underutilized, 1)),
         ),
     ]);
-}
-
-/// Each of VPSie's checks has its verdict, in VPSie's order, whatever else keeps the node.
-#[test]
-fn each_check_is_explained() {
-    let checked = |node: Node, pod: Pod| with(group(), node, pod);
-    let busy = |wear: &mut NodeDisruption| {
-        wear.usage = Some(Usage { cpu_percent: 90, memory_percent: 0, basis: Basis::Measured });
-    };
-    let system = |pod: Pod| Pod { namespace: "kube-system".into(), name: "etcd-a".into(), ..pod };
-    let apart = |pod: Pod| pod.away_from(pods_of("web", HOSTNAME));
-    let beside = |cluster: Cluster| cluster.pod(Pod { name: "web-b".into(), ..apart(web("b")) });
-    let on_node = |pod: Pod| pod.disrupted(|pod| pod.has_local_storage = true);
-    let cases: Vec<(&str, Cluster, &[&str])> = vec![
-        ("nothing", checked(owned("a"), web("a")), &[]),
-        ("data", checked(owned("a"), on_node(web("a"))), &["local_storage"]),
-        ("no room", checked(owned("a"), web("a").cpu(9000)), &["rescheduling"]),
-        ("the control plane", checked(owned("a"), system(web("a"))), &["system_pods"]),
-        ("kept apart", beside(with(group().nodes_max(2), owned("a"), apart(web("a")))), &["affinity"]),
-        (
-            "others would be full",
-            checked(owned("a").worn(|wear| wear.others_asked_percent = Some(86)), web("a")),
-            &["capacity"],
-        ),
-        ("protected", checked(protected("a"), web("a")), &["protection"]),
-        ("busy, which is no check", checked(owned("a").worn(busy), web("a")), &[]),
-        ("busy and without room", checked(owned("a").worn(busy), web("a").cpu(9000)), &["rescheduling"]),
-        (
-            "busy, protected and kept apart",
-            beside(with(group().nodes_max(2), protected("a").worn(busy), apart(web("a")))),
-            &["affinity", "protection"],
-        ),
-        (
-            "all but one",
-            checked(
-                protected("a").worn(|wear| wear.others_asked_percent = Some(86)),
-                on_node(system(web("a"))).cpu(9000),
-            ),
-            &["local_storage", "rescheduling", "system_pods", "capacity", "protection"],
-        ),
-    ];
-    for (what, cluster, expected) in cases {
-        let (snapshot, policy) = cluster.finish();
-        let checks = explain::node(&snapshot, &policy, 0).checks;
-        let names: Vec<&str> = checks.iter().map(|(check, _)| check.name()).collect();
-        let order = ["local_storage", "rescheduling", "system_pods", "affinity", "capacity", "protection"];
-        assert_eq!(names, order, "{what}");
-        assert!(checks.iter().all(|(_, checked)| *checked != Checked::Unasked), "{what}: {checks:?}");
-        let failed = checks.iter().filter(|(_, checked)| matches!(checked, Checked::Failed(_)));
-        assert_eq!(failed.map(|(check, _)| check.name()).collect::<Vec<_>>(), expected, "{what}: {checks:?}");
-    }
-    let (snapshot, policy) = with(free_pool(), owned("a"), web("a")).finish();
-    assert_eq!(explain::node(&snapshot, &policy, 0).checks, [], "only groups have them looked at");
-}
-
-#[test]
-fn a_node_can_be_explained() {
-    let (snapshot, policy) = with_node(|_| ()).finish();
-    let goes = explain::node(&snapshot, &policy, 0);
-    assert!(goes.planned && goes.refusal.is_none());
-    assert!(goes.verdicts.len() > 10 && goes.verdicts.iter().all(|verdict| verdict.refusal.is_none()));
-    assert_eq!(goes.way.map(|way| way.moves[0].to.to_string()).as_deref(), Some("b"));
-    let stays = explain::node(&snapshot, &policy, 1);
-    assert!(!stays.planned && stays.way.is_none());
-    let failed: Vec<Reason> = stays
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.refusal.is_some())
-        .map(|verdict| verdict.rule)
-        .collect();
-    assert_eq!(failed, [Reason::NodeProtected]);
-
-    let (snapshot, policy) = bare().pool(free_pool()).node(owned("a").costs(205_000)).pod(web("a")).finish();
-    let dear = explain::node(&snapshot, &policy, 0);
-    assert_eq!(dear.refusal.map(|refusal| refusal.reason), Some(Reason::SavingTooSmall));
-    let way = dear.way.expect("its removal can be described");
-    assert_eq!(
-        (way.step.saves, way.replacements.len(), way.moves.len()),
-        (Price::from_micro_usd(5_000), 1, 1)
-    );
 }

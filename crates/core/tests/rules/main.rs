@@ -7,6 +7,7 @@ mod cluster;
 mod buying;
 mod disruption;
 mod division;
+mod explaining;
 mod founding;
 mod labels;
 mod nearness;
@@ -17,6 +18,7 @@ mod resources;
 mod spread;
 mod taints;
 mod turns;
+mod worn;
 
 use berth_core::catalog::CapacityType;
 use berth_core::check;

@@ -15,6 +15,8 @@ mod dialect;
 mod faults;
 mod invariants;
 mod leaders;
+#[path = "../shared/lots.rs"]
+mod lots;
 mod meddling;
 mod objects;
 mod planted;

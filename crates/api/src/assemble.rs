@@ -11,6 +11,7 @@ use berth_core::catalog::{Catalog, OfferingPattern};
 use berth_core::disruption::{Budget, PodBudget, Share};
 use berth_core::names::{self, Labels, Text};
 use berth_core::plan::Skipped;
+use berth_core::pod::{Pod, PodOrigin};
 use berth_core::pool::Pool;
 use berth_core::reason::{Reason, Refusal};
 use berth_core::snapshot::{SharedLimit, Snapshot};

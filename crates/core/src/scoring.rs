@@ -45,9 +45,9 @@ pub(crate) fn may_strand(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> O
     Some(pods)
 }
 
-/// What the cluster costs once the plan has been carried out and the scheduler has placed its pods, those last that come
-/// back late and else large ones first, and nodes have been bought for those that it left without a place; with how many still have none. `None` where
-/// there are too many pods and nodes to try it.
+/// What the cluster costs once the plan has been carried out and the scheduler has placed its pods, in the order in which
+/// they move ([`crate::turns`]), and nodes have been bought for those that it left without a place; with how many still
+/// have none. `None` where there are too many pods and nodes to try it.
 pub(crate) fn outcome(snapshot: &Snapshot, policy: &Policy, plan: &Plan) -> Option<(u32, Price)> {
     if is_too_much(snapshot, plan) {
         return None;
@@ -99,8 +99,8 @@ fn before_scheduling(snapshot: &Snapshot, plan: &Plan, bound: &BoundPods<'_>) ->
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turns {
     AsTheyCame,
-    /// The large ones before the small ones, which wait for them ([`crate::turns`]); after all others those that are made
-    /// again only once they are gone.
+    /// Those that are made again only once they are gone, and then the large ones before the small ones: who comes later
+    /// waits for them ([`crate::turns`]).
     AsTheyMove,
 }
 
@@ -117,12 +117,12 @@ fn simulate(packer: &mut Packer<'_>, dimensions: &Dimensions, turns: Turns) -> V
         waiting.extend(class.pods.iter().map(|pod| (class.priority, *pod, index)));
     }
     let rank = |class: usize| packer.order.iter().position(|known| *known == class);
-    let (ranks, heeds_returns): (Vec<Option<usize>>, bool) = match turns {
-        Turns::AsTheyCame => (vec![None; classes.all.len()], false),
-        Turns::AsTheyMove => ((0..classes.all.len()).map(rank).collect(), true),
+    let ranks: Vec<Option<usize>> = (0..classes.all.len()).map(rank).collect();
+    let turn = |pod: usize, class: usize| match turns {
+        Turns::AsTheyCame => (false, None),
+        Turns::AsTheyMove => (!packer.snapshot().pods[pod].disruption.returns_late, ranks[class]),
     };
-    let is_late = |pod: usize| heeds_returns && packer.snapshot().pods[pod].disruption.returns_late;
-    waiting.sort_by_key(|(priority, pod, class)| (Reverse(*priority), is_late(*pod), ranks[*class], *pod));
+    waiting.sort_by_key(|(priority, pod, class)| (Reverse(*priority), turn(*pod, *class), *pod));
     // A pod that finds no place now may find one once a pod that it wants to be near is there.
     loop {
         let before = waiting.len();

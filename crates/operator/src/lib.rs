@@ -48,6 +48,7 @@ mod served;
 mod sight;
 mod tally;
 mod tenants;
+mod turns;
 mod unseen;
 mod upkeep;
 mod usage;

@@ -41,6 +41,7 @@ use crate::planted::PlantedBug;
 use crate::report::{Course, Report};
 use crate::seeing::Seeing;
 use crate::tally::Controller;
+use crate::turns::Turns;
 use crate::upkeep::Tenancies;
 use crate::usage::Measurements;
 use crate::vpsie::Whereabouts;
@@ -161,6 +162,7 @@ pub struct Operator {
     pub(crate) lives: Lives,
     pub(crate) orphans: Orphans,
     pub(crate) tenancies: Tenancies,
+    pub(crate) turns: Turns,
     arrivals: Arrivals,
     pub(crate) course: Course,
     pub(crate) purchased: Option<Purchases>,
@@ -193,6 +195,7 @@ impl Operator {
             lives: Lives::default(),
             orphans: Orphans::default(),
             tenancies: Tenancies::default(),
+            turns: Turns::default(),
             arrivals: Arrivals::default(),
             course: Course::default(),
             purchased: None,

@@ -20,7 +20,7 @@ use berth_core::reason::{Reason, Refusal};
 use berth_core::safety::Safety;
 use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
 use berth_core::units::Price;
-use berth_core::{check, disrupt, ideal, provision, turns};
+use berth_core::{check, disrupt, ideal, provision};
 use tokio::time::Instant;
 
 use crate::at_once::AtOnce;
@@ -32,7 +32,6 @@ use crate::journal::DecisionKind;
 use crate::leave::{self, Going, Moved, Moves, Outlook, Verdict};
 use crate::life::Task;
 use crate::metrics::table;
-use crate::office::PodName;
 use crate::operator::{LOOK_SOON, Mode, Operator};
 use crate::report::Savings;
 use crate::watched::{self, BlindSpot, Buffers, Generations, Illegible};
@@ -129,7 +128,7 @@ impl Operator {
             self.end_orphans(round).await;
         }
         let waiting = round.has_homeless().then(|| self.purchases(round, &policy));
-        *self.office.held_back() = waiting.as_deref().map(|plan| round.held_back(plan)).unwrap_or_default();
+        *self.office.held_back() = self.turns.look(round, waiting.as_deref());
         let mut groups =
             waiting.as_ref().map(|plan| self.foundings.wanted(round, &policy, plan)).unwrap_or_default();
         let removals = self.removals(round, &policy);
@@ -446,17 +445,6 @@ impl Round {
     /// What holds for VPSie's groups together, or would by default.
     pub(crate) fn settings(&self) -> GlobalSettings {
         watched::settings(&self.configs).cloned().unwrap_or_default()
-    }
-
-    /// Pods on nodes that nobody takes away but Berth, and whose turn to move it is not yet.
-    fn held_back(&self, plan: &Plan) -> BTreeSet<PodName> {
-        let leaving = self.leaving.keys().filter_map(|claim| self.claims.get(claim)?.node());
-        let leaving: BTreeSet<&str> = leaving.collect();
-        let pods = turns::waiting_for_larger(&self.snapshot, plan).into_iter();
-        let pods = pods.filter_map(|index| self.snapshot.pods.get(index));
-        pods.filter(|pod| pod.node.as_ref().is_some_and(|node| leaving.contains(&**node)))
-            .map(|pod| (pod.namespace.clone(), pod.name.clone()))
-            .collect()
     }
 
     /// Whether there is a node of this name that a claim has become.

@@ -5,15 +5,12 @@
 use berth_core::catalog::CapacityType::{OnDemand, Spot};
 use berth_core::check;
 use berth_core::disrupt;
-use berth_core::disruption::DisruptionReason::{
-    Drifted, Empty, Expired, Overprovisioned, Underutilized, Unhealthy,
-};
+use berth_core::disruption::DisruptionReason::{Drifted, Empty, Expired, Underutilized};
 use berth_core::disruption::{
-    Basis, Budget, Consolidation, DisruptionReason, Illness, NodeDisruption, PoolDisruption, Protection,
-    SafetyChecks, Share, Usage,
+    Basis, Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SafetyChecks,
+    Share, Usage,
 };
-use berth_core::explain::{self, Checked};
-use berth_core::names::{CAPACITY_TYPE, HOSTNAME, TAINT_UNSCHEDULABLE};
+use berth_core::names::{CAPACITY_TYPE, TAINT_UNSCHEDULABLE};
 use berth_core::node::{Node, NodeState};
 use berth_core::plan::Plan;
 use berth_core::pod::{Pod, TaintEffect};
@@ -22,11 +19,9 @@ use berth_core::reason::Reason;
 use berth_core::selector::Selector;
 use berth_core::snapshot::Snapshot;
 use berth_core::surplus;
-use berth_core::units::Price;
 
 use crate::cluster::{
-    Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, bound_to, machine, node, pod, pods_of, pool,
-    small,
+    Cluster, NodeWords, PodWords, PoolWords, TypeWords, bare, bound_to, machine, node, pod, pool, small,
 };
 
 /// What becomes of a node.

@@ -6,7 +6,7 @@ use berth_core::node::Node;
 use berth_core::pool::Pool;
 use berth_core::reason::Reason;
 
-use crate::cluster::{Cluster, NodeWords, PodWords, PoolWords, bare};
+use crate::cluster::{NodeWords, PoolWords, bare};
 use crate::disruption::{Deleted, Replaced, Stays, a, check, free_pool, owned, protected, web, with};
 
 #[test]

@@ -23,9 +23,7 @@ use crate::office::Office;
 use crate::planted::PlantedBug;
 use crate::sight::secs_between;
 use crate::tenants;
-
-/// Nobody waits longer for their turn to leave a node: the others may be held up by a budget.
-const TURN_SECS_MAX: u64 = 30;
+use crate::turns::TURN_MAX;
 
 impl Office {
     /// Ends a claim for what was seen of it, if that is still so. Whoever led meanwhile may have brought it further, and
@@ -193,7 +191,7 @@ impl Office {
         let draining_secs = secs_between(began, now);
         let left_secs = grace_secs.map(|grace| grace.saturating_sub(draining_secs));
         let held_back =
-            if draining_secs < TURN_SECS_MAX { self.held_back().clone() } else { BTreeSet::new() };
+            if draining_secs < TURN_MAX.as_secs() { self.held_back().clone() } else { BTreeSet::new() };
         let judged: Vec<_> = pods.iter().map(|pod| tenants::judged(pod, &held_back, now)).collect();
         let (evict, delete) = match claim::drain(&judged, left_secs) {
             Drain::Done => {

@@ -17,12 +17,15 @@ mod founding;
 mod health;
 mod history;
 mod log;
+#[path = "../shared/lots.rs"]
+mod lots;
 mod meanwhile;
 mod metrics;
 mod nodeclass;
 mod overlays;
 mod permissions;
 mod policies;
+mod rest;
 mod scene;
 mod secrets;
 mod sight;

@@ -27,7 +27,7 @@ pub const TERMINATION_TIMESTAMP: &str = "karpenter.sh/nodeclaim-termination-time
 const POOL_HASH: &str = "karpenter.sh/nodepool-hash";
 const POOL_HASH_VERSION: &str = "karpenter.sh/nodepool-hash-version";
 /// How Berth's hashes are made: those of another version say nothing about drift.
-const HASH_VERSION: &str = "berth-v1";
+const HASH_VERSION: &str = "berth-v2";
 
 /// The claim for a launch of this pool.
 ///
@@ -185,6 +185,12 @@ fn pool_hash(pool: &NodePool) -> String {
     let mut template = json!(pool.spec.template);
     if let Some(spec) = template["spec"].as_object_mut() {
         spec.remove("requirements");
+        // In whichever order they stand.
+        for field in ["taints", "startupTaints"] {
+            if let Some(taints) = spec.get_mut(field).and_then(Value::as_array_mut) {
+                taints.sort_by_key(Value::to_string);
+            }
+        }
     }
     digest(&template.to_string()).to_string()
 }
@@ -194,4 +200,36 @@ pub(crate) fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_of_what_nodes_have_in_whichever_order_it_is_written() {
+        let hash = |template: Value| {
+            let pool = json!({
+                "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": { "name": "p" },
+                "spec": { "template": { "spec": template } },
+            });
+            pool_hash(&serde_json::from_value(pool).unwrap())
+        };
+        let (gpu, web) =
+            (json!({ "key": "gpu", "effect": "NoSchedule" }), json!({ "key": "web", "effect": "NoExecute" }));
+        let class = json!({ "group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default" });
+        let of = |taints: Value, startup: Value| {
+            hash(json!({
+                "nodeClassRef": class, "requirements": [], "taints": taints, "startupTaints": startup,
+            }))
+        };
+        let both = of(json!([gpu, web]), json!([web, gpu]));
+        for (taints, startup, is_same) in [
+            (json!([web, gpu]), json!([gpu, web]), true),
+            (json!([gpu]), json!([gpu, web]), false),
+            (json!([gpu, web]), json!([gpu]), false),
+        ] {
+            assert_eq!(of(taints.clone(), startup.clone()) == both, is_same, "{taints} {startup}");
+        }
+    }
 }

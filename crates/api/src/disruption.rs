@@ -241,6 +241,9 @@ pub(crate) fn read_node_life(node: &wire::Node<'_>, to: &mut Converter<'_>) -> N
     }
 }
 
+/// A node that has joined and is not up after so long never comes up by itself.
+const COMES_UP_MINUTES: u64 = 30;
+
 impl NodeLife {
     fn protection(&self, created: Option<Timestamp>, now: Timestamp) -> Protection {
         stronger(self.do_not_disrupt.judged(self.created.or(created), now), self.hours.judged(now))
@@ -267,6 +270,8 @@ pub(crate) struct ClaimLife {
     pub(crate) do_not_disrupt: DoNotDisrupt,
     pub(crate) created: Option<Timestamp>,
     initialized: Option<Timestamp>,
+    /// Its node has joined and is not up: since when, and what is missing.
+    coming_up: Option<(Timestamp, Text)>,
     last_pod_event: Option<Timestamp>,
     drifted: Option<Text>,
     pub(crate) hours: Hours,
@@ -283,10 +288,19 @@ pub(crate) fn read_claim_life(claim: &NodeClaim) -> ClaimLife {
         let holds = |c: &&Condition| c.type_ == name && c.status == ConditionStatus::True;
         conditions.iter().find(holds)
     };
+    let since = |name: &str| holding(name)?.last_transition_time.as_ref().map(|time| time.0);
+    let initialized = since("Initialized");
+    let awaited = || {
+        let condition = conditions.iter().find(|condition| condition.type_ == "Initialized");
+        condition.map(|condition| worded(condition.reason.as_deref(), condition.message.as_deref()))
+    };
     ClaimLife {
         do_not_disrupt: DoNotDisrupt::read(do_not_disrupt),
         created: claim.metadata.creation_timestamp.as_ref().map(|time| time.0),
-        initialized: holding("Initialized").and_then(|c| c.last_transition_time.as_ref()).map(|time| time.0),
+        initialized,
+        coming_up: since("Registered")
+            .filter(|_| initialized.is_none())
+            .map(|since| (since, awaited().unwrap_or_default().into())),
         last_pod_event: status.and_then(|status| status.last_pod_event_time.as_ref()).map(|time| time.0),
         drifted: holding("Drifted").map(|condition| {
             let words = worded(condition.reason.as_deref(), condition.message.as_deref());
@@ -301,6 +315,18 @@ pub(crate) fn read_claim_life(claim: &NodeClaim) -> ClaimLife {
 impl ClaimLife {
     fn protection(&self, created: Option<Timestamp>, now: Timestamp) -> Protection {
         stronger(self.do_not_disrupt.judged(created, now), self.hours.judged(now))
+    }
+
+    /// Its node has joined, and has not come up since.
+    fn stuck(&self, now: Timestamp) -> Option<Illness> {
+        let (since, awaited) = self.coming_up.as_ref()?;
+        (elapsed(*since, now).as_secs() >= COMES_UP_MINUTES * 60).then(|| {
+            let colon = if awaited.is_empty() { "" } else { ": " };
+            let message = format!(
+                "it has not come up in the {COMES_UP_MINUTES} minutes since it joined{colon}{awaited}"
+            );
+            Illness { condition: "Initialized".into(), message: message.into() }
+        })
     }
 }
 
@@ -339,9 +365,11 @@ pub(crate) fn judged_node(
     NodeDisruption {
         protection: stronger(of_node.unwrap_or_default(), of_claim.unwrap_or_default()),
         drifted: claim.and_then(|claim| claim.drifted.clone()),
-        expired: age_limit.is_some_and(|(created, limit)| elapsed(created, now) >= limit.as_std()),
+        // What has not joined ends by itself.
+        expired: node.is_some()
+            && age_limit.is_some_and(|(created, limit)| elapsed(created, now) >= limit.as_std()),
         not_ready: node.is_some_and(|node| node.not_ready),
-        unhealthy: node.and_then(|node| node.unhealthy(now)),
+        unhealthy: node.and_then(|node| node.unhealthy(now).or_else(|| claim?.stuck(now))),
         // Told once all nodes and pods are known.
         surplus: false,
         quiet_secs: quiet_since.map(|since| elapsed(since, now).as_secs()),

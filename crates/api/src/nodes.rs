@@ -111,6 +111,8 @@ pub(crate) fn assemble(
     let is_strange = |claim: &Kept<Arc<ClaimObject>>| {
         group_of(&claim.object.labels).is_some_and(|group| strangers.has(&claim.namespace, group))
     };
+    // In files claims may be missing. In a cluster nobody bought what has none, whatever it says of itself.
+    let are_claims_known = manifests.is_whole && manifests.problems.is_empty();
     let mut joined = BTreeSet::new();
     let mut names = BTreeSet::new();
     let mut nodes = Vec::with_capacity(manifests.nodes.len());
@@ -125,8 +127,11 @@ pub(crate) fn assemble(
             newest_pod,
             now,
         );
-        let node = of_object(&kept.object, claim.map(|claim| &*claim.object), volume_limits, &pools);
+        let mut node = of_object(&kept.object, claim.map(|claim| &*claim.object), volume_limits, &pools);
         names.insert(&kept.object.name);
+        if claim.is_none() && are_claims_known {
+            node.pool = None;
+        }
         let is_strange = match claim {
             Some(claim) => is_strange(claim),
             None => group_of(&node.labels).is_some_and(|group| strangers.may_have(group)),

@@ -7,7 +7,9 @@ mod drain;
 
 use std::fmt;
 
-pub use drain::{Drain, DrainCourse, DrainFailure, DrainLimits, DrainSight, Tenant, drain, drain_course};
+pub use drain::{
+    Drain, DrainCourse, DrainFailure, DrainLimits, DrainSight, Tenant, drain, drain_course, is_stuck,
+};
 
 /// A claim that takes longer to be launched is given up.
 const LAUNCH_SECS_MAX: u64 = 300;

@@ -1,6 +1,5 @@
 //! What Berth writes: each request by itself, in its time, and harmless if it comes late or twice.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use tokio::time::timeout;
 use crate::cluster::{Cluster, Refused};
 use crate::objects::{Heading, List, Versioned};
 use crate::served::Served;
-use crate::unseen::Unseen;
+use crate::unseen::{Newest, Unseen};
 
 /// An API that takes longer is not waited for: what it did will be seen.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -31,7 +30,7 @@ pub(crate) const ATTACHMENTS: &str = "/apis/storage.k8s.io/v1/volumeattachments"
 pub(crate) struct Desk {
     cluster: Cluster,
     /// The newest version of anything that was read by name or written: no list may be older.
-    newest: Arc<AtomicU64>,
+    newest: Arc<Mutex<Newest>>,
     unseen: Arc<Mutex<Unseen>>,
     /// By which name its changes are known.
     manager: &'static str,
@@ -58,7 +57,7 @@ impl Desk {
     /// All objects of a list. One that is older than what was read or written before is not believed: whoever
     /// gave it does not know of our own deeds.
     pub(crate) async fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Vec<T>, Refused> {
-        let newest = self.newest.load(Ordering::Relaxed);
+        let newest = self.newest().version();
         let separator = if path.contains('?') { '&' } else { '?' };
         let first = format!("{path}{separator}limit={PAGE}");
         let (mut items, mut next) = (Vec::new(), first.clone());
@@ -130,6 +129,10 @@ impl Desk {
         self.unseen().is_behind(object, seen)
     }
 
+    fn newest(&self) -> MutexGuard<'_, Newest> {
+        self.newest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn unseen(&self) -> MutexGuard<'_, Unseen> {
         self.unseen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -191,7 +194,7 @@ impl Desk {
     ) -> Result<String, Refused> {
         let text = self.ask(method, path, body, content_type).await?;
         if let Some(version) = version_in(&text) {
-            self.newest.fetch_max(version, Ordering::Relaxed);
+            self.newest().learned(version);
         }
         Ok(text)
     }

@@ -24,6 +24,8 @@ use crate::watched::View;
 
 /// So many claims are worked on at a time, in each lane.
 const TASKS_AT_ONCE: usize = 32;
+/// All volumes of a cluster are many, and take their time to be detached.
+const VOLUMES_EVERY: Duration = Duration::from_secs(5);
 /// A step that takes longer is begun anew: each may be done twice.
 pub(crate) const STEP_MAX: Duration = Duration::from_mins(1);
 
@@ -37,6 +39,8 @@ pub(crate) struct Lives {
     paces: BTreeMap<Text, Pace>,
     /// Claims that are no more and still in their pools' ledgers, by pool.
     gone: BTreeMap<PoolId, BTreeSet<Text>>,
+    /// What was last found of the volumes of nodes that go, and of which nodes.
+    volumes: Option<(Instant, BTreeSet<String>, Holding)>,
 }
 
 /// Turns for steps, apart by who is asked. A cloud that does not answer holds up what else is asked of it, and neither the
@@ -206,8 +210,7 @@ impl Operator {
         self.lives.settle();
         self.release_gone(view, epoch).await;
         let ledgers = self.ledgers_of_unlaunched(&view.claims).await;
-        let leaving = view.claims.values().filter(|claim| claim.is_deleting());
-        let holding = self.office.nodes_with_volumes(leaving.filter_map(|claim| claim.node())).await;
+        let holding = self.nodes_with_volumes(view).await;
         let sees_all = view.blind_spots.is_empty();
         let ready_secs = view.settings().map(|settings| settings.node_ready_timeout_seconds.get().into());
         self.lives.paces.retain(|name, _| view.claims.contains_key(name));
@@ -242,6 +245,25 @@ impl Operator {
             }
         }
         is_busy
+    }
+
+    /// Which of the nodes whose machines could end have volumes attached.
+    async fn nodes_with_volumes(&mut self, view: &View) -> Holding {
+        let has_deadline = |claim: &Claim| {
+            claim.leaving_secs_max().or_else(|| interruption_grace_secs(view.pool_of(claim))).is_some()
+        };
+        let could_end =
+            |claim: &&Arc<Claim>| claim.is_deleting() && (claim.holds("Drained") || has_deadline(claim));
+        let nodes = view.claims.values().filter(could_end).filter_map(|claim| claim.node());
+        let nodes: BTreeSet<String> = nodes.map(str::to_owned).collect();
+        match &self.lives.volumes {
+            Some((at, of, holding)) if *of == nodes && at.elapsed() < VOLUMES_EVERY => holding.clone(),
+            _ => {
+                let holding = self.office.nodes_with_volumes(&nodes).await;
+                self.lives.volumes = Some((Instant::now(), nodes, holding.clone()));
+                holding
+            }
+        }
     }
 
     /// Takes claims that are no more out of their pools' ledgers: those that were seen off, and those that somebody

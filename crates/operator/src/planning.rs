@@ -21,6 +21,7 @@ use berth_core::safety::Safety;
 use berth_core::snapshot::{Policy, SchedulerPolicy, Snapshot};
 use berth_core::units::Price;
 use berth_core::{check, disrupt, ideal, provision};
+use futures::{StreamExt, stream};
 use tokio::time::Instant;
 
 use crate::at_once::AtOnce;
@@ -29,8 +30,8 @@ use crate::claim::Claim;
 use crate::dialect::{PoolId, PoolObject};
 use crate::discovery::NodesByMachine;
 use crate::journal::DecisionKind;
-use crate::leave::{self, Going, Moved, Moves, Outlook, Verdict};
-use crate::life::Task;
+use crate::leave::{self, Going, Leaver, Moved, Moves, Outlook, Verdict};
+use crate::life::{Failure, Task};
 use crate::metrics::table;
 use crate::operator::{LOOK_SOON, Mode, Operator};
 use crate::report::Savings;
@@ -40,6 +41,11 @@ use crate::watched::{self, BlindSpot, Buffers, Generations, Illegible};
 const DISRUPT_EVERY: Duration = Duration::from_secs(10);
 /// How often, if nothing has changed.
 const DISRUPT_AGAIN: Duration = Duration::from_mins(1);
+
+/// How many leavers are moved on at a time.
+const MOVES_AT_ONCE: usize = 16;
+/// However slow the API is, a look ends while it counts as progress (`probes`).
+const MOVES_BEGIN_WITHIN: Duration = Duration::from_secs(30);
 
 /// What one look saw.
 #[derive(Debug, Default)]
@@ -254,11 +260,14 @@ impl Operator {
             protected: &protected,
             kept_by_budgets: &kept_by_budgets,
         };
+        let (mut staying, mut going) = (Vec::new(), Vec::new());
         for leaver in &leavers {
             let verdict = leave::judge(leaver, &outlook);
-            // Whoever still asks its pods to leave ends that first.
-            let is_staying = matches!(verdict, Verdict::Undo(_) | Verdict::Abandon(_) | Verdict::GiveUp(_));
-            if is_staying && self.lives.is_under_way(&leaver.claim.name) {
+            if matches!(verdict, Verdict::Undo(_) | Verdict::Abandon(_) | Verdict::GiveUp(_)) {
+                // Whoever still asks its pods to leave ends that first.
+                if !self.lives.is_under_way(&leaver.claim.name) {
+                    staying.push((leaver, verdict));
+                }
                 continue;
             }
             if verdict == Verdict::Drain {
@@ -271,20 +280,40 @@ impl Operator {
                 };
                 self.lives.begin(&self.office, leaver.claim.name.clone(), task);
             }
-            match self.office.move_on(leaver, &verdict, epoch).await {
-                Ok(Moved::Gone) => {
-                    self.office.counts_unhealthy(&round.snapshot, leaver);
-                    self.office.counts_replaced(round, leaver, true);
+            going.push((leaver, verdict));
+        }
+        // Those that stay are written into the same ledgers, and would only be in each other's way.
+        for (verdicts, at_once) in [(going, MOVES_AT_ONCE), (staying, 1)] {
+            for (leaver, moved) in self.move_each(&verdicts, at_once, epoch).await {
+                match moved {
+                    Ok(Moved::Gone) => {
+                        self.office.counts_unhealthy(&round.snapshot, leaver);
+                        self.office.counts_replaced(round, leaver, true);
+                    }
+                    Ok(Moved::Back) => {
+                        moves = Moves::Back;
+                        self.office.counts_replaced(round, leaver, false);
+                    }
+                    // What did not work is tried again.
+                    Ok(Moved::On) | Err(_) => {}
                 }
-                Ok(Moved::Back) => {
-                    moves = Moves::Back;
-                    self.office.counts_replaced(round, leaver, false);
-                }
-                // What did not work is tried again.
-                Ok(Moved::On) | Err(_) => {}
             }
         }
         moves
+    }
+
+    /// Moves on as many as there is time for. The others are found again with the next look.
+    async fn move_each<'l>(
+        &self,
+        verdicts: &[(&'l Leaver, Verdict)],
+        at_once: usize,
+        epoch: u64,
+    ) -> Vec<(&'l Leaver, Result<Moved, Failure>)> {
+        let began = Instant::now();
+        let in_time = verdicts.iter().take_while(|_| began.elapsed() < MOVES_BEGIN_WITHIN);
+        let moved = stream::iter(in_time)
+            .map(async |(leaver, verdict)| (*leaver, self.office.move_on(leaver, verdict, epoch).await));
+        moved.buffered(at_once).collect().await
     }
 
     /// Buys what the plan buys, and commits to what it takes away; whether any of it has begun. A plan that breaks a
@@ -340,6 +369,12 @@ impl Operator {
             let nodes = nodes.map(|node| node.name.to_string()).collect();
             self.office.decided(DecisionKind::Refusal, (reason.name(), message), nodes, None);
         }
+        let claimed: BTreeSet<&str> = round.claims.values().filter_map(|claim| claim.node()).collect();
+        let is_claimed =
+            |node: &usize| round.snapshot.nodes.get(*node).is_some_and(|node| claimed.contains(&*node.name));
+        // For a node that cannot be committed to go nothing is bought.
+        let steps: Vec<&DisruptionStep> =
+            steps.into_iter().filter(|step| step.nodes.iter().all(is_claimed)).collect();
         let mut made = bought_before.clone();
         let mut claim_of: BTreeMap<usize, Text> = BTreeMap::new();
         let mut open: Vec<Wish> = steps.iter().flat_map(|step| replacing(step, plan)).collect();

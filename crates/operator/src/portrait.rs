@@ -17,7 +17,7 @@ use berth_core::snapshot::Snapshot;
 use berth_core::units::Price;
 use serde::Serialize;
 
-use crate::claim::Claim;
+use crate::claim::{Claim, FAILED};
 use crate::dialect::PoolObject;
 use crate::journal::Decision;
 use crate::operator::Mode;
@@ -116,6 +116,8 @@ enum Phase {
     Disrupting,
     Draining,
     Terminating,
+    /// It never came up, and is kept to be seen.
+    Failed,
     /// Not bought by a pool.
     Unmanaged,
 }
@@ -266,6 +268,9 @@ fn phase(claim: &Claim, report: &Report) -> Phase {
     if claim.is_deleting() {
         let is_empty = claim.holds("Drained") || claim.node().is_none();
         return if is_empty { Phase::Terminating } else { Phase::Draining };
+    }
+    if claim.holds(FAILED) {
+        return Phase::Failed;
     }
     if leaving(claim, report).is_some() {
         return Phase::Disrupting;
@@ -480,8 +485,11 @@ fn claims(report: &Report) -> (Vec<ClaimView<'_>>, usize) {
     (views.collect(), more)
 }
 
-/// What a claim says of the first step that it has not done.
+/// What a claim says of why it failed, or of the first step that it has not done.
 fn unfinished(claim: &Claim) -> Option<&str> {
+    if let Some(failure) = claim.held(FAILED) {
+        return failure.message.as_deref();
+    }
     let is_open = |condition: &&Condition| {
         let is_step = ["Launched", "Registered", "Initialized"].contains(&condition.type_.as_str());
         is_step && condition.status != ConditionStatus::True

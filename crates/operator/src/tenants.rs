@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use berth_api::Timestamp;
 use berth_api::duration::GoDuration;
-use berth_core::claim::Tenant;
+use berth_core::claim::{Tenant, is_stuck};
 use berth_core::control_plane::{self, Resident};
 use berth_core::disruption::DisruptionReason;
 use berth_core::names;
@@ -24,7 +24,6 @@ pub(crate) async fn on_node(desk: &Desk, node: &str) -> Result<Vec<PodObject>, R
 
 pub(crate) fn judged(pod: &PodObject, held_back: &BTreeSet<PodName>, now: Timestamp) -> Tenant {
     let metadata = &pod.metadata;
-    let overdue = metadata.deletion_timestamp.map(|deadline| now.duration_since(deadline).as_secs());
     Tenant {
         is_critical: ["system-cluster-critical", "system-node-critical"]
             .contains(&pod.spec.priority_class_name.as_str()),
@@ -33,9 +32,18 @@ pub(crate) fn judged(pod: &PodObject, held_back: &BTreeSet<PodName>, now: Timest
         is_protected: is_protected(pod, now),
         awaits_others: held_back
             .contains(&(metadata.namespace.as_str().into(), metadata.name.as_str().into())),
-        overdue_secs: overdue,
+        overdue_secs: overdue_secs(pod, now),
         grace_secs: pod.spec.termination_grace_period_seconds.unwrap_or(GRACE_SECS),
     }
+}
+
+fn overdue_secs(pod: &PodObject, now: Timestamp) -> Option<i64> {
+    pod.metadata.deletion_timestamp.map(|deadline| now.duration_since(deadline).as_secs())
+}
+
+/// Nobody waits until it has left its node: it may stay, or its kubelet no longer ends it.
+pub(crate) fn is_left_behind(pod: &PodObject, now: Timestamp) -> bool {
+    may_stay(pod) || is_stuck(overdue_secs(pod, now))
 }
 
 /// Its kubelet runs it, and Kubernetes only shows it.
@@ -44,14 +52,17 @@ fn is_mirror(pod: &PodObject) -> bool {
         || pod.metadata.owner_references.iter().any(|owner| owner.kind == "Node")
 }
 
+fn has_ended(pod: &PodObject) -> bool {
+    matches!(pod.status.phase.as_str(), "Succeeded" | "Failed")
+}
+
 pub(crate) fn may_stay(pod: &PodObject) -> bool {
-    let has_ended = matches!(pod.status.phase.as_str(), "Succeeded" | "Failed");
     let tolerates = pod.spec.tolerations.iter().any(|toleration| {
         let is_for_all = toleration.key.is_empty() && toleration.operator == "Exists";
         matches!(toleration.effect.as_str(), "" | "NoSchedule")
             && (is_for_all || toleration.key == names::TAINT_DISRUPTED)
     });
-    is_mirror(pod) || has_ended || tolerates
+    is_mirror(pod) || has_ended(pod) || tolerates
 }
 
 /// It would need another place if its node went.
@@ -120,8 +131,12 @@ fn named(collection: &str, name: &str) -> String {
     format!("{collection}?fieldSelector=metadata.name%3D{name}")
 }
 
-/// Marked do-not-disrupt, for ever or for a time from its start. What is unclear protects.
+/// Marked do-not-disrupt, for ever or for a time from its start. What is unclear protects. Of one that has ended or was
+/// told to end nothing is left to protect.
 pub(crate) fn is_protected(pod: &PodObject, now: Timestamp) -> bool {
+    if has_ended(pod) || pod.metadata.deletion_timestamp.is_some() {
+        return false;
+    }
     match pod.metadata.annotations.get(names::DO_NOT_DISRUPT).map(String::as_str) {
         None | Some("" | "false") => false,
         Some("true") => true,
@@ -209,6 +224,31 @@ mod tests {
                 assert_eq!(kept.ok(), Some(expected), "{claims:?} of a {owner}");
             }
         });
+    }
+
+    #[test]
+    fn pods_are_protected_while_they_have_something_to_lose() {
+        let marked = |text: &str| json!({ "annotations": { names::DO_NOT_DISRUPT: text } });
+        let mut going = marked("true");
+        going["deletionTimestamp"] = json!("2026-03-01T09:00:00Z");
+        let since = |start: &str| json!({ "phase": "Running", "startTime": start });
+        let running = since("2026-03-01T08:00:00Z");
+        for (what, metadata, status, expected) in [
+            ("unmarked", json!({}), &running, false),
+            ("marked otherwise", marked("false"), &running, false),
+            ("marked", marked("true"), &running, true),
+            ("unclear", marked("soon"), &running, true),
+            ("for a time", marked("1h1s"), &running, true),
+            ("for a time that is over", marked("1h"), &running, false),
+            ("not started", marked("1h"), &json!({ "phase": "Pending" }), true),
+            ("done", marked("true"), &json!({ "phase": "Succeeded" }), false),
+            ("failed", marked("true"), &json!({ "phase": "Failed" }), false),
+            ("going", going, &running, false),
+        ] {
+            let pod: PodObject =
+                serde_json::from_value(json!({ "metadata": metadata, "status": status })).unwrap();
+            assert_eq!(is_protected(&pod, "2026-03-01T09:00:00Z".parse().unwrap()), expected, "{what}");
+        }
     }
 
     #[test]

@@ -48,6 +48,22 @@ impl Unseen {
     }
 }
 
+/// The newest version of anything. A cluster that was set back to an earlier state counts from there again.
+#[derive(Debug, Default)]
+pub(crate) struct Newest(Option<Known>);
+
+impl Newest {
+    pub(crate) fn version(&self) -> u64 {
+        self.0.filter(|known| known.since.elapsed() < SEEN_WITHIN).map_or(0, |known| known.version)
+    }
+
+    pub(crate) fn learned(&mut self, version: u64) {
+        if version >= self.version() {
+            self.0 = Some(Known { version, since: Instant::now() });
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,6 +79,19 @@ mod tests {
         assert!(!unseen.is_behind("a", "9"), "nothing was changed");
         unseen.learned("c", "no number", 9);
         assert!(!unseen.is_behind("c", "no number"), "versions that cannot be compared say nothing");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn versions_that_were_set_back_are_believed_in_the_end() {
+        let mut newest = Newest::default();
+        assert_eq!(newest.version(), 0);
+        for (version, after_secs, expected) in
+            [(9, 0, 9), (7, 60, 9), (9, 800, 9), (7, 800, 9), (7, 100, 7), (8, 899, 8), (3, 900, 3)]
+        {
+            tokio::time::advance(Duration::from_secs(after_secs)).await;
+            newest.learned(version);
+            assert_eq!(newest.version(), expected, "{version} after {after_secs} s");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -44,7 +44,7 @@ async fn show(args: &args::Demo) -> Result<Answer, Failure> {
         biased;
         () = interrupted => Ok(Answer::Done),
         () = running.ended() => Err(Failure::DemoEnded),
-        served = axum::serve(listener, page::router(reports, Some(controls))) => {
+        served = axum::serve(listener, page::router(page_at, reports, Some(controls))) => {
             served.map(|()| Answer::Done).map_err(Failure::Runtime)
         }
     };

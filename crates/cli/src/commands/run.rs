@@ -246,13 +246,18 @@ impl Doors {
         let routers = [
             (self.metrics, berth_operator::metrics_router(operator.metrics(), operator.reports(), lease)),
             (self.health, berth_operator::health_router(operator.reports(), readiness)),
-            (self.page, berth_operator::page::router(operator.reports(), None)),
         ];
         for (listener, router) in routers {
             if let Some(listener) = listener {
                 let listener = ready_listener(listener)?;
                 side.spawn(async move { axum::serve(listener, router).await });
             }
+        }
+        if let Some(listener) = self.page {
+            let listener = ready_listener(listener)?;
+            let address = listener.local_addr().map_err(Failure::Runtime)?;
+            let router = berth_operator::page::router(address, operator.reports(), None);
+            side.spawn(async move { axum::serve(listener, router).await });
         }
         Ok(())
     }

@@ -246,7 +246,9 @@ fn bar(snapshot: &Snapshot, node: &Node, is_replaced: bool) -> Option<Bar> {
     if pool.unreadable_ledger.is_some() {
         return Some(Bar::LedgerUnreadable);
     }
-    if node.state != NodeState::Running {
+    let never_came_up = matches!(reason, DisruptionReason::Unhealthy | DisruptionReason::Expired)
+        && node.state == NodeState::Starting;
+    if node.state != NodeState::Running && !never_came_up {
         return Some(Bar::NotRunning);
     }
     if reason == DisruptionReason::Unhealthy && is_broken(snapshot, pool) {
@@ -294,8 +296,11 @@ fn bar(snapshot: &Snapshot, node: &Node, is_replaced: bool) -> Option<Bar> {
 
 /// Whether more than a fifth of the pool's nodes, rounded up, are broken.
 fn is_broken(snapshot: &Snapshot, pool: &Pool) -> bool {
-    let is_up = |node: &&Node| node.pool.as_ref() == Some(&pool.name) && node.state != NodeState::Starting;
-    let nodes = || snapshot.nodes.iter().filter(is_up);
+    let has_joined = |node: &&Node| node.state != NodeState::Starting || node.disruption.unhealthy.is_some();
+    let nodes = || {
+        let of_pool = snapshot.nodes.iter().filter(|node| node.pool.as_ref() == Some(&pool.name));
+        of_pool.filter(has_joined)
+    };
     let broken = nodes().filter(|node| node.disruption.unhealthy.is_some()).count();
     broken * 5 > nodes().count() + 4
 }

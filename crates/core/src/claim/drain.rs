@@ -86,6 +86,11 @@ pub struct Tenant {
 /// A pod that should have ended so long ago will not do so while its node is there.
 const STUCK_SECS: i64 = 60;
 
+/// Whether a pod that was told to end, and should have for so long, is waited for no longer.
+pub fn is_stuck(overdue_secs: Option<i64>) -> bool {
+    overdue_secs.is_some_and(|secs| secs > STUCK_SECS)
+}
+
 /// What is to be done with the pods, by their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Drain {
@@ -100,8 +105,8 @@ pub enum Drain {
 /// Pods go in four tiers, each when those before it have gone: others before critical ones, and in both daemons last.
 /// `left_secs` is what is left until the claim's deadline, if it has one.
 pub fn drain(pods: &[Tenant], left_secs: Option<u64>) -> Drain {
-    let is_stuck = |pod: &Tenant| pod.overdue_secs.is_some_and(|secs| secs > STUCK_SECS);
-    let waited_for = || pods.iter().enumerate().filter(|(_, pod)| !pod.may_stay && !is_stuck(pod));
+    let waited_for =
+        || pods.iter().enumerate().filter(|(_, pod)| !pod.may_stay && !is_stuck(pod.overdue_secs));
     let tier = |pod: &Tenant| (pod.is_critical, pod.is_daemon);
     let Some(first) = waited_for().map(|(_, pod)| tier(pod)).min() else { return Drain::Done };
     let is_late = |pod: &Tenant| left_secs.is_some_and(|left| left <= pod.grace_secs);

@@ -38,16 +38,20 @@ pub struct Fleet {
     pub total: u32,
     pub away: u32,
     pub unhealthy: u32,
+    /// Those that count, and those that never came up.
+    pub joined: u32,
 }
 
 impl Fleet {
     pub fn add(&mut self, node: &Node) {
-        if node.state != NodeState::Starting {
-            let NodeDisruption { not_ready, unhealthy, .. } = &node.disruption;
-            let is_away = node.state == NodeState::Deleting || *not_ready || unhealthy.is_some();
+        let NodeDisruption { not_ready, unhealthy, .. } = &node.disruption;
+        let (is_starting, is_unhealthy) = (node.state == NodeState::Starting, unhealthy.is_some());
+        self.joined += u32::from(!is_starting || is_unhealthy);
+        self.unhealthy += u32::from(is_unhealthy);
+        if !is_starting {
+            let is_away = node.state == NodeState::Deleting || *not_ready || is_unhealthy;
             self.total += 1;
             self.away += u32::from(is_away);
-            self.unhealthy += u32::from(unhealthy.is_some());
         }
     }
 

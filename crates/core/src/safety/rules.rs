@@ -36,7 +36,8 @@ impl Judged<'_> {
         judge(true, Reason::NodeNotOfPool, &|| self.not_of_pool());
         // Nobody could write down that it is to go.
         judge(self.ledger_damage().is_some(), Reason::LedgerUnreadable, &|| self.ledger_damage());
-        judge(true, Reason::NodeStarting, &|| self.in_state(NodeState::Starting));
+        // Who is broken or too old may never come up.
+        judge(can_wait(reason), Reason::NodeStarting, &|| self.in_state(NodeState::Starting));
         judge(true, Reason::NodeDeleting, &|| self.in_state(NodeState::Deleting).or_else(|| self.closed()));
         // At VPSie a node that somebody protects stays, broken or not.
         let heeds_marks = can_wait(reason) || self.checks().is_some();
@@ -279,11 +280,11 @@ impl Judged<'_> {
     }
 
     fn too_many_unhealthy(&self, allowances: &Allowances) -> Option<Refusal> {
-        let Fleet { total, unhealthy, .. } = allowances.pools[self.safety.pool?].fleet;
-        let most = REPAIRED.of(total);
+        let Fleet { joined, unhealthy, .. } = allowances.pools[self.safety.pool?].fleet;
+        let most = REPAIRED.of(joined);
         (unhealthy > most).then(|| {
             Reason::TooManyUnhealthy.because(format!(
-                "{unhealthy} of the pool's {total} nodes are unhealthy; they are replaced while no more than {most} are"
+                "{unhealthy} of the pool's {joined} nodes are unhealthy; they are replaced while no more than {most} are"
             ))
         })
     }

@@ -130,6 +130,24 @@ fn the_node_itself() {
             a(Stays(Reason::NodeStarting)),
         ),
         (
+            "starting, and too old",
+            with(
+                free_pool(),
+                owned("a").in_state(NodeState::Starting).worn(|wear| wear.expired = true),
+                web("a"),
+            ),
+            a(Deleted(DisruptionReason::Expired)),
+        ),
+        (
+            "starting, and drifted",
+            with(
+                free_pool(),
+                owned("a").in_state(NodeState::Starting).worn(|wear| wear.drifted = Some("Drifted".into())),
+                web("a"),
+            ),
+            a(Stays(Reason::NodeStarting)),
+        ),
+        (
             "deleting",
             with(free_pool(), owned("a").in_state(NodeState::Deleting), web("a")),
             a(Stays(Reason::NodeDeleting)),

@@ -35,8 +35,7 @@ impl Office {
         if ending == Ending::NodeGone && self.has_node(claim).await? {
             return Ok(Outcome::Unfinished);
         }
-        self.desk.delete_unchanged(&claim.path(), &claim.uid, &claim.resource_version).await?;
-        self.deleted_claim(claim, ending.name());
+        self.delete_claim(claim, ending.name()).await?;
         Ok(self.ended(claim, ending).await)
     }
 
@@ -54,9 +53,10 @@ impl Office {
         Ok(self.desk.list::<NodeObject>(&nodes).await?.iter().any(is_its))
     }
 
-    /// Deletes a claim; its finalizer keeps it until its machine is gone.
+    /// Deletes a claim, whatever has become of it; its finalizer keeps it until its machine is gone.
     pub(crate) async fn end(&self, claim: &Claim, ending: Ending) -> Performed {
-        self.delete_claim(claim, ending.name()).await?;
+        self.desk.delete(&claim.path(), &claim.uid).await?;
+        self.deleted_claim(claim, ending.name());
         Ok(self.ended(claim, ending).await)
     }
 
@@ -134,8 +134,9 @@ impl Office {
         }
     }
 
+    /// Deletes a claim as it was seen: one that has changed since may be wanted by whoever leads now.
     pub(crate) async fn delete_claim(&self, claim: &Claim, reason: &str) -> Result<(), Failure> {
-        self.desk.delete(&claim.path(), &claim.uid).await?;
+        self.desk.delete_unchanged(&claim.path(), &claim.uid, &claim.resource_version).await?;
         self.deleted_claim(claim, reason);
         Ok(())
     }

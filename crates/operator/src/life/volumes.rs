@@ -31,32 +31,31 @@ impl Holding {
 
 impl Office {
     /// Which of these nodes have volumes attached that have to be detached before their machines end.
-    pub(crate) async fn nodes_with_volumes<'n>(&self, leaving: impl Iterator<Item = &'n str>) -> Holding {
-        let leaving: BTreeSet<&str> = leaving.collect();
+    pub(crate) async fn nodes_with_volumes(&self, leaving: &BTreeSet<String>) -> Holding {
         if leaving.is_empty() {
             return Holding::default();
         }
-        match self.holding(&leaving).await {
+        match self.holding(leaving).await {
             Ok(nodes) => Holding { nodes, is_unknown: false },
             Err(_) => Holding { is_unknown: true, ..Holding::default() },
         }
     }
 
-    async fn holding(&self, leaving: &BTreeSet<&str>) -> Result<BTreeSet<String>, Refused> {
+    async fn holding(&self, leaving: &BTreeSet<String>) -> Result<BTreeSet<String>, Refused> {
         let attachments: Vec<VolumeAttachment> = self.desk.list(ATTACHMENTS).await?;
         let mut by_node: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for VolumeAttachment { spec } in attachments {
             // What is no PersistentVolume goes with its pod.
             let Some(volume) = spec.source.persistent_volume_name else { continue };
-            if leaving.contains(&*spec.node_name) {
+            if leaving.contains(&spec.node_name) {
                 by_node.entry(spec.node_name).or_default().insert(volume);
             }
         }
         let mut holding = BTreeSet::new();
         for (node, mut volumes) in by_node {
-            // Those of pods that stay are detached by nobody while the node is there.
-            for pod in tenants::on_node(&self.desk, &node).await?.iter().filter(|pod| tenants::may_stay(pod))
-            {
+            // Those of pods that stay, or hang, are detached by nobody while the node is there.
+            let pods = tenants::on_node(&self.desk, &node).await?;
+            for pod in pods.iter().filter(|pod| tenants::is_left_behind(pod, self.now())) {
                 for volume in self.volumes_of(pod).await? {
                     volumes.remove(&volume);
                 }

@@ -72,11 +72,12 @@ fn nodes(samples: &mut Samples, snapshot: &Snapshot, by_node: &PodsByNode<'_>) {
     for node in &snapshot.nodes {
         let (mut pods, mut daemons) = (Resources::new(), Resources::new());
         for pod in by_node.get(&*node.name).into_iter().flatten() {
-            let sum = if pod.daemon_set.is_some() { &mut daemons } else { &mut pods };
-            sum.add(&pod.spec.requests);
+            pods.add(&pod.spec.requests);
+            if pod.daemon_set.is_some() {
+                daemons.add(&pod.spec.requests);
+            }
         }
         asked.add(&pods);
-        asked.add(&daemons);
         given.add(&node.allocatable);
         let overhead = node.capacity.minus(&node.allocatable);
         for (metric, resources) in [

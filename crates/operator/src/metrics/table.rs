@@ -85,7 +85,7 @@ table! {
         "What pods can have of a node";
     NODES_POD_REQUESTS = Gauge "karpenter_nodes_total_pod_requests"
         ["node_name" "nodepool" "instance_type" "capacity_type" "zone" "arch" "os" "resource_type"]
-        "What the pods of a node ask for, without DaemonSets' pods";
+        "What the pods of a node ask for, those of DaemonSets among them";
     NODES_DAEMON_REQUESTS = Gauge "karpenter_nodes_total_daemon_requests"
         ["node_name" "nodepool" "instance_type" "capacity_type" "zone" "arch" "os" "resource_type"]
         "What DaemonSets' pods of a node ask for";

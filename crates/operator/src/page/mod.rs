@@ -7,6 +7,7 @@ mod controls;
 mod gallery;
 
 use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use axum::Router;
@@ -18,6 +19,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures::stream;
 use http::header::{self, HeaderName};
+use http::uri::Authority;
 use http::{HeaderValue, StatusCode};
 use tokio::sync::watch;
 
@@ -33,8 +35,12 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 /// A wish is a line; whoever sends more means something else.
 const WISH_BYTES_MAX: usize = 4096;
 
-/// The page of an operator, with what can be done to its world where that is a demo.
-pub fn router(reports: watch::Receiver<Arc<Report>>, controls: Option<Controls>) -> Router {
+/// The page of an operator that listens there, with what can be done to its world where that is a demo.
+pub fn router(
+    address: SocketAddr,
+    reports: watch::Receiver<Arc<Report>>,
+    controls: Option<Controls>,
+) -> Router {
     let gallery = Arc::new(Gallery::new(reports, controls));
     Router::new()
         .route("/", get(page))
@@ -42,7 +48,29 @@ pub fn router(reports: watch::Receiver<Arc<Report>>, controls: Option<Controls>)
         .route("/api/stream", get(stream_of_views))
         .route("/api/control", post(control))
         .with_state(gallery)
+        .layer(middleware::from_fn_with_state(address, called_by_its_name))
         .layer(middleware::from_fn(guarded))
+}
+
+/// Any site can have its own name stand for this machine, and then ask as that site. Who is meant for this machine alone
+/// is called by no such name.
+async fn called_by_its_name(State(address): State<SocketAddr>, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    let host = host.or_else(|| request.uri().host()).unwrap_or_default();
+    if address.ip().is_loopback() && !is_of_this_machine(host) {
+        let message =
+            format!("this page is only for this machine, and not for `{host}`: open http://{address}");
+        return refused(StatusCode::MISDIRECTED_REQUEST, message);
+    }
+    next.run(request).await
+}
+
+/// `localhost` or an address, with or without a port.
+fn is_of_this_machine(host: &str) -> bool {
+    let Ok(authority) = host.parse::<Authority>() else { return false };
+    let name = authority.host();
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok()
 }
 
 async fn guarded(request: Request, next: Next) -> Response {

@@ -37,11 +37,18 @@ fn house() -> House {
     let (reports, seen) = watch::channel(Arc::default());
     let (state, shown) = watch::channel(state());
     let (wish, wishes) = mpsc::channel(1);
-    House { reports, state, wishes, router: router(seen, Some(Controls { state: shown, wishes: wish })) }
+    House { reports, state, wishes, router: local(seen, Some(Controls { state: shown, wishes: wish })) }
 }
 
-async fn ask(router: &Router, request: http::Request<Body>) -> Response {
+/// One that only this machine reaches.
+fn local(reports: watch::Receiver<Arc<Report>>, controls: Option<Controls>) -> Router {
+    router(([127, 0, 0, 1], 8088).into(), reports, controls)
+}
+
+async fn ask(router: &Router, mut request: http::Request<Body>) -> Response {
     use tower_service::Service;
+    let named = HeaderValue::from_static("localhost:8088");
+    request.headers_mut().entry(header::HOST).or_insert(named);
     router.clone().call(request).await.unwrap_or_else(|never| match never {})
 }
 
@@ -75,6 +82,37 @@ async fn the_page_is_whole_and_guarded() {
         assert!(!page.contains(outside), "{outside}");
     }
     assert_eq!(get(&house.router, "/elsewhere").await.0, 404);
+}
+
+/// A site whose name stands for this machine reads nothing here; where others are let in, they may have named it.
+#[tokio::test]
+async fn only_this_machine_reaches_a_page_that_is_for_it_alone() {
+    let (reports, seen) = watch::channel(looked("quay"));
+    let everywhere = router(([0, 0, 0, 0], 8088).into(), seen.clone(), None);
+    let here = local(seen, None);
+    for (host, code) in [
+        ("localhost:8088", 200),
+        ("LOCALHOST", 200),
+        ("127.0.0.1:8088", 200),
+        ("[::1]:8088", 200),
+        ("rebound.example:8088", 421),
+        ("localhost.rebound.example", 421),
+        ("127.0.0.1.rebound.example", 421),
+        ("", 421),
+    ] {
+        let asked = |router| {
+            let request = http::Request::get("/api/view").header(header::HOST, host).body(Body::empty());
+            ask(router, request.unwrap())
+        };
+        let response = asked(&here).await;
+        assert_eq!(response.status().as_u16(), code, "{host}");
+        if code == 421 {
+            let said = text(response).await;
+            assert!(said.contains("open http://127.0.0.1:8088"), "{said}");
+        }
+        assert_eq!(asked(&everywhere).await.status().as_u16(), 200, "{host}");
+    }
+    drop(reports);
 }
 
 #[tokio::test]
@@ -132,7 +170,7 @@ async fn views_come_as_reports_do() {
 async fn wishes_are_fulfilled_or_refused_in_words() {
     let House { mut wishes, router: demo, reports, state } = house();
     let (_reports, seen) = watch::channel(looked("quay"));
-    let live = router(seen, None);
+    let live = local(seen, None);
     let granting = tokio::spawn(async move {
         while let Some(Wish { wanted, answer }) = wishes.recv().await {
             let granted = match wanted {

@@ -126,6 +126,8 @@ fn a_node_is_in_the_phase_of_its_claim() {
         (&UP[..], "n", true, None, json!(["Draining", null])),
         (&["Launched", "Registered", "Drained"][..], "n", true, None, json!(["Terminating", null])),
         (&UP[..1], "", true, None, json!(["Terminating", null])),
+        (&["Failed"][..], "", false, None, json!(["Failed", null])),
+        (&["Failed"][..], "", true, None, json!(["Terminating", null])),
     ] {
         let nodes = vec![node("n", Some("p"), NodeState::Running)];
         let report = Report {

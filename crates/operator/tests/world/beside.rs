@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::scene::{Scene, class, deployment, pool};
-use crate::{awaited, with_pool};
+use crate::{awaited, played, with_pool};
 
 /// A node that somebody else has bought.
 async fn bought(scene: &Scene, name: &str, labels: Value) {
@@ -31,6 +31,26 @@ async fn bought(scene: &Scene, name: &str, labels: Value) {
     let amounts = json!({ "cpu": "7900m", "memory": "30Gi", "pods": "110" });
     let change = json!({ "status": { "capacity": amounts, "allocatable": amounts } });
     scene.patch(&format!("/api/v1/nodes/{name}/status"), &change).await;
+}
+
+/// A node may say of itself what it likes: without a claim it is of no pool, and nothing is bought in its place.
+#[test]
+fn a_node_that_only_says_that_it_is_of_a_pool_is_left_alone() {
+    played("{}", async |scene| {
+        with_pool(scene, |_| {}).await;
+        let labels = json!({
+            "karpenter.sh/nodepool": "default", "karpenter.sh/capacity-type": "on-demand",
+            "karpenter.sh/initialized": "true", "karpenter.sh/registered": "true",
+        });
+        bought(scene, "own", labels).await;
+        scene.apply(deployment("web", 1, "500m")).await;
+        scene.until(60, "the pod runs", async || scene.running().await == 1).await;
+        for _ in 0..20 {
+            sleep(Duration::from_secs(30)).await;
+            assert_eq!((scene.machines(), scene.claims().await.len()), (0, 0), "{}", scene.told().await);
+        }
+        assert_eq!(scene.nodes().await[0]["spec"]["taints"], Value::Null);
+    });
 }
 
 fn given(value: Value) -> Object {

@@ -114,6 +114,26 @@ fn volumes_of_pods_that_stay_are_not_waited_for() {
     }
 }
 
+/// A kubelet that ends nothing any more unmounts nothing either.
+#[test]
+fn volumes_of_pods_that_hang_are_not_waited_for() {
+    for (volume, is_held) in [("disk-1", false), ("disk-2", true)] {
+        played("{}", async |scene| {
+            scene.apply_volume(&json!({ "hostPath": { "path": "/x" } })).await;
+            let claim = one_node(scene, None, |pod| {
+                pod["volumes"] =
+                    json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "data" } }]);
+            })
+            .await;
+            attach(scene, &claim, volume).await;
+            scene.world.kubelets().silence(text(&claim["status"]["nodeName"]));
+            scene.delete(&path(&claim)).await;
+            sleep(Duration::from_mins(10)).await;
+            assert_eq!(is_alive(scene, &claim), is_held, "{volume}: {}", scene.told().await);
+        });
+    }
+}
+
 /// A budget lets nobody go, and the drain may take an hour. Somebody does not want to wait that long.
 #[test]
 fn pods_have_to_be_gone_when_their_claim_says_so() {

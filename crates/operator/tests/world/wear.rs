@@ -97,6 +97,36 @@ fn a_node_that_is_broken_is_replaced() {
     }
 }
 
+/// A node that joined and never comes up holds its pods for no longer: another is bought, and it goes.
+#[test]
+fn a_node_that_never_comes_up_is_replaced() {
+    played("{}", async |scene| {
+        with_pool(scene, |pool| {
+            lasting(pool);
+            pool["spec"]["template"]["spec"]["startupTaints"] =
+                json!([{ "key": "example.com/cni", "effect": "NoSchedule" }]);
+        })
+        .await;
+        scene.apply(deployment("web", 1, "1")).await;
+        let has_joined = async || !scene.nodes().await.is_empty();
+        scene.until(180, "the node joins", has_joined).await;
+        let (before, stuck) = (scene.machine_names(), scene.nodes().await.remove(0));
+        sleep(Duration::from_mins(28)).await;
+        assert_eq!((left_of(scene, &before), scene.machines()), (1, 1), "it may yet come up");
+        let is_replaced = async || {
+            let nodes = scene.nodes().await;
+            let names = nodes.iter().map(|node| text(&node["metadata"]["name"]));
+            for name in names.filter(|name| *name != text(&stuck["metadata"]["name"])) {
+                scene.patch(&format!("/api/v1/nodes/{name}"), &json!({ "spec": { "taints": [] } })).await;
+            }
+            left_of(scene, &before) == 0 && scene.running().await == 1 && scene.machines() == 1
+        };
+        scene.until(900, "it is replaced", is_replaced).await;
+        let events = scene.events("default-").await;
+        assert!(events.iter().any(|event| event.contains("Unhealthy")), "{events:?}");
+    });
+}
+
 /// What follows the taint is lost: whoever led is no more, or others were faster. The node goes in its time all the same.
 #[test]
 fn a_node_that_is_broken_goes_whatever_is_lost_on_the_way() {

@@ -449,8 +449,7 @@ impl Round {
 
     /// Whether there is a node of this name that a claim has become.
     pub(crate) fn is_registered(&self, node: &str) -> bool {
-        let is_it =
-            |claim: &Arc<Claim>| *claim.node_name == *node && self.nodes.contains_key(&*claim.provider_id);
+        let is_it = |claim: &Arc<Claim>| *claim.node_name == *node && !self.nodes.of(claim).is_empty();
         self.claims.values().any(is_it)
     }
 

@@ -1,6 +1,7 @@
 //! From a node that is to go to neither node, nor machine, nor claim.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use berth_api::resources::shared::ConditionStatus;
 use berth_api::{claims, vpsie};
@@ -15,7 +16,7 @@ use crate::claim::{Claim, ENDED, FAILED};
 use crate::conditions::Conditions;
 use crate::desk::NODES;
 use crate::dialect::{Dialect, News};
-use crate::discovery::is_inherited;
+use crate::discovery::{Names, is_inherited};
 use crate::drain;
 use crate::journal::{DecisionKind, Severity};
 use crate::objects::{NodeObject, Taint};
@@ -45,10 +46,14 @@ impl Office {
         if claim.node_name.is_empty() {
             return Ok(false);
         }
+        let names = {
+            let machines = self.machines();
+            Names::of(iter::once(claim), claim.class.and_then(|kind| machines.get(&kind)))
+        };
         let is_its = |node: &NodeObject| {
-            *node.spec.provider_id == *claim.provider_id
+            names.say_it_runs(claim, node)
                 || node.is_owned_by(&claim.uid)
-                || is_inherited(claim, node)
+                || is_inherited(claim, node, &names)
         };
         let nodes = format!("{NODES}?fieldSelector=metadata.name%3D{}", claim.node_name);
         Ok(self.desk.list::<NodeObject>(&nodes).await?.iter().any(is_its))

@@ -161,6 +161,8 @@ fn a_machine_of_a_node_that_is_being_deleted_goes_with_it() {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Known {
     Identifier,
+    /// And that it is in a cluster which its kubelet calls otherwise.
+    IdentifierElsewhere,
     Number,
     /// The name that VPSie gave it.
     Hostname,
@@ -182,6 +184,7 @@ fn a_node_that_is_up_stays_until_it_is_not_needed() {
             r#"{"misidentified": {"permille": 1000}, "renamed": {"permille": 1000}}"#,
             Known::Identifier,
         ),
+        (everywhere, "{}", Known::IdentifierElsewhere),
         (&[Family::Managed], "{}", Known::Number),
         (everywhere, "{}", Known::Hostname),
         (everywhere, r#"{"unidentified": {"permille": 1000}}"#, Known::Hostname),
@@ -193,6 +196,10 @@ fn a_node_that_is_up_stays_until_it_is_not_needed() {
             let id = bought(berthed, family).await;
             match known {
                 Known::Identifier => node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str()),
+                Known::IdentifierElsewhere => {
+                    node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str());
+                    node["spec"]["resourceIdentifier"] = json!("c-1-by-another-name");
+                }
                 Known::Number => node["spec"]["vpsieInstanceID"] = json!(number_of(&id)),
                 Known::Hostname => {}
             }

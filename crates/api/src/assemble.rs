@@ -247,7 +247,8 @@ impl Claimed {
             let claim = &kept.object;
             let group = claim.labels.get(crate::vpsie::NODEGROUP);
             let Some(group) = group.filter(|group| !strangers.has(&kept.namespace, group)) else { continue };
-            if !claim.is_up && !claim.deleting {
+            // A node of which nobody can say how far it is may never be up.
+            if !claim.is_up && !claim.deleting && !claim.is_unidentified {
                 claimed.growing.insert(group.clone());
             }
             if !claim.deleting {

@@ -119,12 +119,9 @@ pub(crate) fn assemble(
         let claim = claims.of_node(&kept.object);
         joined.extend(claim.map(|claim| (&claim.namespace, &claim.name)));
         let newest_pod = newest_pods.get(&kept.object.name).map(|started| started.timestamp());
-        let disruption = disruption::judged_node(
-            Some(&kept.object.life),
-            claim.map(|claim| &claim.object.life),
-            newest_pod,
-            now,
-        );
+        let life = claim.map(|claim| &claim.object.life);
+        let mut disruption = disruption::judged_node(Some(&kept.object.life), life, newest_pod, now);
+        disruption.unidentified = claim.is_some_and(|claim| claim.object.is_unidentified);
         let node = of_object(&kept.object, claim.map(|claim| &*claim.object), volume_limits, &pools);
         names.insert(&kept.object.name);
         let is_strange = match claim {

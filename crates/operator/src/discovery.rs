@@ -27,13 +27,18 @@ pub(crate) struct NodesByMachine {
 impl NodesByMachine {
     /// Those that run on the machine of a claim: more than one, if it joined twice.
     pub(crate) fn of(&self, claim: &Claim) -> &[Arc<NodeObject>] {
-        self.by_key.get(&*self.names.key(&claim.provider_id)).map_or(&[], Vec::as_slice)
+        self.by_key.get(&*self.names.key(place_of(claim))).map_or(&[], Vec::as_slice)
     }
 
-    fn put(&mut self, provider_id: &str, node: &Arc<NodeObject>) {
-        let key = self.names.key(provider_id).into_owned();
+    fn put(&mut self, place: &str, node: &Arc<NodeObject>) {
+        let key = self.names.key(place).into_owned();
         self.by_key.entry(key).or_default().push(Arc::clone(node));
     }
+}
+
+/// Where the node of a claim is: on its machine; and if nobody knows which that is, on one that is only the claim's.
+fn place_of(claim: &Claim) -> &str {
+    if claim.provider_id.is_empty() { &claim.uid } else { &claim.provider_id }
 }
 
 /// What machines of VPSie's are called besides their ids: provider ids may name them by their numbers, or as hosts.
@@ -150,7 +155,8 @@ pub(crate) fn by_machine(
     }
     let is_sought = |claim: &&Arc<Claim>| {
         let is_known = !by_machine.of(claim).is_empty();
-        claim.class == Some(ClassKind::Vpsie) && claim.machine().is_some() && !is_known
+        let may_have_one = claim.machine().is_some() || claim.is_unidentified();
+        claim.class == Some(ClassKind::Vpsie) && may_have_one && !is_known
     };
     let machine_of = |claim: &Claim| machines?.get(&claim.machine()?);
     let sought = claims.values().filter(is_sought).map(|claim| (claim, machine_of(claim)));
@@ -176,9 +182,10 @@ pub(crate) fn by_machine(
         })
         .collect();
     let is_found = |claim: &Claim| inherited.iter().any(|(found, _)| found.uid == claim.uid);
-    let sought: Vec<Sought<'_>> = sought.iter().filter(|(claim, _)| !is_found(claim)).copied().collect();
+    let is_open = |(claim, _): &&Sought<'_>| claim.machine().is_some() && !is_found(claim);
+    let sought: Vec<Sought<'_>> = sought.iter().filter(is_open).copied().collect();
     for (claim, node) in matched(&sought, &unknown).into_iter().chain(inherited) {
-        by_machine.put(&claim.provider_id, node);
+        by_machine.put(place_of(claim), node);
     }
     by_machine
 }
@@ -308,6 +315,7 @@ mod tests {
             object["metadata"]["annotations"] = json!({});
             object["status"]["nodeName"] = json!("n-7");
         };
+        let requested = |object: &mut Value| object["metadata"]["annotations"] = json!({});
         let numbered = |object: &mut Value| {
             inherited(object);
             object["spec"]["vpsieInstanceID"] = json!(123);
@@ -369,6 +377,12 @@ mod tests {
             (
                 "whatever it calls a machine of which only the number is known",
                 vec![claim("w-1", "", numbered)],
+                vec![node("n-7", provider("vpsie://dc/c/abc"))],
+                Some("n-7"),
+            ),
+            (
+                "for a machine of which nothing is known",
+                vec![claim("w-1", "", inherited), claim("w-2", "", requested)],
                 vec![node("n-7", provider("vpsie://dc/c/abc"))],
                 Some("n-7"),
             ),

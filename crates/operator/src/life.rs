@@ -81,7 +81,7 @@ impl Office {
     pub(crate) async fn perform(&self, task: &Task) -> Performed {
         let Task { claim, node, step, grace_secs, has_volumes } = task;
         match (step, node.as_deref()) {
-            (Step::Launch, _) => self.launch(claim).await,
+            (Step::Launch, node) => self.launch(claim, node).await,
             (Step::Confirm, _) => self.confirm(claim).await,
             (Step::Delete(ending), _) => self.end_as_seen(claim, *ending).await,
             (Step::Fail(ending), _) => self.fail(claim, *ending, ending.meaning()).await,

@@ -14,6 +14,7 @@ use berth_core::claim::{Ending, Failures, Waiting};
 use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
+use berth_core::reason::Reason;
 use berth_core::units::Price;
 use serde_json::{Map, Value, json};
 
@@ -29,9 +30,9 @@ use crate::planted::PlantedBug;
 use crate::sight::state_of;
 
 impl Office {
-    pub(super) async fn launch(&self, claim: &Claim) -> Performed {
+    pub(super) async fn launch(&self, claim: &Claim, node: Option<&NodeObject>) -> Performed {
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
-        let (catalog, noted, order) = match self.ready_order(claim, &*cloud).await {
+        let (catalog, noted, order) = match self.ready_order((claim, node), &*cloud).await {
             Ok(ready) => ready,
             Err(failure) => {
                 self.tell_unlaunched(claim, LAUNCH_NOT_BEGUN, &failure).await;
@@ -55,7 +56,8 @@ impl Office {
             Ok(Launched::Nothing) if order.requested.is_some() && self.has_node(claim).await? => {
                 let words = format!("no machine can be told to be that of the Node {}", claim.node_name);
                 let mut conditions = Conditions::of(&claim.conditions, self.now());
-                conditions.set("Launched", ConditionStatus::Unknown, "MachineUnknown", &words);
+                let reason = Reason::MachineUnknown.name();
+                conditions.set("Launched", ConditionStatus::Unknown, reason, &words);
                 self.write_conditions(claim, &conditions, &News::default()).await
             }
             // Another autoscaler's request came to nothing: that is the end of it.
@@ -92,11 +94,11 @@ impl Office {
     /// something was written on it for that.
     async fn ready_order(
         &self,
-        claim: &Claim,
+        (claim, node): (&Claim, Option<&NodeObject>),
         cloud: &dyn Cloud,
     ) -> Result<(Arc<Catalog>, Option<Claim>, Order), Failure> {
         let catalog = cloud.catalog().await?;
-        let order = self.order(claim, &catalog).await?;
+        let order = self.order((claim, node), &catalog).await?;
         let unsaid = || Refused::unsaid("it does not say what it may be bought as".to_owned());
         let (noted, order) = self.noted(claim, cloud, order.ok_or_else(unsaid)?).await?;
         Ok((catalog, noted, order))
@@ -127,12 +129,16 @@ impl Office {
     }
 
     /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's.
-    pub(super) async fn order(&self, claim: &Claim, catalog: &Catalog) -> Result<Option<Order>, Failure> {
+    pub(super) async fn order(
+        &self,
+        (claim, node): (&Claim, Option<&NodeObject>),
+        catalog: &Catalog,
+    ) -> Result<Option<Order>, Failure> {
         let unnamed = || Refused::unsaid("the cluster does not say who it is".to_owned());
         let cluster_id = self.cluster_id().await.ok_or_else(unnamed)?;
         let note = claim.note.clone().map(Note);
         let taken = if note.is_some() { self.taken(claim).await? } else { Arc::default() };
-        let order = Self::plain_order(claim, catalog, cluster_id);
+        let order = Self::plain_order((claim, node), catalog, cluster_id);
         Ok(order.map(|order| Order { note, taken, ..order }))
     }
 
@@ -174,7 +180,11 @@ impl Office {
         Ok(Arc::new(machines.collect()))
     }
 
-    fn plain_order(claim: &Claim, catalog: &Catalog, cluster_id: &str) -> Option<Order> {
+    fn plain_order(
+        (claim, node): (&Claim, Option<&NodeObject>),
+        catalog: &Catalog,
+        cluster_id: &str,
+    ) -> Option<Order> {
         let known = |named: &str| {
             let by_name = catalog.types.iter().find(|known| *known.name == *named);
             // VPSie's own autoscaler writes the id of what it buys.
@@ -205,7 +215,7 @@ impl Office {
             taints: taints.chain([stranger]).collect(),
             tags: Labels::from([(CLUSTER_TAG.into(), cluster_id.into())]),
             setup: claim.setup.clone().unwrap_or_default(),
-            requested: claim.requested(),
+            requested: claim.requested(node),
             ..Order::new(
                 Token::parse(&token)?,
                 claim.name.clone(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use berth_cloud::machine::MachineId;
 use berth_cloud::vpsie::Family;
+use berth_world::cloud::Account;
 use berth_world::cloud::weather::Weather;
 use berth_world::vpsie::{Deed, Faults, number_of};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::account::{CLUSTER, NODES, SECRET, group};
 use crate::awaited;
-use crate::scene::{began, text};
+use crate::scene::{began, condition, keep_apart, text};
 use crate::vpsie::{Berthed, workload};
 
 const NAME: &str = "workers-7f3a";
@@ -166,6 +167,62 @@ enum Known {
     Number,
     /// The name that VPSie gave it.
     Hostname,
+    /// Nothing, and it was bought as something that is no longer sold; its node says which it is.
+    Nothing,
+}
+
+/// Its own autoscaler has found the node, and says so.
+async fn tell_ready(berthed: &Berthed, hostname: Option<String>) {
+    let joined = berthed.scene.nodes().await.pop().expect("a node");
+    let conditions = ["VPSReady", "NodeJoined", "NodeReady"].map(|kind| {
+        json!({
+            "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": began(),
+        })
+    });
+    let status = json!({ "status": {
+        "phase": "Ready", "nodeName": joined["metadata"]["name"], "conditions": conditions,
+        "hostname": hostname,
+    } });
+    berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
+}
+
+/// Neither what is written down of it nor its node says which machine it is, and that is older than all of it. It stays, as
+/// others come and go; and whoever deletes it is told that its machine is left.
+#[test]
+fn a_node_on_nobody_knows_which_machine_jams_nothing() {
+    let left = async |berthed: &Berthed, family: Family| {
+        berthed.scene.apply(workload(0)).await;
+        bought(berthed, family).await;
+        berthed.scene.live(sleep(Duration::from_mins(5))).await;
+        berthed.scene.apply(theirs(family, &json!({}))).await;
+        let mut pods = workload(2);
+        pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
+        keep_apart(&mut pods);
+        berthed.scene.apply(pods).await;
+        tell_ready(berthed, None).await;
+        berthed.scene.live(runs(berthed, 300)).await;
+    };
+    let weather = r#"{"joins": {"unidentified": {"permille": 1000}, "renamed": {"permille": 1000}}}"#;
+    switched_in(&Family::ALL, weather, &left, &async |berthed: &Berthed| {
+        let is_alone = async || names(berthed).await == [NAME] && berthed.scene.machines() == 1;
+        berthed
+            .scene
+            .until(600, "the other pod gets a node", async || berthed.scene.running().await == 2)
+            .await;
+        assert_eq!(berthed.scene.machines(), 2, "{:?}", berthed.family);
+        berthed.scene.apply(workload(0)).await;
+        berthed.scene.until(3600, "the other node goes", is_alone).await;
+        sleep(Duration::from_hours(1)).await;
+        let theirs = berthed.scene.get(&format!("{NODES}/{NAME}")).await;
+        assert_eq!(condition(&theirs, "Launched"), Some(("Unknown", "MachineUnknown")), "{theirs}");
+        assert!(is_alone().await && berthed.scene.nodes().await.len() == 1);
+        berthed.scene.delete(&format!("{NODES}/{NAME}")).await;
+        let is_gone = async || names(berthed).await.is_empty() && berthed.scene.nodes().await.is_empty();
+        berthed.scene.until(900, "it goes", is_gone).await;
+        let told = berthed.scene.events(NAME).await;
+        assert!(told.iter().any(|words| words.contains("end it at VPSie")), "{told:?}");
+        assert_eq!(berthed.scene.machines(), 1, "nobody could know that it is this one");
+    });
 }
 
 /// Its own autoscaler leaves nothing on nodes, and kubelets may say nothing of their machines.
@@ -187,6 +244,7 @@ fn a_node_that_is_up_stays_until_it_is_not_needed() {
         (everywhere, "{}", Known::IdentifierElsewhere),
         (&[Family::Managed], "{}", Known::Number),
         (everywhere, "{}", Known::Hostname),
+        (everywhere, "{}", Known::Nothing),
         (everywhere, r#"{"unidentified": {"permille": 1000}}"#, Known::Hostname),
     ] {
         let left = async |berthed: &Berthed, family: Family| {
@@ -202,6 +260,7 @@ fn a_node_that_is_up_stays_until_it_is_not_needed() {
                 }
                 Known::Number => node["spec"]["vpsieInstanceID"] = json!(number_of(&id)),
                 Known::Hostname => {}
+                Known::Nothing => node["spec"]["instanceType"] = json!("retired"),
             }
             berthed.scene.apply(node).await;
             // No labels are put on its nodes, so the pod is one that asks for none.
@@ -211,21 +270,9 @@ fn a_node_that_is_up_stays_until_it_is_not_needed() {
             berthed.scene.live(runs(berthed, 300)).await;
             // Longer than Berth waits for what it has asked for itself.
             berthed.scene.live(sleep(Duration::from_mins(30))).await;
-            let joined = berthed.scene.nodes().await.pop().expect("a node");
-            let machine = berthed
-                .vpsie
-                .cloud()
-                .inspect(|account| account.record(&id).map(|record| record.machine.name.to_string()));
-            let conditions = ["VPSReady", "NodeJoined", "NodeReady"].map(|kind| {
-                json!({
-                    "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": began(),
-                })
-            });
-            let status = json!({ "status": {
-                "phase": "Ready", "nodeName": joined["metadata"]["name"], "conditions": conditions,
-                "hostname": machine,
-            } });
-            berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
+            let name = |account: &Account| account.record(&id).map(|record| record.machine.name.to_string());
+            let hostname = berthed.vpsie.cloud().inspect(name).filter(|_| known != Known::Nothing);
+            tell_ready(berthed, hostname).await;
         };
         let weather = format!(r#"{{"joins": {joins}}}"#);
         switched_in(families, &weather, &left, &async |berthed: &Berthed| {

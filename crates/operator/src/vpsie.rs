@@ -324,7 +324,7 @@ impl KeyedCloud {
                 )));
             }
             Some(open) => {
-                open.client.replace(credentials).await.map_err(|error| {
+                open.client.replace(credentials, &settings).await.map_err(|error| {
                     if error.fault.is_verdict() {
                         Unused::Refused(format!("{changed}: VPSie does not take it: {error}"))
                     } else {

@@ -10,12 +10,14 @@ use berth_cloud::provider::{Launched, Refusal, list_all};
 use berth_cloud::vpsie::Family;
 use berth_world::cloud::weather::{Delay, ListFaults, Odds, StockChange, Times, Which};
 use berth_world::cloud::{Account, Weather};
-use berth_world::vpsie::{Deed, DeedFaults, Faults, Vpsie};
+use berth_world::vpsie::{Deed, DeedFaults, Faults, InProcess, Vpsie};
 use jiff::SignedDuration;
 use serde_json::json;
 use tokio::time::{advance, sleep};
 
-use super::rig::{Claim, SMALL, alive, calm, instant, process_here, step, taken, vpsie};
+use super::rig::{
+    Claim, SMALL, alive, calm, credentials, instant, process, process_here, step, taken, vpsie,
+};
 
 /// Steps of all claims, one after the other, every ten seconds, for so long.
 async fn lived(vpsie: &Vpsie, family: Family, claims: &mut [Claim], secs: u64) -> Vec<Refusal> {
@@ -318,6 +320,26 @@ async fn absence_is_said_and_not_guessed() {
                 assert!(told.is_err());
             }
         }
+    }
+}
+
+/// An answer that a path is not there says nothing of machines: they go on costing.
+#[tokio::test(start_paused = true)]
+async fn a_wrong_path_is_no_absence() {
+    for family in Family::ALL {
+        let vpsie = vpsie(calm(), 1, Faults::none());
+        let mut claims = [Claim::new("uid-1", &["small"])];
+        lived(&vpsie, family, &mut claims, 60).await;
+        let id = claims[0].machine.clone().unwrap();
+        let transport = Arc::new(InProcess(vpsie.clone()));
+        let lost = process(&vpsie, family, transport, credentials("https://vpsie.test/v3"));
+        for told in [lost.get(&id).await.map(drop), lost.terminate(&id).await] {
+            assert!(matches!(told, Err(Refusal::Unknown(_))), "{family:?}: {told:?}");
+        }
+        let order = Order { note: claims[0].note.clone(), is_given_up: true, ..claims[0].order.clone() };
+        let told = lost.launch(&order).await;
+        assert!(matches!(told, Err(Refusal::Unknown(_))), "{family:?}: {told:?}");
+        assert_eq!(alive(&vpsie), 1);
     }
 }
 

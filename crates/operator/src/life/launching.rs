@@ -10,7 +10,7 @@ use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, MachineState, Note, Order, Token};
 use berth_cloud::provider::{Lack, Launched, Refusal};
 use berth_core::catalog::{Catalog, InstanceType};
-use berth_core::claim::{Ending, Failures, Waiting};
+use berth_core::claim::{DrainFailure, Ending, Failures, Waiting};
 use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
@@ -23,6 +23,7 @@ use crate::claim::{Claim, machine_in};
 use crate::cluster::Refused;
 use crate::conditions::{Conditions, LAUNCH_FAILED, LAUNCH_NOT_BEGUN};
 use crate::dialect::{Dialect, News, PoolObject};
+use crate::drain;
 use crate::journal::Severity;
 use crate::objects::{NodeObject, NodeSpec, OwnerReference, Taint};
 use crate::office::{CLUSTER_TAG, Office};
@@ -356,10 +357,24 @@ impl Office {
         if node.spec.provider_id.is_empty() {
             change["spec"]["providerID"] = json!(claim.provider_id);
         }
+        // What another autoscaler had begun with the node is over.
+        let is_taken_over =
+            claim.requested_at.is_some() && !node.metadata.labels.contains_key(names::REGISTERED);
+        let is_freed = is_taken_over && drain::is_left_cordoned(node);
+        if is_freed {
+            change["spec"]["unschedulable"] = Value::Null;
+        }
+        if is_taken_over && drain::began(node).is_some() {
+            change["metadata"]["annotations"][vpsie::DRAIN_STATUS] = json!(DrainFailure::Failed.name());
+        }
         self.nominate_to(&node.metadata.name, claim).await;
         if let Err(refused) = self.desk.patch(&node_path(node), &change).await {
             self.counts_unregistered(claim, &refused);
             return Err(refused.into());
+        }
+        if is_freed {
+            let words = "it takes pods again: another autoscaler had cordoned it to empty it, and left it so";
+            self.say_of_node(claim, Some(node), (Severity::Normal, "DisruptionUndone", words)).await;
         }
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Registered");

@@ -171,6 +171,28 @@ enum Known {
     Nothing,
 }
 
+/// Its own autoscaler has brought a node up, on which a pod runs, and has written down of its machine what it knew.
+async fn brought_up(
+    berthed: &Berthed,
+    family: Family,
+    write: impl FnOnce(&mut Value, &MachineId),
+) -> MachineId {
+    let mut node = theirs(family, &json!({ "autoscaler.vpsie.com/creation-reason": "metrics" }));
+    // It was made before its machine was asked for.
+    berthed.scene.apply(node.clone()).await;
+    let id = bought(berthed, family).await;
+    write(&mut node, &id);
+    berthed.scene.apply(node).await;
+    // No labels are put on its nodes, so the pod is one that asks for none.
+    let mut pods = workload(1);
+    pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
+    berthed.scene.apply(pods).await;
+    berthed.scene.live(runs(berthed, 300)).await;
+    // Longer than Berth waits for what it has asked for itself.
+    berthed.scene.live(sleep(Duration::from_mins(30))).await;
+    id
+}
+
 /// Its own autoscaler has found the node, and says so.
 async fn tell_ready(berthed: &Berthed, hostname: Option<String>) {
     let joined = berthed.scene.nodes().await.pop().expect("a node");
@@ -184,6 +206,49 @@ async fn tell_ready(berthed: &Berthed, hostname: Option<String>) {
         "hostname": hostname,
     } });
     berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
+}
+
+/// It cordons what it empties, and may end in the midst of that. What somebody else has cordoned stays so.
+#[test]
+fn a_node_that_was_being_emptied_takes_pods_again() {
+    for (status, minutes_later, is_freed) in [
+        (Some("draining"), 0, true),
+        (Some("timeout"), 0, true),
+        (Some("failed"), 0, true),
+        (Some("failed"), 30, false),
+        (None, 0, false),
+    ] {
+        let left = async |berthed: &Berthed, family: Family| {
+            let scene = &berthed.scene;
+            let write = |node: &mut Value, id: &MachineId| {
+                node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str());
+            };
+            brought_up(berthed, family, write).await;
+            tell_ready(berthed, None).await;
+            let node = scene.nodes().await.pop().expect("a node");
+            let path = format!("/api/v1/nodes/{}", text(&node["metadata"]["name"]));
+            if let Some(status) = status {
+                let marks = json!({
+                    "autoscaler.vpsie.com/drain-start-time": format!("{:.0}", scene.world.clock_of("test")),
+                    "autoscaler.vpsie.com/drain-status": status,
+                });
+                scene.patch(&path, &json!({ "metadata": { "annotations": marks } })).await;
+            }
+            scene.live(sleep(Duration::from_mins(minutes_later))).await;
+            scene.patch(&path, &json!({ "spec": { "unschedulable": true } })).await;
+            scene.live(sleep(Duration::from_secs(30))).await;
+        };
+        switched_in(&[Family::Managed], "{}", &left, &async |berthed: &Berthed| {
+            let what = format!("{status:?} {minutes_later}");
+            sleep(Duration::from_mins(20)).await;
+            let node = berthed.scene.nodes().await.pop().expect("a node");
+            assert_eq!(node["spec"]["unschedulable"] == true, !is_freed, "{what}: {node}");
+            berthed.scene.apply(workload(0)).await;
+            sleep(Duration::from_hours(1)).await;
+            // Nobody takes away what somebody has something in mind with.
+            assert_eq!(berthed.scene.machines(), usize::from(!is_freed), "{what}");
+        });
+    }
 }
 
 /// Neither what is written down of it nor its node says which machine it is, and that is older than all of it. It stays, as
@@ -248,28 +313,17 @@ fn a_node_that_is_up_stays_until_it_is_not_needed() {
         (everywhere, r#"{"unidentified": {"permille": 1000}}"#, Known::Hostname),
     ] {
         let left = async |berthed: &Berthed, family: Family| {
-            let mut node = theirs(family, &json!({ "autoscaler.vpsie.com/creation-reason": "metrics" }));
-            // It was made before its machine was asked for.
-            berthed.scene.apply(node.clone()).await;
-            let id = bought(berthed, family).await;
-            match known {
+            let write = |node: &mut Value, id: &MachineId| match known {
                 Known::Identifier => node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str()),
                 Known::IdentifierElsewhere => {
                     node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str());
                     node["spec"]["resourceIdentifier"] = json!("c-1-by-another-name");
                 }
-                Known::Number => node["spec"]["vpsieInstanceID"] = json!(number_of(&id)),
+                Known::Number => node["spec"]["vpsieInstanceID"] = json!(number_of(id)),
                 Known::Hostname => {}
                 Known::Nothing => node["spec"]["instanceType"] = json!("retired"),
-            }
-            berthed.scene.apply(node).await;
-            // No labels are put on its nodes, so the pod is one that asks for none.
-            let mut pods = workload(1);
-            pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
-            berthed.scene.apply(pods).await;
-            berthed.scene.live(runs(berthed, 300)).await;
-            // Longer than Berth waits for what it has asked for itself.
-            berthed.scene.live(sleep(Duration::from_mins(30))).await;
+            };
+            let id = brought_up(berthed, family, write).await;
             let name = |account: &Account| account.record(&id).map(|record| record.machine.name.to_string());
             let hostname = berthed.vpsie.cloud().inspect(name).filter(|_| known != Known::Nothing);
             tell_ready(berthed, hostname).await;

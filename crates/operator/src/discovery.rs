@@ -1,8 +1,8 @@
 //! Which Node runs on which machine.
 //!
-//! A Node that says so with its provider id is believed, by whatever name that calls the machine. VPSie's kubelets may give none, or one that says nothing of the
-//! machine: then a Node that nobody else has, and that came after the claim, is known by its name or its address, if
-//! there is no doubt. Once it is registered, it says itself whose it is. What another autoscaler has found before Berth came
+//! A Node that says so with its provider id is believed, by whatever name that calls the machine. VPSie's kubelets may give
+//! none, or one that says nothing of the machine: then a Node that nobody else has, and that came after the claim, is known
+//! by its name or its address, if there is no doubt. Once it is registered, it says itself whose it is. What another autoscaler has found before Berth came
 //! is believed, too.
 
 use std::borrow::Cow;
@@ -73,7 +73,9 @@ impl Names {
         let number = number.map(|number| number.to_string());
         for called in number.into_iter().chain([name.to_lowercase()]).filter(|called| !called.is_empty()) {
             let known = self.others.entry(called).or_insert_with(|| Some(id.to_owned()));
-            known.take_if(|known| known.as_str() != id);
+            if known.as_deref() != Some(id) {
+                *known = None;
+            }
         }
     }
 
@@ -166,10 +168,12 @@ pub(crate) fn by_machine(
     }
     let known: BTreeSet<&str> =
         claims.values().map(|claim| &*claim.provider_id).filter(|id| !id.is_empty()).collect();
-    // One that names a machine of VPSie's is on that, and on no other, whoever knows of it.
+    // One that names a machine of VPSie's is on that, and on no other, whoever knows of it; unless it says whose it is, and
+    // nobody knows what it calls its machine.
     let is_unknown = |node: &&Arc<NodeObject>| {
         let id = node.spec.provider_id.as_str();
-        !known.contains(id) && !id.starts_with(vpsie::SCHEME)
+        let is_odd = || node.is_owned() && !by_machine.names.knows(id);
+        !known.contains(id) && (!id.starts_with(vpsie::SCHEME) || is_odd())
     };
     let unknown: Vec<&Arc<NodeObject>> = nodes.values().filter(is_unknown).collect();
     let is_inherited = |claim: &Claim, node: &NodeObject| is_inherited(claim, node, &by_machine.names);
@@ -195,9 +199,8 @@ pub(crate) fn by_machine(
 pub(crate) fn is_inherited(claim: &Claim, node: &NodeObject, names: &Names) -> bool {
     // What a claim knows by its number only has another id in the words of its Node, and a Node may call its machine what
     // nobody knows.
-    let is_elsewhere = claim.told.is_identified
-        && names.knows(&node.spec.provider_id)
-        && !names.say_it_runs(claim, node);
+    let is_elsewhere =
+        claim.told.is_identified && names.knows(&node.spec.provider_id) && !names.say_it_runs(claim, node);
     claim.requested_at.is_some()
         && *claim.node_name == node.metadata.name
         && !node.is_owned()
@@ -305,6 +308,9 @@ mod tests {
                 object["metadata"]["ownerReferences"] = json!([owner]);
             }
         };
+        let marked = |uid: &'static str| {
+            move |object: &mut Value| object["metadata"]["annotations"] = json!({ "berth.dev/claim": uid })
+        };
         let old = |object: &mut Value| object["metadata"]["creationTimestamp"] = json!(at(-1).to_string());
         let registered = |object: &mut Value| {
             let condition = json!({ "type": "NodeJoined", "status": "True" });
@@ -336,6 +342,17 @@ mod tests {
             ("not if it is another machine", two(), vec![node("w-1", provider("vpsie://dc/c/2"))], None),
             ("not if it is another's", one(), vec![node("w-1", owner("uid-w-7"))], None),
             ("for ever, if it is its own", one(), vec![node("y", owner("uid-w-1"))], Some("y")),
+            ("as it says itself", one(), vec![node("y", marked("uid-w-1"))], Some("y")),
+            (
+                "as it says itself, whatever it calls its machine",
+                one(),
+                vec![node("y", |object| {
+                    marked("uid-w-1")(&mut *object);
+                    provider("vpsie://dc/c/who-knows")(object);
+                })],
+                Some("y"),
+            ),
+            ("not if it says that it is another's", one(), vec![node("w-1", marked("uid-w-7"))], None),
             ("not if it was there before", one(), vec![node("w-1", old)], None),
             ("not if two might be it", one(), vec![node("w-1", same), node("host-1", same)], None),
             (

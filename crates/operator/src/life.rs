@@ -27,6 +27,9 @@ pub(crate) use volumes::Holding;
 /// On a Node: it was cordoned because it is to go, and not by somebody else before.
 pub(crate) const CORDONED: &str = "berth.dev/cordoned";
 
+/// On a Node: the uid of its claim, where that is in a namespace: Kubernetes lets none of those own what is in none.
+pub(crate) const CLAIM: &str = "berth.dev/claim";
+
 /// A claim and what is to be done with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {

@@ -18,7 +18,7 @@ use berth_core::reason::Reason;
 use berth_core::units::Price;
 use serde_json::{Map, Value, json};
 
-use super::{Failure, Outcome, Performed, no_cloud, node_path};
+use super::{CLAIM, Failure, Outcome, Performed, no_cloud, node_path};
 use crate::claim::{Claim, machine_in};
 use crate::cluster::Refused;
 use crate::conditions::{Conditions, LAUNCH_FAILED, LAUNCH_NOT_BEGUN};
@@ -335,25 +335,17 @@ impl Office {
         if !finalizers.iter().any(|name| name == claims::FINALIZER) {
             finalizers.push(claims::FINALIZER.to_owned());
         }
-        let mut owners = node.metadata.owner_references.clone();
-        let owner = OwnerReference {
-            api_version: claim.dialect.api_version().to_owned(),
-            kind: claim.dialect.claim_kind().to_owned(),
-            name: claim.name.to_string(),
-            uid: claim.uid.to_string(),
-            controller: None,
-            block_owner_deletion: Some(true),
-        };
-        if !owners.iter().any(|known| known.uid == owner.uid) {
-            owners.push(owner);
-        }
         let mut change = json!({
             "metadata": {
-                "resourceVersion": node.metadata.resource_version, "labels": labels,
-                "finalizers": finalizers, "ownerReferences": owners,
+                "resourceVersion": node.metadata.resource_version, "labels": labels, "finalizers": finalizers,
             },
             "spec": { "taints": taints },
         });
+        if claim.namespace.is_empty() {
+            change["metadata"]["ownerReferences"] = json!(owners(claim, node));
+        } else {
+            change["metadata"]["annotations"][CLAIM] = json!(claim.uid);
+        }
         if node.spec.provider_id.is_empty() {
             change["spec"]["providerID"] = json!(claim.provider_id);
         }
@@ -403,4 +395,20 @@ impl Office {
         self.write_conditions(claim, &conditions, &News { resources: Some(resources), ..News::default() })
             .await
     }
+}
+
+/// Those of a Node, its claim among them.
+fn owners(claim: &Claim, node: &NodeObject) -> Vec<OwnerReference> {
+    let mut owners = node.metadata.owner_references.clone();
+    if !node.is_owned_by(&claim.uid) {
+        owners.push(OwnerReference {
+            api_version: claim.dialect.api_version().to_owned(),
+            kind: claim.dialect.claim_kind().to_owned(),
+            name: claim.name.to_string(),
+            uid: claim.uid.to_string(),
+            controller: None,
+            block_owner_deletion: Some(true),
+        });
+    }
+    owners
 }

@@ -198,8 +198,13 @@ fn a_group_grows_and_shrinks() {
                     assert_eq!(labels[format!("autoscaler.vpsie.com/{label}")], value, "{node}");
                 }
             }
+            let claims = berthed.nodes().await;
             for node in scene.nodes().await {
                 assert_eq!(node["metadata"]["labels"]["team"], "quay");
+                // What is in a namespace owns nothing that is in none.
+                assert_eq!(node["metadata"]["ownerReferences"], Value::Null, "{node}");
+                let uid = &node["metadata"]["annotations"]["berth.dev/claim"];
+                assert!(claims.iter().any(|claim| claim["metadata"]["uid"] == *uid), "{node}");
                 let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
                 assert!(taints.iter().any(|taint| taint["key"] == "dedicated"), "{taints:?}");
             }

@@ -74,6 +74,8 @@ pub(crate) struct Round {
     pub(crate) sees_all: bool,
     pub(crate) blind_spots: Vec<BlindSpot>,
     pub(crate) problems: Vec<Problem>,
+    /// What is legal, and hardly meant that way.
+    pub(crate) remarks: Vec<Problem>,
     pub(crate) unavailable: Vec<OfferingPattern>,
     /// What groups are made from, if any are to be.
     pub(crate) new_groups: Option<Result<GroupTemplate, Refusal>>,

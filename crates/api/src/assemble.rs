@@ -107,6 +107,7 @@ pub fn assemble(
         catalogs: Catalogs { load: catalogs, loaded: BTreeMap::new() },
         context,
         problems: Vec::new(),
+        remarks: Vec::new(),
         is_partial: !manifests.problems.is_empty(),
         overlay_conflicts: BTreeMap::new(),
         manifests,
@@ -129,8 +130,8 @@ pub fn assemble(
     usage::tell(&mut nodes, (&pods, &pools), samples, context.now);
     surplus::mark(&mut nodes, &pods, &pools);
     usage::raise_minima(&mut pools, &nodes, &thresholds, samples, context.now);
-    let (pod_budgets, mut remarks) = assembly.pod_budgets(&census);
-    let Assembly { manifests, mut problems, is_partial, overlay_conflicts, .. } = assembly;
+    let pod_budgets = assembly.pod_budgets(&census);
+    let Assembly { manifests, mut problems, mut remarks, is_partial, overlay_conflicts, .. } = assembly;
     for found in [&mut problems, &mut remarks] {
         manifests.texts.refine(found);
     }
@@ -222,6 +223,7 @@ struct Assembly<'c> {
     catalogs: Catalogs<'c>,
     context: &'c Context,
     problems: Vec<Problem>,
+    remarks: Vec<Problem>,
     is_partial: bool,
     /// Of overlays that contradict others: what.
     overlay_conflicts: BTreeMap<Text, String>,
@@ -247,7 +249,8 @@ impl Claimed {
             let claim = &kept.object;
             let group = claim.labels.get(crate::vpsie::NODEGROUP);
             let Some(group) = group.filter(|group| !strangers.has(&kept.namespace, group)) else { continue };
-            if !claim.is_up && !claim.deleting {
+            // A node of which nobody can say how far it is may never be up.
+            if !claim.is_up && !claim.deleting && !claim.is_unidentified {
                 claimed.growing.insert(group.clone());
             }
             if !claim.deleting {
@@ -299,6 +302,11 @@ impl Assembly<'_> {
                 continue;
             }
             let types = self.node_group_types(&kept.object);
+            if let Some(message) = self.idle_size(&kept.object) {
+                let remark =
+                    self.problem(kept.origin, &kept.namespace, &kept.name, "spec.kubeSizeID", message);
+                self.remarks.push(remark);
+            }
             let NodeGroupObject { pool, growth, rules, shrinking, cost, replaced_at_once, node_cost, .. } =
                 &kept.object;
             let settings = self.manifests.group_settings;
@@ -436,16 +444,17 @@ impl Assembly<'_> {
         GroupTemplate::new(config.as_deref(), &self.manifests.group_defaults, catalog, surroundings)
     }
 
-    fn pod_budgets(&mut self, census: &Census) -> (Vec<PodBudget>, Vec<Problem>) {
-        let (mut budgets, mut remarks) = (Vec::new(), Vec::new());
+    fn pod_budgets(&mut self, census: &Census) -> Vec<PodBudget> {
+        let mut budgets = Vec::new();
         for kept in std::mem::take(&mut self.manifests.budgets) {
             let (budget, remark) = kept.object.judged(&kept.namespace, &kept.name, census);
             budgets.push(budget);
             let at =
                 |message| self.problem(kept.origin, &kept.namespace, &kept.name, "spec.selector", message);
-            remarks.extend(remark.map(at));
+            let remark = remark.map(at);
+            self.remarks.extend(remark);
         }
-        (budgets, remarks)
+        budgets
     }
 
     fn blame_unclear_protection(&mut self) {

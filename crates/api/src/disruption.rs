@@ -372,6 +372,8 @@ pub(crate) fn judged_node(
         unhealthy: node.and_then(|node| node.unhealthy(now).or_else(|| claim?.stuck(now))),
         // Told once all nodes and pods are known.
         surplus: false,
+        // As its claim says, once that is known.
+        unidentified: false,
         quiet_secs: quiet_since.map(|since| elapsed(since, now).as_secs()),
         termination_grace_secs: claim.and_then(|claim| claim.termination_grace).map(GoDuration::whole_secs),
         usage: None,

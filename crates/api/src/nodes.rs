@@ -121,12 +121,9 @@ pub(crate) fn assemble(
         let claim = claims.of_node(&kept.object);
         joined.extend(claim.map(|claim| (&claim.namespace, &claim.name)));
         let newest_pod = newest_pods.get(&kept.object.name).map(|started| started.timestamp());
-        let disruption = disruption::judged_node(
-            Some(&kept.object.life),
-            claim.map(|claim| &claim.object.life),
-            newest_pod,
-            now,
-        );
+        let life = claim.map(|claim| &claim.object.life);
+        let mut disruption = disruption::judged_node(Some(&kept.object.life), life, newest_pod, now);
+        disruption.unidentified = claim.is_some_and(|claim| claim.object.is_unidentified);
         let mut node = of_object(&kept.object, claim.map(|claim| &*claim.object), volume_limits, &pools);
         names.insert(&kept.object.name);
         if claim.is_none() && are_claims_known {
@@ -164,7 +161,7 @@ pub(crate) fn assemble(
 /// Claims by the nodes that they became: those that they name, or else those that run on their machines.
 struct Claims<'m> {
     by_node: BTreeMap<&'m Text, &'m Kept<Arc<ClaimObject>>>,
-    by_machine: BTreeMap<&'m Text, &'m Kept<Arc<ClaimObject>>>,
+    by_machine: BTreeMap<Cow<'m, str>, &'m Kept<Arc<ClaimObject>>>,
 }
 
 impl<'m> Claims<'m> {
@@ -173,13 +170,13 @@ impl<'m> Claims<'m> {
         Self {
             by_node: claims().filter_map(|claim| Some((claim.object.node.as_ref()?, claim))).collect(),
             by_machine: claims()
-                .filter_map(|claim| Some((claim.object.provider_id.as_ref()?, claim)))
+                .filter_map(|claim| Some((vpsie::machine_key(claim.object.provider_id.as_ref()?), claim)))
                 .collect(),
         }
     }
 
     fn of_node(&self, node: &NodeObject) -> Option<&'m Kept<Arc<ClaimObject>>> {
-        let by_machine = || self.by_machine.get(node.provider_id.as_ref()?);
+        let by_machine = || self.by_machine.get(&*vpsie::machine_key(node.provider_id.as_ref()?));
         self.by_node.get(&node.name).or_else(by_machine).copied()
     }
 }

@@ -1,5 +1,6 @@
 //! VPSie's labels and annotations, and VPSieNodes as Berth makes them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use berth_core::catalog::InstanceType;
@@ -17,6 +18,8 @@ use crate::pools::vpsie::node_bounds;
 use crate::resources::berth::VPSieNodeClass;
 use crate::resources::vpsie::{NodeGroup, VPSieNodeSpec};
 
+/// What provider ids begin with that name a machine of VPSie's.
+pub const SCHEME: &str = "vpsie://";
 /// Only groups and nodes with it are touched.
 pub const MANAGED: &str = "autoscaler.vpsie.com/managed";
 pub const NODEGROUP: &str = "autoscaler.vpsie.com/nodegroup";
@@ -263,7 +266,19 @@ pub fn taints_for(group: &NodeGroup) -> (&'static str, String) {
 pub fn provider_id(node: &VPSieNodeSpec) -> Option<String> {
     let named = node.vpsie_node_identifier.clone().filter(|id| !id.is_empty());
     let id = named.or_else(|| (node.vpsie_instance_id > 0).then(|| node.vpsie_instance_id.to_string()))?;
-    Some(format!("vpsie://{}/{}/{id}", node.datacenter_id, node.resource_identifier))
+    Some(format!("{SCHEME}{}/{}/{id}", node.datacenter_id, node.resource_identifier))
+}
+
+/// What a provider id of VPSie's calls its machine, in small letters: its last part. What it says before that of where the
+/// machine is, kubelets write in several ways. `None` if it is not of VPSie, or names no machine.
+pub fn machine_named(provider_id: &str) -> Option<String> {
+    let place = provider_id.strip_prefix(SCHEME)?.trim_end_matches('/');
+    place.rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_lowercase)
+}
+
+/// What provider ids that name a machine in the same way have in common.
+pub fn machine_key(provider_id: &str) -> Cow<'_, str> {
+    machine_named(provider_id).map_or(provider_id.into(), |name| format!("{SCHEME}{name}").into())
 }
 
 /// Whether something is sold of a type under this id.
@@ -304,6 +319,22 @@ mod tests {
             let annotations = Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
             let metadata = ObjectMeta { annotations, ..ObjectMeta::default() };
             assert_eq!(is_kept(&metadata), expected, "{key}: {value}");
+        }
+    }
+
+    #[test]
+    fn provider_ids_name_machines_however_they_say_where_they_are() {
+        for (id, expected) in [
+            ("vpsie://dc/cluster/Ab-7", "vpsie://ab-7"),
+            ("vpsie://DC/elsewhere/ab-7", "vpsie://ab-7"),
+            ("vpsie://cluster/ab-7", "vpsie://ab-7"),
+            ("vpsie://ab-7", "vpsie://ab-7"),
+            ("vpsie:///ab-7/", "vpsie://ab-7"),
+            ("vpsie:///", "vpsie:///"),
+            ("kwok://Node-1", "kwok://Node-1"),
+            ("", ""),
+        ] {
+            assert_eq!(machine_key(id), expected, "{id}");
         }
     }
 

@@ -155,6 +155,10 @@ pub struct Requested {
     pub at: Timestamp,
     /// Names that it may have.
     pub names: Vec<Text>,
+    /// It has become a node: no machine that comes from now on can be it.
+    pub has_joined: bool,
+    /// What that node calls it.
+    pub machine: Option<Text>,
 }
 
 /// How a machine is set up, where its cloud lets one choose.

@@ -18,6 +18,8 @@ const REGISTRATION_SECS_MAX: u64 = 900;
 /// VPSie takes its time: a quarter of an hour until it tells of a node, after which two lists have to agree that there is
 /// none. Whoever gives up sooner pays for a node that comes when nobody wants it any more.
 const PROVISIONING_SECS_MAX: u64 = 1080;
+/// After so long VPSie's own autoscaler no longer waits for a machine to run.
+const STARTING_SECS_MAX: u64 = 600;
 /// A cloud may not tell of a machine at once: before this age nothing follows from its silence.
 pub const UNTOLD_SECS_MAX: u64 = 300;
 
@@ -31,6 +33,8 @@ pub struct Sight {
     pub is_committed: bool,
     /// Since its machine is known.
     pub launched_secs: Option<u64>,
+    /// Since its machine runs, where its cloud says so.
+    pub running_secs: Option<u64>,
     /// Its machine is known, and it does not say yet that it was launched.
     pub is_unconfirmed: bool,
     pub is_registered: bool,
@@ -59,25 +63,34 @@ pub struct Sight {
 pub struct Deadlines {
     /// From when it was made until its machine is known.
     pub launch_secs: u64,
+    /// From then until the machine runs. One that takes longer counts as one that does.
+    pub starting_secs: u64,
     /// From then until the machine joins.
     pub registration_secs: u64,
-    /// From when it was made until its node is ready. `None`: one that has joined may take for ever.
+    /// From when the machine runs until its node is ready. `None`: one that has joined may take for ever.
     pub ready_secs: Option<u64>,
 }
 
 /// Karpenter's.
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { launch_secs: LAUNCH_SECS_MAX, registration_secs: REGISTRATION_SECS_MAX, ready_secs: None }
+        Self {
+            launch_secs: LAUNCH_SECS_MAX,
+            starting_secs: 0,
+            registration_secs: REGISTRATION_SECS_MAX,
+            ready_secs: None,
+        }
     }
 }
 
 impl Deadlines {
-    /// VPSie's, where somebody has said how long a node may take to be ready, or nobody has.
+    /// VPSie's, where somebody has said how long a node may take to be ready, or nobody has. How long VPSie takes to make
+    /// its machine is not for them to say: it comes, and costs, whoever waits for it.
     pub fn vpsie(ready_secs: Option<u64>) -> Self {
         let unsaid = PROVISIONING_SECS_MAX + REGISTRATION_SECS_MAX;
         Self {
-            launch_secs: ready_secs.unwrap_or(PROVISIONING_SECS_MAX),
+            launch_secs: PROVISIONING_SECS_MAX,
+            starting_secs: STARTING_SECS_MAX,
             registration_secs: ready_secs.unwrap_or(REGISTRATION_SECS_MAX),
             ready_secs: Some(ready_secs.unwrap_or(unsaid)),
         }
@@ -311,12 +324,13 @@ fn live(sight: &Sight) -> Step {
     if is_machine_gone(sight) {
         return Step::Delete(Ending::MachineGone);
     }
-    let Deadlines { registration_secs, ready_secs, .. } = sight.deadlines;
-    let is_late = !sight.is_initialized && ready_secs.is_some_and(|most| sight.age_secs > most);
+    let Deadlines { starting_secs, registration_secs, ready_secs, .. } = sight.deadlines;
+    let running_secs = sight.running_secs.unwrap_or(launched_secs.saturating_sub(starting_secs));
+    let is_late = !sight.is_initialized && ready_secs.is_some_and(|most| running_secs > most);
     match sight.node {
         NodeSight::Unseen => Step::Wait(Waiting::Sight),
         NodeSight::Absent if sight.is_registered => Step::Delete(Ending::NodeGone),
-        NodeSight::Absent if launched_secs > registration_secs => Step::Delete(Ending::RegistrationTimeout),
+        NodeSight::Absent if running_secs > registration_secs => Step::Delete(Ending::RegistrationTimeout),
         NodeSight::Absent if is_late => Step::Delete(Ending::ReadyTimeout),
         NodeSight::Absent => Step::Wait(Waiting::Join),
         NodeSight::Present(node) if node.is_deleting => Step::Delete(Ending::NodeDeleted),
@@ -464,8 +478,9 @@ mod tests {
     fn a_node_has_to_be_ready_in_time() {
         let kept = Failures::KeptSecs(60);
         let late = |node: NodeSight| Sight {
-            age_secs: 601,
-            launched_secs: Some(590),
+            age_secs: 1300,
+            launched_secs: Some(1000),
+            running_secs: Some(601),
             is_registered: true,
             is_initialized: false,
             deadlines: Deadlines::vpsie(Some(600)),
@@ -475,12 +490,22 @@ mod tests {
         };
         let unready = || node(|n| n.is_ready = false);
         let cases = [
-            ("in time", Sight { age_secs: 600, ..late(unready()) }, Step::Wait(Waiting::Ready)),
+            ("in time", Sight { running_secs: Some(600), ..late(unready()) }, Step::Wait(Waiting::Ready)),
+            (
+                "its machine does not run yet",
+                Sight { launched_secs: Some(1200), running_secs: None, ..late(unready()) },
+                Step::Wait(Waiting::Ready),
+            ),
+            (
+                "nor will it",
+                Sight { launched_secs: Some(1201), running_secs: None, ..late(unready()) },
+                Step::Fail(Ending::ReadyTimeout),
+            ),
             ("not ready", late(unready()), Step::Fail(Ending::ReadyTimeout)),
             (
                 "not there",
                 Sight { is_registered: false, ..late(NodeSight::Absent) },
-                Step::Fail(Ending::ReadyTimeout),
+                Step::Fail(Ending::RegistrationTimeout),
             ),
             (
                 "it may have pods",
@@ -489,6 +514,11 @@ mod tests {
             ),
             ("ready at last", late(node(|_| {})), Step::Initialize),
             ("once up", Sight { is_initialized: true, ..late(unready()) }, Step::Wait(Waiting::Nothing)),
+            (
+                "VPSie may yet tell of it",
+                Sight { age_secs: 1080, launched_secs: None, ..late(NodeSight::Absent) },
+                Step::Launch,
+            ),
             (
                 "never launched",
                 Sight { launched_secs: None, ..late(NodeSight::Absent) },
@@ -501,12 +531,12 @@ mod tests {
             ),
             (
                 "which is not for ever",
-                Sight { age_secs: 1981, deadlines: Deadlines::vpsie(None), ..late(unready()) },
+                Sight { running_secs: Some(1981), deadlines: Deadlines::vpsie(None), ..late(unready()) },
                 Step::Fail(Ending::ReadyTimeout),
             ),
             (
                 "Karpenter's may take for ever",
-                Sight { age_secs: 99_999, deadlines: Deadlines::default(), ..late(unready()) },
+                Sight { running_secs: Some(99_999), deadlines: Deadlines::default(), ..late(unready()) },
                 Step::Wait(Waiting::Ready),
             ),
         ];

@@ -436,6 +436,7 @@ pub const REPAIRED: Share = Share::Percent(20);
 
 /// What is known of a node's wear.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is known by itself")]
 pub struct NodeDisruption {
     pub protection: Protection,
     /// Why it no longer is what its pool asks for.
@@ -448,6 +449,8 @@ pub struct NodeDisruption {
     pub unhealthy: Option<Illness>,
     /// Its pool has a fixed number of nodes, and this one is beyond it (`surplus`).
     pub surplus: bool,
+    /// Which machine it runs on is not known.
+    pub unidentified: bool,
     /// How long no pod has come or gone; `None` where nothing says so.
     pub quiet_secs: Option<u64>,
     /// After so long a drain goes ahead whatever protects the pods.

@@ -124,6 +124,8 @@ reasons! {
     NodeStarting,
     /// The node is being deleted already.
     NodeDeleting,
+    /// Which machine the node runs on is not known, so nobody could end it.
+    MachineUnknown,
     /// The node is marked do-not-disrupt.
     NodeProtected,
     /// No price is known for the node, so nobody can say what its removal saves.
@@ -259,6 +261,9 @@ impl Reason {
             Self::NodeNotOfPool => "remove the node by hand, or label it with its pool and give that pool",
             Self::NodeStarting => "wait until the node is initialized",
             Self::NodeDeleting => "wait until the node is gone",
+            Self::MachineUnknown => {
+                "write the machine's identifier into the node's VPSieNode, or delete that"
+            }
             Self::NodeProtected => "remove karpenter.sh/do-not-disrupt from the node",
             Self::NodePriceUnknown => "use a catalog that has the node's type, zone and capacity type",
             Self::NodeOfStaticPool => "lower the pool's replicas",

@@ -28,7 +28,9 @@ impl Round {
         let Some(settings) = watched::settings(&self.configs) else { return wanted };
         let groups_max = usize::try_from(settings.max_concurrent_scale_ups.get()).unwrap_or(usize::MAX);
         let is_coming = |claim: &&Arc<Claim>| {
-            let is_over = claim.is_deleting() || claim.holds(FAILED) || claim.holds("Initialized");
+            // A node of which nobody can say how far it is may never be up.
+            let is_lost = claim.is_unidentified() && claim.node().is_some();
+            let is_over = claim.is_deleting() || claim.holds(FAILED) || claim.holds("Initialized") || is_lost;
             claim.dialect == Dialect::Vpsie && !is_over
         };
         let coming = self.claims.values().filter(is_coming);

@@ -133,7 +133,7 @@ impl Operator {
         let office = &self.office;
         stream::iter(words)
             .for_each_concurrent(WRITES_AT_ONCE, async |(claim, reason, message)| {
-                let node = round.nodes.get(&*claim.provider_id).and_then(|nodes| nodes.first());
+                let node = round.nodes.of(claim).first();
                 office
                     .say_of_node(claim, node.map(|node| &**node), (Severity::Normal, reason, &message))
                     .await;

@@ -20,6 +20,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::conditions::Conditions;
 use crate::dialect::{Dialect, PoolId, vpsie_phase};
 use crate::journal::About;
+use crate::objects::NodeObject;
 use crate::sight::secs_between;
 
 /// The condition of a claim that failed and is kept to be seen.
@@ -154,11 +155,18 @@ impl Claim {
         }
     }
 
-    /// What is known of its machine, if another autoscaler has asked for it.
-    pub(crate) fn requested(&self) -> Option<Requested> {
-        let names = [&self.wanted_name, &self.told.hostname, &self.name];
+    /// What is known of its machine, if another autoscaler has asked for it. A node that it has speaks for its machine.
+    pub(crate) fn requested(&self, node: Option<&NodeObject>) -> Option<Requested> {
+        let names = [&self.wanted_name, &self.told.hostname, &self.name, &self.node_name];
         let names = names.into_iter().filter(|name| !name.is_empty()).cloned().collect();
-        self.requested_at.map(|at| Requested { at, names })
+        let machine = node.and_then(|node| vpsie::machine_named(&node.spec.provider_id)).map(Text::from);
+        let has_joined = self.node().is_some();
+        self.requested_at.map(|at| Requested { at, names, has_joined, machine })
+    }
+
+    /// Whether another autoscaler has asked for its machine, and which that is nobody knows yet.
+    pub(crate) fn is_unidentified(&self) -> bool {
+        self.requested_at.is_some() && self.machine().is_none()
     }
 
     /// The machine, once it is launched.

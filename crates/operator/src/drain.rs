@@ -7,15 +7,16 @@ use berth_api::resources::shared::{Condition, ConditionStatus};
 use berth_api::resources::vpsie::GlobalSettings;
 use berth_api::vpsie::{DRAIN_FAILED, DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT, drain_timeout};
 use berth_core::claim::{DrainFailure, DrainLimits, DrainSight};
+use berth_core::names;
 use serde_json::json;
 
 use crate::claim::Claim;
 use crate::conditions::Conditions;
 use crate::dialect::{Dialect, News, PoolObject};
 use crate::journal::Severity;
-use crate::life::{Failure, Outcome, node_path};
+use crate::life::{CORDONED, Failure, Outcome, node_path};
 use crate::metrics::{self, table};
-use crate::objects::NodeObject;
+use crate::objects::{Metadata, NodeObject, Taint};
 use crate::office::Office;
 use crate::sight::secs_between;
 
@@ -24,6 +25,8 @@ const DRAIN_SECS: u64 = 300;
 /// The condition of a claim that a pod does not leave: which, and since when.
 const REFUSED: &str = "EvictionRefused";
 const DRAINING: &str = "draining";
+/// A cordon is seen as a taint after a while, and clocks differ.
+const CORDONED_WITHIN_SECS: u64 = 60;
 const COMPLETE: &str = "complete";
 
 /// How long pods may take to leave this node. Who says it of fewer nodes is right.
@@ -64,6 +67,23 @@ pub(crate) fn began(node: &NodeObject) -> Option<Timestamp> {
     let said = |key: &str| node.metadata.annotations.get(key).map(String::as_str);
     said(DRAIN_STATUS).filter(|status| *status == DRAINING)?;
     said(DRAIN_START)?.parse().ok()
+}
+
+/// Whether another autoscaler has cordoned this node to empty it, and has left it so. It does that just before it writes down
+/// that it begins: what was cordoned later, somebody else has cordoned.
+pub(crate) fn is_left_cordoned(node: &NodeObject) -> bool {
+    let NodeObject { metadata: Metadata { annotations, .. }, spec, .. } = node;
+    let time = |text: &String| text.parse::<Timestamp>().ok();
+    let Some(began) = annotations.get(DRAIN_START).and_then(time) else { return false };
+    let is_later = |taint: &Taint| {
+        let added = taint.time_added.as_ref().and_then(time);
+        added.is_some_and(|added| secs_between(began, added) > CORDONED_WITHIN_SECS)
+    };
+    let mut cordons = spec.taints.iter().filter(|taint| taint.key == names::TAINT_UNSCHEDULABLE);
+    spec.unschedulable
+        && annotations.contains_key(DRAIN_STATUS)
+        && !annotations.contains_key(CORDONED)
+        && !cordons.any(is_later)
 }
 
 /// Why it stays, for people.

@@ -13,7 +13,7 @@ use berth_api::{Timestamp, ledger};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::cluster::{Cluster, Refused};
 use crate::desk::Desk;
@@ -386,9 +386,30 @@ impl Elector {
     }
 }
 
-/// The epoch of the last leader, by the pools' ledgers.
-pub async fn newest_epoch(cluster: &Cluster) -> Result<u64, Refused> {
-    epoch_of_ledgers(&Desk::new(cluster.clone())).await
+/// In which epoch one comes to lead that has nobody beside it, and after how long: ledgers tell whether somebody led before.
+pub async fn epoch_alone(cluster: &Cluster, terms: &Terms) -> Result<(u64, Duration), Refused> {
+    let newest = epoch_of_ledgers(&Desk::new(cluster.clone())).await?;
+    let wait = if newest == 0 { Duration::ZERO } else { terms.succession_min };
+    Ok((newest.saturating_add(1), wait))
+}
+
+/// Leads without a lease, from after `wait` until that is no longer wanted.
+pub async fn lead_alone(
+    lead: watch::Sender<Option<u64>>,
+    (epoch, wait): (u64, Duration),
+    mut wish: watch::Receiver<Wish>,
+) {
+    if timeout(wait, given_up(&mut wish)).await.is_err() {
+        lead.send_replace(Some(epoch));
+        tracing::info!(epoch, "leading");
+        given_up(&mut wish).await;
+        lead.send_replace(None);
+    }
+}
+
+/// Whoever can no longer say what they want is gone.
+async fn given_up(wish: &mut watch::Receiver<Wish>) {
+    let _ = wish.wait_for(|wish| *wish != Wish::Lead).await;
 }
 
 /// Somebody may have deleted the lease, and with it the number of its holders, or have led without it; ledgers would

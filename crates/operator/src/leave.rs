@@ -190,6 +190,9 @@ pub(crate) fn keep_strays(snapshot: &mut Snapshot, strays: &[(Arc<Claim>, Arc<No
 
 pub(crate) fn judge(leaver: &Leaver, outlook: &Outlook<'_>) -> Verdict {
     let Some(node) = &leaver.node else { return Verdict::Wait };
+    if leaver.claim.is_unidentified() {
+        return Verdict::Undo("which machine it runs on is not known".to_owned());
+    }
     if !node.is_closed() && !PlantedBug::DecideBeforeTaint.is_planted() {
         return Verdict::Close;
     }

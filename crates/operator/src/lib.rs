@@ -61,7 +61,7 @@ pub use beforehand::{Rivals, Undertaking, Unfit, beforehand};
 pub use cluster::{Choice, Cluster, Refused, Unreachable};
 pub use journal::{Decision, DecisionKind};
 pub use kwok::kwok_cloud;
-pub use lease::{Elector, Terms, Wish, newest_epoch};
+pub use lease::{Elector, Terms, Wish, epoch_alone, lead_alone};
 pub use listing::Listing;
 pub use metrics::table::{Kind as MetricKind, Metric, TABLE as METRICS};
 pub use metrics::{CONTENT_TYPE as METRICS_CONTENT_TYPE, Metrics};

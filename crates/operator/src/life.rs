@@ -27,6 +27,9 @@ pub(crate) use volumes::Holding;
 /// On a Node: it was cordoned because it is to go, and not by somebody else before.
 pub(crate) const CORDONED: &str = "berth.dev/cordoned";
 
+/// On a Node: the uid of its claim, where that is in a namespace: Kubernetes lets none of those own what is in none.
+pub(crate) const CLAIM: &str = "berth.dev/claim";
+
 /// A claim and what is to be done with it.
 #[derive(Clone, Debug)]
 pub(crate) struct Task {
@@ -81,7 +84,7 @@ impl Office {
     pub(crate) async fn perform(&self, task: &Task) -> Performed {
         let Task { claim, node, step, grace_secs, has_volumes } = task;
         match (step, node.as_deref()) {
-            (Step::Launch, _) => self.launch(claim).await,
+            (Step::Launch, node) => self.launch(claim, node).await,
             (Step::Confirm, _) => self.confirm(claim).await,
             (Step::Delete(ending), _) => self.end_as_seen(claim, *ending).await,
             (Step::Fail(ending), _) => self.fail(claim, *ending, ending.meaning()).await,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dialect::Dialect;
 use crate::journal::About;
+use crate::life::CLAIM;
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -132,12 +133,15 @@ impl NodeObject {
     }
 
     pub(crate) fn is_owned_by(&self, claim_uid: &str) -> bool {
-        self.metadata.owner_references.iter().any(|owner| owner.uid == claim_uid)
+        let Metadata { annotations, owner_references, .. } = &self.metadata;
+        annotations.get(CLAIM).is_some_and(|uid| uid == claim_uid)
+            || owner_references.iter().any(|owner| owner.uid == claim_uid)
     }
 
     /// Whether it is some claim's.
     pub(crate) fn is_owned(&self) -> bool {
-        self.metadata.owner_references.iter().any(OwnerReference::is_claim)
+        let Metadata { annotations, owner_references, .. } = &self.metadata;
+        annotations.contains_key(CLAIM) || owner_references.iter().any(OwnerReference::is_claim)
     }
 
     pub(crate) fn is_closed(&self) -> bool {

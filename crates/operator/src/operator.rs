@@ -361,6 +361,7 @@ impl Operator {
             sees_all: view.blind_spots.is_empty() && unseen.is_empty(),
             blind_spots: view.blind_spots,
             problems: assembled.problems,
+            remarks: assembled.remarks,
             unavailable: assembled.unavailable,
             new_groups: assembled.new_groups.filter(|_| self.knows_vpsie()),
             snapshot: Arc::new(assembled.snapshot),

@@ -80,6 +80,8 @@ pub(crate) struct Round {
     pub(crate) sees_all: bool,
     pub(crate) blind_spots: Vec<BlindSpot>,
     pub(crate) problems: Vec<Problem>,
+    /// What is legal, and hardly meant that way.
+    pub(crate) remarks: Vec<Problem>,
     pub(crate) unavailable: Vec<OfferingPattern>,
     /// What groups are made from, if any are to be.
     pub(crate) new_groups: Option<Result<GroupTemplate, Refusal>>,
@@ -484,8 +486,7 @@ impl Round {
 
     /// Whether there is a node of this name that a claim has become.
     pub(crate) fn is_registered(&self, node: &str) -> bool {
-        let is_it =
-            |claim: &Arc<Claim>| *claim.node_name == *node && self.nodes.contains_key(&*claim.provider_id);
+        let is_it = |claim: &Arc<Claim>| *claim.node_name == *node && !self.nodes.of(claim).is_empty();
         self.claims.values().any(is_it)
     }
 

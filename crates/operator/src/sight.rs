@@ -8,7 +8,7 @@ use berth_core::names::{self, Text};
 use berth_core::node::is_ephemeral;
 use berth_core::pod::{Taint, TaintEffect};
 
-use crate::claim::{Claim, ENDED, FAILED};
+use crate::claim::{Claim, ENDED, FAILED, RUNNING};
 use crate::dialect::Dialect;
 use crate::discovery::{NodesByMachine, node_of};
 use crate::objects::{self, NodeObject};
@@ -40,6 +40,7 @@ pub(crate) fn sight(claim: &Claim, around: &Surroundings<'_>) -> Sight {
         age_secs,
         is_committed: around.is_committed,
         launched_secs: claim.machine().map(|_| since(claim.held_since("Launched")).unwrap_or(age_secs)),
+        running_secs: since(claim.held_since(RUNNING)),
         is_unconfirmed: claim.machine().is_some() && !claim.holds("Launched"),
         is_registered: claim.holds("Registered") && !is_untold(claim, around),
         is_initialized: claim.holds("Initialized"),

@@ -283,12 +283,19 @@ fn stamp_of(pool: &PoolObject, round: &Round) -> Stamp {
     }
 }
 
+fn words_about(problems: &[Problem], object: &str) -> Option<String> {
+    problems.iter().find(|problem| problem.object.as_deref() == Some(object)).map(Problem::words)
+}
+
 impl Round {
     /// What is wrong with an object, in words.
     fn problem_of(&self, kind: &str, namespace: &str, name: &str) -> Option<String> {
-        let about = object_name(kind, namespace, name);
-        let problem = self.problems.iter().find(|problem| problem.object.as_deref() == Some(&*about));
-        problem.map(Problem::words)
+        words_about(&self.problems, &object_name(kind, namespace, name))
+    }
+
+    /// What is odd about it.
+    fn remark_on(&self, kind: &str, namespace: &str, name: &str) -> Option<String> {
+        words_about(&self.remarks, &object_name(kind, namespace, name))
     }
 
     /// A pool as it is written, and as it was read.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::GroupDefaults;
+use berth_api::vpsie::SCHEME;
 use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, Note, Notice, Order};
 use berth_cloud::provider::{Answer, Launched, Page, PageMark, Refusal, Trouble};
@@ -106,7 +107,7 @@ impl Whereabouts {
 fn identity(node: &NodeObject) -> GroupDefaults {
     let Metadata { labels, annotations, .. } = &node.metadata;
     let said = |key: &str| labels.get(key).or_else(|| annotations.get(key)).cloned();
-    let mut parts = node.spec.provider_id.strip_prefix("vpsie://").into_iter().flat_map(|id| id.split('/'));
+    let mut parts = node.spec.provider_id.strip_prefix(SCHEME).into_iter().flat_map(|id| id.split('/'));
     let mut part = || parts.next().filter(|part| !part.is_empty()).map(str::to_owned);
     let by_id = (part(), part());
     let [datacenter, cluster, project] = IDENTITY.map(said);
@@ -323,7 +324,7 @@ impl KeyedCloud {
                 )));
             }
             Some(open) => {
-                open.client.replace(credentials).await.map_err(|error| {
+                open.client.replace(credentials, &settings).await.map_err(|error| {
                     if error.fault.is_verdict() {
                         Unused::Refused(format!("{changed}: VPSie does not take it: {error}"))
                     } else {

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::claim::Claim;
 use crate::dialect::{Dialect, OVERLAYS_PLURAL, PoolId, PoolObject, VPSIE_CLASSES_PLURAL};
-use crate::life::CORDONED;
+use crate::life::{CLAIM, CORDONED};
 use crate::objects::{NodeObject, OwnerReference};
 use crate::planted::PlantedBug;
 use crate::vpsie::IDENTITY;
@@ -556,7 +556,7 @@ fn by_name<'o, T: 'o>(objects: impl Iterator<Item = (&'o Text, &'o Arc<T>)>) -> 
 }
 
 /// What is asked of a node's annotations: all about being emptied, and who it is.
-const LASTING_ANNOTATIONS: [&str; 4] = [DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT, CORDONED];
+const LASTING_ANNOTATIONS: [&str; 5] = [DRAIN_START, DRAIN_STATUS, DRAIN_TIMEOUT, CORDONED, CLAIM];
 
 /// What plans need of a node is kept elsewhere; what its claim wants to know of it before it is up, nobody asks after.
 fn lightened(mut node: NodeObject) -> NodeObject {

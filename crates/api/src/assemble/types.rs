@@ -138,6 +138,21 @@ impl Assembly<'_> {
         object.kube_size.is_some() && vpsie::types_named(&object.offerings, &catalog).is_err()
     }
 
+    /// That a group names a size as well, and buys what its offerings say.
+    pub(super) fn idle_size(&mut self, object: &NodeGroupObject) -> Option<String> {
+        let size = object.kube_size.as_ref()?;
+        let catalog = self.catalogs.types(ClassKind::Vpsie).ok()?;
+        let named = |offerings: &[String]| -> Option<Vec<Text>> {
+            let types = vpsie::types_named(offerings, &catalog).ok()?;
+            Some(types.iter().map(|known| known.name.clone()).collect())
+        };
+        let bought = named(&object.offerings)?;
+        (named(std::slice::from_ref(size)).as_ref() != Some(&bought)).then(|| {
+            let offerings = object.offerings.join(", ");
+            format!("`{size}` makes no difference beside offeringIDs ({offerings}), which say what is bought")
+        })
+    }
+
     pub(super) fn node_group_types(&mut self, object: &NodeGroupObject) -> Types {
         const FIELD: &str = "spec.offeringIDs";
         let catalog =

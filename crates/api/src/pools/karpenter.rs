@@ -142,10 +142,12 @@ fn read_requirements(
 #[derive(Clone, Debug)]
 pub(crate) struct ClaimObject {
     pub(crate) name: Text,
-    /// The node that it became.
+    /// The node that it became, or should.
     pub(crate) node: Option<Text>,
     /// Its machine's, which its node has as well.
     pub(crate) provider_id: Option<Text>,
+    /// Its node is there, and which machine that runs on is not known: another autoscaler may not have written it down.
+    pub(crate) is_unidentified: bool,
     /// Its node has all that it promises.
     pub(crate) is_up: bool,
     pub(crate) labels: Labels,
@@ -194,6 +196,7 @@ pub(crate) fn read_node_claim(object: &NodeClaim, name: Text, to: &mut Converter
     ClaimObject {
         name,
         provider_id: Some(status.provider_id).filter(|id| !id.is_empty()).map(|id| to.text(&id)),
+        is_unidentified: false,
         is_up: is_true(&status.conditions, "Initialized"),
         node: Some(status.node_name).filter(|node| !node.is_empty()).map(Text::from),
         labels,

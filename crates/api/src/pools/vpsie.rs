@@ -376,6 +376,8 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
     }
     let is_failed_drain = |c: &&VpsieCondition| c.type_ == DRAIN_FAILED && c.status == ConditionStatus::True;
     let failed_drain = status.conditions.iter().find(is_failed_drain);
+    let provider_id = provider_id(spec).map(|id| to.text(&id));
+    let is_unidentified = provider_id.is_none() && !status.node_name.is_empty();
     let node = Some(status.node_name).filter(|node| !node.is_empty()).or_else(|| spec.node_name.clone());
     let mut labels = Labels::new();
     for (key, value) in [
@@ -395,7 +397,8 @@ pub(crate) fn read_vpsie_node(object: &VPSieNode, name: Text, to: &mut Converter
     });
     Some(ClaimObject {
         name,
-        provider_id: provider_id(spec).map(|id| to.text(&id)),
+        provider_id,
+        is_unidentified,
         is_up: matches!(status.phase, Phase::Ready | Phase::Terminating | Phase::Deleting),
         node: node.filter(|node| !node.is_empty()).map(Text::from),
         labels,

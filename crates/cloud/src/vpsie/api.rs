@@ -148,6 +148,11 @@ impl Server {
         self.id == *id || self.number.is_some_and(|number| id.as_str().parse() == Ok(number))
     }
 
+    /// Whether this is what a provider id calls it: nobody agrees on capital letters.
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        name.eq_ignore_ascii_case(self.id.as_str()) || self.is(&name.into())
+    }
+
     /// Whether it says nothing of what it is: some installations tell of nodes only who they are.
     pub(super) fn is_bare(&self) -> bool {
         self.group.is_none() && self.size.is_none()

@@ -23,6 +23,8 @@ use super::settings::ClientSettings;
 use super::transport::{BODY_BYTES_MAX, Lost, Transport};
 use crate::USER_AGENT;
 
+/// A message that is longer is somebody else's page.
+const MESSAGE_CHARS_MAX: usize = 300;
 const REQUEST_ID: &str = "x-request-id";
 /// After these a request that can be repeated is.
 const REPEATED_AFTER: [Duration; 3] =
@@ -336,8 +338,10 @@ fn request(
     request.body(body).map_err(unsendable)
 }
 
-/// What a server says may repeat what it was sent.
-fn scrubbed(fault: Fault, scrub: &dyn Fn(&str) -> String) -> Fault {
+/// What a server says may repeat what it was sent, and at length. Only what is clean is cut: half of a secret would not be
+/// known for one.
+fn scrubbed(fault: Fault, clean: &dyn Fn(&str) -> String) -> Fault {
+    let scrub = |words: &str| clean(words).chars().take(MESSAGE_CHARS_MAX).collect::<String>();
     match fault {
         Fault::Unauthorized { message } => Fault::Unauthorized { message: scrub(&message) },
         Fault::Quota { message, breadth } => Fault::Quota { message: scrub(&message), breadth },

@@ -71,9 +71,12 @@ impl VpsieCloud {
 
     async fn machine(&self, id: &MachineId) -> Result<Machine, Refusal> {
         let server = match self.settings.family.paths() {
-            Paths::OfServers(paths) => {
-                self.client.server(paths, id).await.map_err(|error| error.refusal_about(id))?
-            }
+            Paths::OfServers(paths) => match self.client.server(paths, id).await {
+                Err(error) if matches!(error.fault, Fault::NotFound { .. }) => {
+                    return Err(self.unlisted(id, error).await);
+                }
+                told => told?,
+            },
             Paths::OfClusters => {
                 let seen = self.look(Lane::Acting).await?;
                 let node = seen.servers.iter().find(|node| node.is(id)).cloned();
@@ -112,27 +115,39 @@ impl VpsieCloud {
     }
 
     async fn end(&self, id: &MachineId) -> Result<(), Refusal> {
-        let asked = match self.settings.family.paths() {
+        let family = self.settings.family.paths();
+        let asked = match family {
             Paths::OfServers(paths) => self.client.delete_server(paths, id).await,
-            Paths::OfClusters => match self.client.delete_node(&self.settings.cluster, id).await {
-                Err(error) if matches!(error.fault, Fault::NotFound { .. }) => {
-                    return self.confirm_absence(id, error).await;
-                }
-                asked => asked,
-            },
+            Paths::OfClusters => self.client.delete_node(&self.settings.cluster, id).await,
         };
-        match asked.map_err(|error| error.refusal_about(id)) {
-            Err(Refusal::NotFound(id)) => {
-                self.launches().forget(&id);
-                Err(Refusal::NotFound(id))
+        let told = match (asked, family) {
+            (Err(error), Paths::OfServers(_)) if matches!(error.fault, Fault::NotFound { .. }) => {
+                Err(self.unlisted(id, error).await)
             }
-            told => told,
+            (Err(error), Paths::OfClusters) if matches!(error.fault, Fault::NotFound { .. }) => {
+                self.end_unfound_node(id, error).await
+            }
+            (asked, _) => asked.map_err(ApiError::refusal),
+        };
+        if matches!(told, Err(Refusal::NotFound(_))) {
+            self.launches().forget(id);
+        }
+        told
+    }
+
+    /// What follows from it that a server is not found: it may be the path, or what stands before it, and the server goes on
+    /// costing. It is only believed of one that is in no list either, which the same paths have to give.
+    async fn unlisted(&self, id: &MachineId, error: ApiError) -> Refusal {
+        match self.look(Lane::Acting).await {
+            Ok(seen) if seen.servers.iter().any(|server| server.is(id)) => error.refusal(),
+            Ok(_) => Refusal::NotFound(id.clone()),
+            Err(refusal) => refusal,
         }
     }
 
     /// The path names the cluster too, and it may be that which was not found, or the machine has a name besides its number:
     /// then it goes on costing.
-    async fn confirm_absence(&self, id: &MachineId, error: ApiError) -> Result<(), Refusal> {
+    async fn end_unfound_node(&self, id: &MachineId, error: ApiError) -> Result<(), Refusal> {
         let nodes = self.client.nodes(&self.settings.cluster, Lane::Acting).await?;
         match nodes.iter().find(|node| node.is(id)) {
             Some(node) if node.id == *id => Err(error.refusal()),
@@ -140,10 +155,7 @@ impl VpsieCloud {
                 let asked = self.client.delete_node(&self.settings.cluster, name).await;
                 asked.map_err(ApiError::refusal)
             }
-            None => {
-                self.launches().forget(id);
-                Err(Refusal::NotFound(id.clone()))
-            }
+            None => Err(Refusal::NotFound(id.clone())),
         }
     }
 }

@@ -9,9 +9,6 @@ use super::error::{Breadth, Fault};
 use crate::error::CatalogError;
 use crate::field::Field;
 
-/// A message that is longer is somebody else's page.
-const MESSAGE_CHARS_MAX: usize = 300;
-
 /// What VPSie says when an account may have no more, and of what.
 const QUOTA_WORDS: [(&str, Breadth); 6] = [
     ("exceeds the allowed limit", Breadth::Account),
@@ -131,7 +128,7 @@ fn fault(code: u16, message: String, retry_after: Option<Duration>) -> Fault {
 
 fn message_of(document: &Value) -> String {
     let said = ["message", "error"].into_iter().find_map(|key| document[key].as_str());
-    said.unwrap_or_default().chars().take(MESSAGE_CHARS_MAX).collect()
+    said.unwrap_or_default().to_owned()
 }
 
 /// In seconds, the only form that APIs use.
@@ -142,7 +139,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 fn content_type(headers: &HeaderMap) -> String {
     let said = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    said.unwrap_or("an unnamed type").chars().take(MESSAGE_CHARS_MAX).collect()
+    said.unwrap_or("an unnamed type").to_owned()
 }
 
 #[cfg(test)]

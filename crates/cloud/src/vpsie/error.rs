@@ -5,7 +5,6 @@ use std::time::Duration;
 use http::Method;
 
 use super::transport::Lost;
-use crate::machine::MachineId;
 use crate::provider::Refusal;
 
 /// A request that did not get what it wanted. Its words hold no credentials.
@@ -110,22 +109,15 @@ impl ApiError {
             | Fault::Refused { code: 403, .. }
             | Fault::Quota { .. }
             | Fault::SoldOut { .. } => Refusal::Denied(words),
-            Fault::Refused { .. } | Fault::Redirected { .. } | Fault::NotFound { .. } => {
-                Refusal::Invalid(words)
-            }
-            Fault::Lost(_)
+            Fault::Refused { .. } => Refusal::Invalid(words),
+            // It is the path that is not there, which says nothing of any order or machine.
+            Fault::Redirected { .. }
+            | Fault::NotFound { .. }
+            | Fault::Lost(_)
             | Fault::Late
             | Fault::Failed { .. }
             | Fault::NotJson { .. }
             | Fault::Malformed { .. } => Refusal::Unknown(words),
-        }
-    }
-
-    /// The same for a question about one machine, where not to be found means that it does not exist.
-    pub(super) fn refusal_about(self, id: &MachineId) -> Refusal {
-        match self.fault {
-            Fault::NotFound { .. } => Refusal::NotFound(id.clone()),
-            _ => self.refusal(),
         }
     }
 }

@@ -136,7 +136,7 @@ impl Client {
     }
 }
 
-fn path_of(cluster: &str) -> String {
+pub(super) fn path_of(cluster: &str) -> String {
     format!("/k8s/cluster/byId/{}", segment(cluster))
 }
 

@@ -29,7 +29,8 @@ pub(super) struct Memo {
 pub(super) enum Aim {
     /// By the token in its tags.
     Tagged,
-    /// By its name: somebody else has asked for it, who knew no tokens.
+    /// By its name: somebody else has asked for it, who knew no tokens. So it is in clusters, too, where it has
+    /// become a node already, or is not sold any more.
     Named,
     /// It is a node of this size that was not there before.
     Node(Target),

@@ -14,6 +14,7 @@ use super::envelope::malformed;
 use super::error::{ApiError, Fault};
 use super::limiter::Lane;
 use super::observer::Event;
+use super::settings::CloudSettings;
 
 const SIGN_IN: &str = "/auth/from/api";
 /// A token is not used up to its last moment: a request takes time, and clocks differ.
@@ -119,28 +120,35 @@ impl Client {
         Ok(Grant { token: Secret::new(token), renew_at: Instant::now() + renewed_after })
     }
 
-    /// Goes on with other credentials if they work, and else with those that worked so far. Requests that are under
-    /// way are not disturbed.
-    pub async fn replace(&self, credentials: Credentials) -> Result<Replaced, ApiError> {
+    /// Goes on with other credentials if they work for what is asked there, and else with those that worked so far.
+    /// Requests that are under way are not disturbed.
+    pub async fn replace(
+        &self,
+        credentials: Credentials,
+        settings: &CloudSettings,
+    ) -> Result<Replaced, ApiError> {
         if self.session().credentials == credentials {
             return Ok(Replaced::Same);
         }
         let began = Instant::now();
         let session = Session::new(credentials);
-        let tried = self.try_out(&session).await;
+        let tried = self.try_out(&session, settings).await;
         self.observe(&Event::Rotated { accepted: tried.is_ok(), took: began.elapsed() });
         tried?;
         self.set_session(Arc::new(session));
         Ok(Replaced::Taken)
     }
 
-    async fn try_out(&self, session: &Session) -> Result<(), ApiError> {
+    async fn try_out(&self, session: &Session, settings: &CloudSettings) -> Result<(), ApiError> {
         let token = self.token(session).await?;
-        let call = Call { repeatable: true, ..Call::new(Method::GET, TRIAL, Lane::Acting) };
-        match self.repeat(&session.credentials, &call, Some(&token)).await {
-            // An installation without this path has at least let us in.
-            Ok(_) | Err(ApiError { fault: Fault::NotFound { .. }, .. }) => Ok(()),
-            Err(error) => Err(error),
+        let ask = async |path: &str| {
+            let call = Call { repeatable: true, ..Call::new(Method::GET, path, Lane::Acting) };
+            self.repeat(&session.credentials, &call, Some(&token)).await.map(drop)
+        };
+        match ask(TRIAL).await {
+            // An installation need not have this path. If it has none of ours, it is none, or the way there is wrong.
+            Err(ApiError { fault: Fault::NotFound { .. }, .. }) => ask(&settings.path_of_machines()).await,
+            told => told,
         }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use berth_core::names::Text;
 
+use super::managed;
+
 /// What VPSie's own client waits.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -88,6 +90,14 @@ impl CloudSettings {
             project: None,
             datacenters: Vec::new(),
             kubernetes_version: None,
+        }
+    }
+
+    /// Where all machines are told of that these settings are about.
+    pub(super) fn path_of_machines(&self) -> String {
+        match self.family.paths() {
+            Paths::OfServers(paths) => paths.servers.to_owned(),
+            Paths::OfClusters => managed::path_of(&self.cluster),
         }
     }
 }

@@ -251,6 +251,9 @@ fn bar(snapshot: &Snapshot, node: &Node, is_replaced: bool) -> Option<Bar> {
     if node.state != NodeState::Running && !never_came_up {
         return Some(Bar::NotRunning);
     }
+    if node.disruption.unidentified {
+        return Some(Bar::MachineUnknown);
+    }
     if reason == DisruptionReason::Unhealthy && is_broken(snapshot, pool) {
         return Some(Bar::PoolBroken);
     }

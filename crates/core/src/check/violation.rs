@@ -209,6 +209,8 @@ pub enum Bar {
     LedgerUnreadable,
     #[error("it is not running")]
     NotRunning,
+    #[error("which machine it runs on is not known")]
+    MachineUnknown,
     #[error("it is marked do-not-disrupt")]
     NodeProtected,
     #[error("its price is not known")]

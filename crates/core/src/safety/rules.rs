@@ -39,6 +39,8 @@ impl Judged<'_> {
         // Who is broken or too old may never come up.
         judge(can_wait(reason), Reason::NodeStarting, &|| self.in_state(NodeState::Starting));
         judge(true, Reason::NodeDeleting, &|| self.in_state(NodeState::Deleting).or_else(|| self.closed()));
+        let is_unidentified = self.node.disruption.unidentified;
+        judge(is_unidentified, Reason::MachineUnknown, &|| self.unidentified());
         // At VPSie a node that somebody protects stays, broken or not.
         let heeds_marks = can_wait(reason) || self.checks().is_some();
         judge(heeds_marks, Reason::NodeProtected, &|| self.node_protected());
@@ -95,6 +97,11 @@ impl Judged<'_> {
     fn closed(&self) -> Option<Refusal> {
         let is_closed = self.node.taints.iter().any(|taint| &*taint.key == names::TAINT_DISRUPTED);
         is_closed.then(|| Reason::NodeDeleting.because("the node is closed to pods, since it was to go"))
+    }
+
+    fn unidentified(&self) -> Option<Refusal> {
+        let message = "which machine the node runs on is not known, so nobody could end it";
+        self.node.disruption.unidentified.then(|| Reason::MachineUnknown.because(message))
     }
 
     fn node_protected(&self) -> Option<Refusal> {

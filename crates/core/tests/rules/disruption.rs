@@ -7,8 +7,8 @@ use berth_core::check;
 use berth_core::disrupt;
 use berth_core::disruption::DisruptionReason::{Drifted, Empty, Expired, Underutilized};
 use berth_core::disruption::{
-    Basis, Budget, Consolidation, DisruptionReason, NodeDisruption, PoolDisruption, Protection, SafetyChecks,
-    Share, Usage,
+    Basis, Budget, Consolidation, DisruptionReason, Illness, NodeDisruption, PoolDisruption, Protection,
+    SafetyChecks, Share, Usage,
 };
 use berth_core::names::{CAPACITY_TYPE, TAINT_UNSCHEDULABLE};
 use berth_core::node::{Node, NodeState};
@@ -161,6 +161,19 @@ fn the_node_itself() {
             "protected for a while",
             with_node(|wear| wear.protection = Protection::For { secs: 5 }),
             a(Stays(Reason::NodeProtected)),
+        ),
+        (
+            "on nobody knows which machine",
+            with_node(|wear| wear.unidentified = true),
+            a(Stays(Reason::MachineUnknown)),
+        ),
+        (
+            "and broken",
+            with_node(|wear| {
+                wear.unidentified = true;
+                wear.unhealthy = Some(Illness { condition: "Ready".into(), message: "".into() });
+            }),
+            a(Stays(Reason::MachineUnknown)),
         ),
         ("without a price", with(free_pool(), unpriced, web("a")), a(Stays(Reason::NodePriceUnknown))),
         ("for nothing", with(free_pool(), owned("a").costs(0), web("a")), a(Stays(Reason::SavingTooSmall))),

@@ -10,18 +10,20 @@ use berth_cloud::Cloud;
 use berth_cloud::machine::{Machine, MachineId, MachineState, Note, Order, Token};
 use berth_cloud::provider::{Lack, Launched, Refusal};
 use berth_core::catalog::{Catalog, InstanceType};
-use berth_core::claim::{Ending, Failures, Waiting};
+use berth_core::claim::{DrainFailure, Ending, Failures, Waiting};
 use berth_core::names::{self, Labels};
 use berth_core::plan::Alternative;
 use berth_core::pod;
+use berth_core::reason::Reason;
 use berth_core::units::Price;
 use serde_json::{Map, Value, json};
 
-use super::{Failure, Outcome, Performed, no_cloud, node_path};
+use super::{CLAIM, Failure, Outcome, Performed, no_cloud, node_path};
 use crate::claim::{Claim, machine_in};
 use crate::cluster::Refused;
 use crate::conditions::{Conditions, LAUNCH_FAILED, LAUNCH_NOT_BEGUN};
 use crate::dialect::{Dialect, News, PoolObject};
+use crate::drain;
 use crate::journal::Severity;
 use crate::objects::{NodeObject, NodeSpec, OwnerReference, Taint};
 use crate::office::{CLUSTER_TAG, Office};
@@ -29,9 +31,9 @@ use crate::planted::PlantedBug;
 use crate::sight::state_of;
 
 impl Office {
-    pub(super) async fn launch(&self, claim: &Claim) -> Performed {
+    pub(super) async fn launch(&self, claim: &Claim, node: Option<&NodeObject>) -> Performed {
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
-        let (catalog, noted, order) = match self.ready_order(claim, &*cloud).await {
+        let (catalog, noted, order) = match self.ready_order((claim, node), &*cloud).await {
             Ok(ready) => ready,
             Err(failure) => {
                 self.tell_unlaunched(claim, LAUNCH_NOT_BEGUN, &failure).await;
@@ -55,7 +57,8 @@ impl Office {
             Ok(Launched::Nothing) if order.requested.is_some() && self.has_node(claim).await? => {
                 let words = format!("no machine can be told to be that of the Node {}", claim.node_name);
                 let mut conditions = Conditions::of(&claim.conditions, self.now());
-                conditions.set("Launched", ConditionStatus::Unknown, "MachineUnknown", &words);
+                let reason = Reason::MachineUnknown.name();
+                conditions.set("Launched", ConditionStatus::Unknown, reason, &words);
                 self.write_conditions(claim, &conditions, &News::default()).await
             }
             // Another autoscaler's request came to nothing: that is the end of it.
@@ -92,11 +95,11 @@ impl Office {
     /// something was written on it for that.
     async fn ready_order(
         &self,
-        claim: &Claim,
+        (claim, node): (&Claim, Option<&NodeObject>),
         cloud: &dyn Cloud,
     ) -> Result<(Arc<Catalog>, Option<Claim>, Order), Failure> {
         let catalog = cloud.catalog().await?;
-        let order = self.order(claim, &catalog).await?;
+        let order = self.order((claim, node), &catalog).await?;
         let unsaid = || Refused::unsaid("it does not say what it may be bought as".to_owned());
         let (noted, order) = self.noted(claim, cloud, order.ok_or_else(unsaid)?).await?;
         Ok((catalog, noted, order))
@@ -127,12 +130,16 @@ impl Office {
     }
 
     /// What a claim asks of its cloud. `None` if the claim does not say, which is then not Berth's.
-    pub(super) async fn order(&self, claim: &Claim, catalog: &Catalog) -> Result<Option<Order>, Failure> {
+    pub(super) async fn order(
+        &self,
+        (claim, node): (&Claim, Option<&NodeObject>),
+        catalog: &Catalog,
+    ) -> Result<Option<Order>, Failure> {
         let unnamed = || Refused::unsaid("the cluster does not say who it is".to_owned());
         let cluster_id = self.cluster_id().await.ok_or_else(unnamed)?;
         let note = claim.note.clone().map(Note);
         let taken = if note.is_some() { self.taken(claim).await? } else { Arc::default() };
-        let order = Self::plain_order(claim, catalog, cluster_id);
+        let order = Self::plain_order((claim, node), catalog, cluster_id);
         Ok(order.map(|order| Order { note, taken, ..order }))
     }
 
@@ -174,7 +181,11 @@ impl Office {
         Ok(Arc::new(machines.collect()))
     }
 
-    fn plain_order(claim: &Claim, catalog: &Catalog, cluster_id: &str) -> Option<Order> {
+    fn plain_order(
+        (claim, node): (&Claim, Option<&NodeObject>),
+        catalog: &Catalog,
+        cluster_id: &str,
+    ) -> Option<Order> {
         let known = |named: &str| {
             let by_name = catalog.types.iter().find(|known| *known.name == *named);
             // VPSie's own autoscaler writes the id of what it buys.
@@ -205,7 +216,7 @@ impl Office {
             taints: taints.chain([stranger]).collect(),
             tags: Labels::from([(CLUSTER_TAG.into(), cluster_id.into())]),
             setup: claim.setup.clone().unwrap_or_default(),
-            requested: claim.requested(),
+            requested: claim.requested(node),
             ..Order::new(
                 Token::parse(&token)?,
                 claim.name.clone(),
@@ -324,32 +335,38 @@ impl Office {
         if !finalizers.iter().any(|name| name == claims::FINALIZER) {
             finalizers.push(claims::FINALIZER.to_owned());
         }
-        let mut owners = node.metadata.owner_references.clone();
-        let owner = OwnerReference {
-            api_version: claim.dialect.api_version().to_owned(),
-            kind: claim.dialect.claim_kind().to_owned(),
-            name: claim.name.to_string(),
-            uid: claim.uid.to_string(),
-            controller: None,
-            block_owner_deletion: Some(true),
-        };
-        if !owners.iter().any(|known| known.uid == owner.uid) {
-            owners.push(owner);
-        }
         let mut change = json!({
             "metadata": {
-                "resourceVersion": node.metadata.resource_version, "labels": labels,
-                "finalizers": finalizers, "ownerReferences": owners,
+                "resourceVersion": node.metadata.resource_version, "labels": labels, "finalizers": finalizers,
             },
             "spec": { "taints": taints },
         });
+        if claim.namespace.is_empty() {
+            change["metadata"]["ownerReferences"] = json!(owners(claim, node));
+        } else {
+            change["metadata"]["annotations"][CLAIM] = json!(claim.uid);
+        }
         if node.spec.provider_id.is_empty() {
             change["spec"]["providerID"] = json!(claim.provider_id);
+        }
+        // What another autoscaler had begun with the node is over.
+        let is_taken_over =
+            claim.requested_at.is_some() && !node.metadata.labels.contains_key(names::REGISTERED);
+        let is_freed = is_taken_over && drain::is_left_cordoned(node);
+        if is_freed {
+            change["spec"]["unschedulable"] = Value::Null;
+        }
+        if is_taken_over && drain::began(node).is_some() {
+            change["metadata"]["annotations"][vpsie::DRAIN_STATUS] = json!(DrainFailure::Failed.name());
         }
         self.nominate_to(&node.metadata.name, claim).await;
         if let Err(refused) = self.desk.patch(&node_path(node), &change).await {
             self.counts_unregistered(claim, &refused);
             return Err(refused.into());
+        }
+        if is_freed {
+            let words = "it takes pods again: another autoscaler had cordoned it to empty it, and left it so";
+            self.say_of_node(claim, Some(node), (Severity::Normal, "DisruptionUndone", words)).await;
         }
         let mut conditions = Conditions::of(&claim.conditions, self.now());
         conditions.hold("Registered");
@@ -378,4 +395,20 @@ impl Office {
         self.write_conditions(claim, &conditions, &News { resources: Some(resources), ..News::default() })
             .await
     }
+}
+
+/// Those of a Node, its claim among them.
+fn owners(claim: &Claim, node: &NodeObject) -> Vec<OwnerReference> {
+    let mut owners = node.metadata.owner_references.clone();
+    if !node.is_owned_by(&claim.uid) {
+        owners.push(OwnerReference {
+            api_version: claim.dialect.api_version().to_owned(),
+            kind: claim.dialect.claim_kind().to_owned(),
+            name: claim.name.to_string(),
+            uid: claim.uid.to_string(),
+            controller: None,
+            block_owner_deletion: Some(true),
+        });
+    }
+    owners
 }

@@ -1,6 +1,7 @@
 //! From a node that is to go to neither node, nor machine, nor claim.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use berth_api::resources::shared::ConditionStatus;
 use berth_api::{claims, vpsie};
@@ -8,6 +9,7 @@ use berth_cloud::machine::{MachineId, Order};
 use berth_cloud::provider::{Launched, Refusal};
 use berth_core::claim::{self, Drain, DrainFailure, Ending};
 use berth_core::names;
+use berth_core::reason::Reason;
 use serde_json::{Value, json};
 
 use super::{CORDONED, Failure, Outcome, Performed, no_cloud, node_path};
@@ -15,7 +17,7 @@ use crate::claim::{Claim, ENDED, FAILED};
 use crate::conditions::Conditions;
 use crate::desk::NODES;
 use crate::dialect::{Dialect, News};
-use crate::discovery::is_inherited;
+use crate::discovery::{Names, is_inherited};
 use crate::drain;
 use crate::journal::{DecisionKind, Severity};
 use crate::objects::{NodeObject, Taint};
@@ -24,6 +26,9 @@ use crate::planted::PlantedBug;
 use crate::sight::secs_between;
 use crate::tenants;
 use crate::turns::TURN_MAX;
+
+/// What is said of a node that goes without its machine.
+const LEFT: &str = "the machine that it ran on cannot be told: if that is still there, end it at VPSie";
 
 impl Office {
     /// Ends a claim for what was seen of it, if that is still so. Whoever led meanwhile may have brought it further, and
@@ -44,10 +49,14 @@ impl Office {
         if claim.node_name.is_empty() {
             return Ok(false);
         }
+        let names = {
+            let machines = self.machines();
+            Names::of(iter::once(claim), claim.class.and_then(|kind| machines.get(&kind)))
+        };
         let is_its = |node: &NodeObject| {
-            *node.spec.provider_id == *claim.provider_id
+            names.say_it_runs(claim, node)
                 || node.is_owned_by(&claim.uid)
-                || is_inherited(claim, node)
+                || is_inherited(claim, node, &names)
         };
         let nodes = format!("{NODES}?fieldSelector=metadata.name%3D{}", claim.node_name);
         Ok(self.desk.list::<NodeObject>(&nodes).await?.iter().any(is_its))
@@ -91,7 +100,7 @@ impl Office {
     /// Ends the machine of a claim that failed. When there is none any more the claim no longer counts, though it is
     /// still to be seen.
     pub(super) async fn end_failed(&self, claim: &Claim, node: Option<&NodeObject>) -> Performed {
-        if !self.is_machine_ended(claim, None).await? {
+        if !self.is_machine_ended((claim, node), None).await? {
             return Ok(Outcome::Unfinished);
         }
         if let Some(node) = node {
@@ -107,10 +116,15 @@ impl Office {
     /// attached to its node, if it has one.
     pub(super) async fn is_machine_ended(
         &self,
-        claim: &Claim,
+        (claim, node): (&Claim, Option<&NodeObject>),
         has_volumes: Option<bool>,
     ) -> Result<bool, Failure> {
-        let Some(id) = self.machine_to_end(claim).await? else { return Ok(true) };
+        let Some(id) = self.machine_to_end(claim, node).await? else {
+            if claim.is_unidentified() && node.is_some() {
+                self.say_of_node(claim, node, (Severity::Warning, Reason::MachineUnknown.name(), LEFT)).await;
+            }
+            return Ok(true);
+        };
         let (kind, cloud) = self.cloud_of(claim).ok_or_else(|| no_cloud(claim))?;
         match cloud.terminate(&id).await {
             Ok(()) => {
@@ -269,7 +283,8 @@ impl Office {
         if node.is_none() && !claim.holds("InstanceTerminating") && self.has_node(claim).await? {
             return Ok(Outcome::Unfinished);
         }
-        if !claim.holds(ENDED) && !self.is_machine_ended(claim, node.map(|_| has_volumes)).await? {
+        let volumes = node.map(|_| has_volumes);
+        if !claim.holds(ENDED) && !self.is_machine_ended((claim, node), volumes).await? {
             return Ok(Outcome::Unfinished);
         }
         if let Some(node) = node {
@@ -292,12 +307,16 @@ impl Office {
     }
 
     /// The claim's machine. Where a launch may have been lost, the same launch says which it was.
-    pub(super) async fn machine_to_end(&self, claim: &Claim) -> Result<Option<MachineId>, Failure> {
+    async fn machine_to_end(
+        &self,
+        claim: &Claim,
+        node: Option<&NodeObject>,
+    ) -> Result<Option<MachineId>, Failure> {
         if let Some(id) = claim.machine() {
             return Ok(Some(id));
         }
         let Some((_, cloud)) = self.cloud_of(claim) else { return Ok(None) };
-        let Some(order) = self.order(claim, &*cloud.catalog().await?).await? else { return Ok(None) };
+        let Some(order) = self.order((claim, node), &*cloud.catalog().await?).await? else { return Ok(None) };
         let mut order = Order { is_given_up: true, ..order };
         if order.requested.is_some() {
             (_, order) = self.noted(claim, &*cloud, order).await?;

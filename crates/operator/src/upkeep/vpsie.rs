@@ -151,7 +151,7 @@ impl Office {
             proposal,
             quota: self.quota_on(round, id),
             refused: self.refused_credentials(),
-            not_applied: self.not_applied(object),
+            not_applied: self.not_applied(object, round.remark_on("NodeGroup", &id.namespace, &id.name)),
         };
         let after = status(round, id, object, &news, self.now());
         if !has_finalizer(&object.metadata) {
@@ -175,16 +175,18 @@ impl Office {
         })
     }
 
-    /// What VPSie will not do of what the group says: nodes of managed clusters are what the cluster makes them.
-    fn not_applied(&self, group: &NodeGroup) -> Option<String> {
-        if self.clouds.get(&ClassKind::Vpsie)?.sets_up() {
-            return None;
-        }
-        let fields = Some(setup_fields(group)).filter(|fields| !fields.is_empty())?;
-        Some(format!(
-            "nodes of a managed cluster are what VPSie makes them, whatever the group says: {}",
-            fields.join(", ")
-        ))
+    /// What makes no difference of what the group says, and why in a word: nodes of managed clusters are what the cluster
+    /// makes them, and one field may say what another does.
+    fn not_applied(&self, group: &NodeGroup, remark: Option<String>) -> Option<(&'static str, String)> {
+        let is_managed = !self.clouds.get(&ClassKind::Vpsie)?.sets_up();
+        let fields = Some(setup_fields(group)).filter(|fields| is_managed && !fields.is_empty());
+        let of_cluster = fields.map(|fields| {
+            let fields = fields.join(", ");
+            format!("nodes of a managed cluster are what VPSie makes them, whatever the group says: {fields}")
+        });
+        let reason = if of_cluster.is_some() { "ManagedCluster" } else { "SaidOtherwise" };
+        let words: Vec<String> = of_cluster.into_iter().chain(remark).collect();
+        (!words.is_empty()).then(|| (reason, words.join("; ")))
     }
 
     /// The quota of the account that the group has run against, if it has.
@@ -261,8 +263,8 @@ struct GroupNews {
     quota: Option<String>,
     /// Why other credentials are not used. With the last ones it goes on.
     refused: Option<String>,
-    /// What of it makes no difference at VPSie.
-    not_applied: Option<String>,
+    /// What of it makes no difference at VPSie, and why in a word.
+    not_applied: Option<(&'static str, String)>,
 }
 
 /// The status of a group as things are now. Times and what nobody here knows of stay.
@@ -342,8 +344,9 @@ fn status(
     let was_told =
         |kind: &str| object.status.iter().flat_map(|status| &status.conditions).any(|c| c.type_ == kind);
     if not_applied.is_some() || was_told(NOT_APPLIED) {
-        let reason = if not_applied.is_some() { "ManagedCluster" } else { "AllApplied" };
-        set(NOT_APPLIED, not_applied.is_some(), reason, not_applied.as_deref().unwrap_or_default());
+        let told = not_applied.as_ref().map(|(reason, message)| (*reason, &**message));
+        let (reason, message) = told.unwrap_or(("AllApplied", ""));
+        set(NOT_APPLIED, told.is_some(), reason, message);
     }
     if proposal.is_some() || was_told(PROPOSED) {
         let reason = if proposal.is_some() { "AwaitingApproval" } else { "NothingToApprove" };

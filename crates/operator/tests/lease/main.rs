@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use berth_operator::{Clock, Cluster, Elector, Lead, Wish};
+use berth_operator::{Clock, Cluster, Elector, Lead, Terms, Wish};
 use berth_world::World;
 use kube::Client;
 use serde_json::{Value, json};
@@ -246,6 +246,38 @@ fn one_that_led_without_the_lease_does_not_keep_others_from_leading() {
         first.wish.send_replace(Wish::Leave);
         until("the second leads after all of them", || second.epoch() == Some(42)).await;
     });
+}
+
+/// Who has nobody beside them may have had somebody before them.
+#[test]
+fn one_that_leads_alone_waits_for_who_led_before() {
+    const WAIT: Duration = Duration::from_secs(90);
+    for (before, epoch, wait) in [(None, 1, Duration::ZERO), (Some(41), 42, WAIT)] {
+        for is_given_up in [false, true] {
+            played("", async |world, _, _| {
+                if let Some(before) = before {
+                    with_ledger_of(world, before).await;
+                }
+                let cluster = Cluster::through(Client::new(world.client("alone"), "default"), "the world");
+                let terms = Terms { succession_min: WAIT, ..Terms::default() };
+                let known = berth_operator::epoch_alone(&cluster, &terms).await.expect("ledgers");
+                assert_eq!(known, (epoch, wait));
+                let (sender, lead) = watch::channel(None);
+                let wish = watch::Sender::new(Wish::Lead);
+                let task = tokio::spawn(berth_operator::lead_alone(sender, known, wish.subscribe()));
+                sleep(wait.saturating_sub(Duration::from_secs(1))).await;
+                assert!(wait.is_zero() || lead.borrow().is_none(), "{before:?}");
+                if is_given_up {
+                    wish.send_replace(Wish::Finish);
+                }
+                sleep(Duration::from_secs(2)).await;
+                assert_eq!(*lead.borrow(), Some(epoch).filter(|_| !is_given_up), "{before:?}");
+                wish.send_replace(Wish::Leave);
+                task.await.expect("it ends");
+                assert_eq!(*lead.borrow(), None, "{before:?}");
+            });
+        }
+    }
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn two_that_lead_make_one_group() {
                     scene.apply(stranger(name, cpu)).await;
                     sleep(Duration::from_millis(40)).await;
                 }
-                scene.until(900, "all run", async || scene.running().await == 4).await;
+                scene.until(1500, "all run", async || scene.running().await == 4).await;
                 assert_eq!(made(&berthed).await.len(), 1);
             };
             let other = berthed.operator_of("former", 1).run();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use berth_cloud::machine::MachineId;
 use berth_cloud::vpsie::Family;
+use berth_world::cloud::Account;
 use berth_world::cloud::weather::Weather;
 use berth_world::vpsie::{Deed, Faults, number_of};
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ use tokio::time::sleep;
 
 use crate::account::{CLUSTER, NODES, SECRET, group};
 use crate::awaited;
-use crate::scene::{began, text};
+use crate::scene::{began, condition, keep_apart, text};
 use crate::vpsie::{Berthed, workload};
 
 const NAME: &str = "workers-7f3a";
@@ -161,9 +162,132 @@ fn a_machine_of_a_node_that_is_being_deleted_goes_with_it() {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Known {
     Identifier,
+    /// And that it is in a cluster which its kubelet calls otherwise.
+    IdentifierElsewhere,
     Number,
     /// The name that VPSie gave it.
     Hostname,
+    /// Nothing, and it was bought as something that is no longer sold; its node says which it is.
+    Nothing,
+}
+
+/// Its own autoscaler has brought a node up, on which a pod runs, and has written down of its machine what it knew.
+async fn brought_up(
+    berthed: &Berthed,
+    family: Family,
+    write: impl FnOnce(&mut Value, &MachineId),
+) -> MachineId {
+    let mut node = theirs(family, &json!({ "autoscaler.vpsie.com/creation-reason": "metrics" }));
+    // It was made before its machine was asked for.
+    berthed.scene.apply(node.clone()).await;
+    let id = bought(berthed, family).await;
+    write(&mut node, &id);
+    berthed.scene.apply(node).await;
+    // No labels are put on its nodes, so the pod is one that asks for none.
+    let mut pods = workload(1);
+    pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
+    berthed.scene.apply(pods).await;
+    berthed.scene.live(runs(berthed, 300)).await;
+    // Longer than Berth waits for what it has asked for itself.
+    berthed.scene.live(sleep(Duration::from_mins(30))).await;
+    id
+}
+
+/// Its own autoscaler has found the node, and says so.
+async fn tell_ready(berthed: &Berthed, hostname: Option<String>) {
+    let joined = berthed.scene.nodes().await.pop().expect("a node");
+    let conditions = ["VPSReady", "NodeJoined", "NodeReady"].map(|kind| {
+        json!({
+            "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": began(),
+        })
+    });
+    let status = json!({ "status": {
+        "phase": "Ready", "nodeName": joined["metadata"]["name"], "conditions": conditions,
+        "hostname": hostname,
+    } });
+    berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
+}
+
+/// It cordons what it empties, and may end in the midst of that. What somebody else has cordoned stays so.
+#[test]
+fn a_node_that_was_being_emptied_takes_pods_again() {
+    for (status, minutes_later, is_freed) in [
+        (Some("draining"), 0, true),
+        (Some("timeout"), 0, true),
+        (Some("failed"), 0, true),
+        (Some("failed"), 30, false),
+        (None, 0, false),
+    ] {
+        let left = async |berthed: &Berthed, family: Family| {
+            let scene = &berthed.scene;
+            let write = |node: &mut Value, id: &MachineId| {
+                node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str());
+            };
+            brought_up(berthed, family, write).await;
+            tell_ready(berthed, None).await;
+            let node = scene.nodes().await.pop().expect("a node");
+            let path = format!("/api/v1/nodes/{}", text(&node["metadata"]["name"]));
+            if let Some(status) = status {
+                let marks = json!({
+                    "autoscaler.vpsie.com/drain-start-time": format!("{:.0}", scene.world.clock_of("test")),
+                    "autoscaler.vpsie.com/drain-status": status,
+                });
+                scene.patch(&path, &json!({ "metadata": { "annotations": marks } })).await;
+            }
+            scene.live(sleep(Duration::from_mins(minutes_later))).await;
+            scene.patch(&path, &json!({ "spec": { "unschedulable": true } })).await;
+            scene.live(sleep(Duration::from_secs(30))).await;
+        };
+        switched_in(&[Family::Managed], "{}", &left, &async |berthed: &Berthed| {
+            let what = format!("{status:?} {minutes_later}");
+            sleep(Duration::from_mins(20)).await;
+            let node = berthed.scene.nodes().await.pop().expect("a node");
+            assert_eq!(node["spec"]["unschedulable"] == true, !is_freed, "{what}: {node}");
+            berthed.scene.apply(workload(0)).await;
+            sleep(Duration::from_hours(1)).await;
+            // Nobody takes away what somebody has something in mind with.
+            assert_eq!(berthed.scene.machines(), usize::from(!is_freed), "{what}");
+        });
+    }
+}
+
+/// Neither what is written down of it nor its node says which machine it is, and that is older than all of it. It stays, as
+/// others come and go; and whoever deletes it is told that its machine is left.
+#[test]
+fn a_node_on_nobody_knows_which_machine_jams_nothing() {
+    let left = async |berthed: &Berthed, family: Family| {
+        berthed.scene.apply(workload(0)).await;
+        bought(berthed, family).await;
+        berthed.scene.live(sleep(Duration::from_mins(5))).await;
+        berthed.scene.apply(theirs(family, &json!({}))).await;
+        let mut pods = workload(2);
+        pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
+        keep_apart(&mut pods);
+        berthed.scene.apply(pods).await;
+        tell_ready(berthed, None).await;
+        berthed.scene.live(runs(berthed, 300)).await;
+    };
+    let weather = r#"{"joins": {"unidentified": {"permille": 1000}, "renamed": {"permille": 1000}}}"#;
+    switched_in(&Family::ALL, weather, &left, &async |berthed: &Berthed| {
+        let is_alone = async || names(berthed).await == [NAME] && berthed.scene.machines() == 1;
+        berthed
+            .scene
+            .until(600, "the other pod gets a node", async || berthed.scene.running().await == 2)
+            .await;
+        assert_eq!(berthed.scene.machines(), 2, "{:?}", berthed.family);
+        berthed.scene.apply(workload(0)).await;
+        berthed.scene.until(3600, "the other node goes", is_alone).await;
+        sleep(Duration::from_hours(1)).await;
+        let theirs = berthed.scene.get(&format!("{NODES}/{NAME}")).await;
+        assert_eq!(condition(&theirs, "Launched"), Some(("Unknown", "MachineUnknown")), "{theirs}");
+        assert!(is_alone().await && berthed.scene.nodes().await.len() == 1);
+        berthed.scene.delete(&format!("{NODES}/{NAME}")).await;
+        let is_gone = async || names(berthed).await.is_empty() && berthed.scene.nodes().await.is_empty();
+        berthed.scene.until(900, "it goes", is_gone).await;
+        let told = berthed.scene.events(NAME).await;
+        assert!(told.iter().any(|words| words.contains("end it at VPSie")), "{told:?}");
+        assert_eq!(berthed.scene.machines(), 1, "nobody could know that it is this one");
+    });
 }
 
 /// Its own autoscaler leaves nothing on nodes, and kubelets may say nothing of their machines.
@@ -182,43 +306,27 @@ fn a_node_that_is_up_stays_until_it_is_not_needed() {
             r#"{"misidentified": {"permille": 1000}, "renamed": {"permille": 1000}}"#,
             Known::Identifier,
         ),
+        (everywhere, "{}", Known::IdentifierElsewhere),
         (&[Family::Managed], "{}", Known::Number),
         (everywhere, "{}", Known::Hostname),
+        (everywhere, "{}", Known::Nothing),
         (everywhere, r#"{"unidentified": {"permille": 1000}}"#, Known::Hostname),
     ] {
         let left = async |berthed: &Berthed, family: Family| {
-            let mut node = theirs(family, &json!({ "autoscaler.vpsie.com/creation-reason": "metrics" }));
-            // It was made before its machine was asked for.
-            berthed.scene.apply(node.clone()).await;
-            let id = bought(berthed, family).await;
-            match known {
+            let write = |node: &mut Value, id: &MachineId| match known {
                 Known::Identifier => node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str()),
-                Known::Number => node["spec"]["vpsieInstanceID"] = json!(number_of(&id)),
+                Known::IdentifierElsewhere => {
+                    node["spec"]["vpsieNodeIdentifier"] = json!(id.as_str());
+                    node["spec"]["resourceIdentifier"] = json!("c-1-by-another-name");
+                }
+                Known::Number => node["spec"]["vpsieInstanceID"] = json!(number_of(id)),
                 Known::Hostname => {}
-            }
-            berthed.scene.apply(node).await;
-            // No labels are put on its nodes, so the pod is one that asks for none.
-            let mut pods = workload(1);
-            pods["spec"]["template"]["spec"]["nodeSelector"] = json!({});
-            berthed.scene.apply(pods).await;
-            berthed.scene.live(runs(berthed, 300)).await;
-            // Longer than Berth waits for what it has asked for itself.
-            berthed.scene.live(sleep(Duration::from_mins(30))).await;
-            let joined = berthed.scene.nodes().await.pop().expect("a node");
-            let machine = berthed
-                .vpsie
-                .cloud()
-                .inspect(|account| account.record(&id).map(|record| record.machine.name.to_string()));
-            let conditions = ["VPSReady", "NodeJoined", "NodeReady"].map(|kind| {
-                json!({
-                    "type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": began(),
-                })
-            });
-            let status = json!({ "status": {
-                "phase": "Ready", "nodeName": joined["metadata"]["name"], "conditions": conditions,
-                "hostname": machine,
-            } });
-            berthed.scene.patch(&format!("{NODES}/{NAME}/status"), &status).await;
+                Known::Nothing => node["spec"]["instanceType"] = json!("retired"),
+            };
+            let id = brought_up(berthed, family, write).await;
+            let name = |account: &Account| account.record(&id).map(|record| record.machine.name.to_string());
+            let hostname = berthed.vpsie.cloud().inspect(name).filter(|_| known != Known::Nothing);
+            tell_ready(berthed, hostname).await;
         };
         let weather = format!(r#"{{"joins": {joins}}}"#);
         switched_in(families, &weather, &left, &async |berthed: &Berthed| {

@@ -198,8 +198,13 @@ fn a_group_grows_and_shrinks() {
                     assert_eq!(labels[format!("autoscaler.vpsie.com/{label}")], value, "{node}");
                 }
             }
+            let claims = berthed.nodes().await;
             for node in scene.nodes().await {
                 assert_eq!(node["metadata"]["labels"]["team"], "quay");
+                // What is in a namespace owns nothing that is in none.
+                assert_eq!(node["metadata"]["ownerReferences"], Value::Null, "{node}");
+                let uid = &node["metadata"]["annotations"]["berth.dev/claim"];
+                assert!(claims.iter().any(|claim| claim["metadata"]["uid"] == *uid), "{node}");
                 let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
                 assert!(taints.iter().any(|taint| taint["key"] == "dedicated"), "{taints:?}");
             }
@@ -505,15 +510,35 @@ fn what_makes_no_difference_at_vpsie_is_said() {
             let scene = &berthed.scene;
             scene.apply(group("plain", |_| {})).await;
             scene.apply(group("workers", |group| group["spec"]["notes"] = json!("for the quay"))).await;
+            let sized = |group: &mut Value| group["spec"]["kubeSizeID"] = json!(2);
+            scene.apply(group("sized", sized)).await;
+            let alike = |group: &mut Value| {
+                sized(group);
+                group["spec"]["offeringIDs"] = json!(["small"]);
+            };
+            scene.apply(group("alike", alike)).await;
             sleep(Duration::from_mins(1)).await;
-            for (name, fields) in [("plain", None), ("workers", Some("says: notes\""))] {
-                let fields = fields.filter(|_| family == Family::Managed);
+            let is_managed = family == Family::Managed;
+            let idle = |offerings: &str| {
+                format!("spec.kubeSizeID: `2` makes no difference beside offeringIDs ({offerings})")
+            };
+            for (name, fields) in [
+                ("plain", None),
+                ("workers", Some("says: notes\"".to_owned()).filter(|_| is_managed)),
+                ("sized", Some(idle("big, small"))),
+                // Servers are not sold by size.
+                ("alike", Some(idle("small")).filter(|_| !is_managed)),
+            ] {
                 let group = berthed.group(name).await;
                 let status = |kind: &str| condition(&group, kind).map(|(status, _)| status);
                 assert_eq!(status("Error"), Some("False"), "{group}");
-                assert_eq!(status("FieldsNotApplied"), fields.map(|_| "True"), "{family:?}: {group}");
+                assert_eq!(
+                    status("FieldsNotApplied"),
+                    fields.as_ref().map(|_| "True"),
+                    "{family:?}: {group}"
+                );
                 let said = &group["status"]["conditions"];
-                assert!(said.to_string().contains(fields.unwrap_or_default()), "{said}");
+                assert!(said.to_string().contains(&fields.unwrap_or_default()), "{said}");
             }
         });
     }

@@ -10,12 +10,14 @@ use berth_cloud::provider::{Launched, Refusal, list_all};
 use berth_cloud::vpsie::Family;
 use berth_world::cloud::weather::{Delay, ListFaults, Odds, StockChange, Times, Which};
 use berth_world::cloud::{Account, Weather};
-use berth_world::vpsie::{Deed, DeedFaults, Faults, Vpsie};
+use berth_world::vpsie::{Deed, DeedFaults, Faults, InProcess, Vpsie};
 use jiff::SignedDuration;
 use serde_json::json;
 use tokio::time::{advance, sleep};
 
-use super::rig::{Claim, SMALL, alive, calm, instant, process_here, step, taken, vpsie};
+use super::rig::{
+    Claim, SMALL, alive, calm, credentials, instant, process, process_here, step, taken, vpsie,
+};
 
 /// Steps of all claims, one after the other, every ten seconds, for so long.
 async fn lived(vpsie: &Vpsie, family: Family, claims: &mut [Claim], secs: u64) -> Vec<Refusal> {
@@ -321,6 +323,26 @@ async fn absence_is_said_and_not_guessed() {
     }
 }
 
+/// An answer that a path is not there says nothing of machines: they go on costing.
+#[tokio::test(start_paused = true)]
+async fn a_wrong_path_is_no_absence() {
+    for family in Family::ALL {
+        let vpsie = vpsie(calm(), 1, Faults::none());
+        let mut claims = [Claim::new("uid-1", &["small"])];
+        lived(&vpsie, family, &mut claims, 60).await;
+        let id = claims[0].machine.clone().unwrap();
+        let transport = Arc::new(InProcess(vpsie.clone()));
+        let lost = process(&vpsie, family, transport, credentials("https://vpsie.test/v3"));
+        for told in [lost.get(&id).await.map(drop), lost.terminate(&id).await] {
+            assert!(matches!(told, Err(Refusal::Unknown(_))), "{family:?}: {told:?}");
+        }
+        let order = Order { note: claims[0].note.clone(), is_given_up: true, ..claims[0].order.clone() };
+        let told = lost.launch(&order).await;
+        assert!(matches!(told, Err(Refusal::Unknown(_))), "{family:?}: {told:?}");
+        assert_eq!(alive(&vpsie), 1);
+    }
+}
+
 /// What VPSie's own autoscaler asked for before Berth came: it is taken for the claim's if nothing else can be meant.
 #[tokio::test(start_paused = true)]
 async fn what_another_asked_for_is_found_and_never_bought() {
@@ -332,6 +354,8 @@ async fn what_another_asked_for_is_found_and_never_bought() {
         (Family::Servers, 5, "web-1", false),
         (Family::Managed, 5, "", true),
         (Family::Managed, -90, "", false),
+        // It is a node already, and that one is another.
+        (Family::Managed, 5, "joined", false),
     ] {
         let vpsie = vpsie(calm(), 1, Faults::none());
         // There are others, which are nobody's concern.
@@ -348,12 +372,37 @@ async fn what_another_asked_for_is_found_and_never_bought() {
         let mut claims = [Claim::new("uid-1", &["small"])];
         assert!(strange.is_some() && made.is_some());
         let names = vec![claims[0].order.name.to_uppercase().into()];
-        claims[0].order.requested = Some(Requested { at, names });
+        claims[0].order.requested =
+            Some(Requested { at, names, has_joined: name == "joined", machine: None });
         let refusals = lived(&vpsie, family, &mut claims, 1800).await;
         let case = format!("{family:?} {made_secs} {name}");
         assert_eq!(refusals, [], "{case}");
         assert_eq!(claims[0].machine, made.filter(|_| is_found), "{case}");
         assert_eq!((vpsie.calls(Deed::Create), alive(&vpsie)), (0, 2), "{case}");
+    }
+}
+
+/// As what it was asked for may not be sold any more: then its node or its name says which it is.
+#[tokio::test(start_paused = true)]
+async fn what_another_asked_for_need_not_be_sold() {
+    for family in Family::ALL {
+        for says in [true, false] {
+            let vpsie = vpsie(calm(), 1, Faults::none());
+            let at = vpsie.cloud().inspect(Account::now);
+            let mut claims = [Claim::new("uid-1", &["retired"])];
+            let made = match family {
+                Family::Servers | Family::Vm => vpsie.create_by_hand(&claims[0].order.name, SMALL).await,
+                Family::Managed => vpsie.add_by_hand(SMALL).await,
+            };
+            let machine = made.as_ref().filter(|_| says).map(|id| id.as_str().to_uppercase().into());
+            let names = vec![claims[0].order.name.clone()];
+            claims[0].order.requested = Some(Requested { at, names, has_joined: says, machine });
+            let refusals = lived(&vpsie, family, &mut claims, 1800).await;
+            let is_found = says || family != Family::Managed;
+            assert_eq!(refusals, [], "{family:?} {says}");
+            assert_eq!(claims[0].machine, made.filter(|_| is_found), "{family:?} {says}");
+            assert_eq!((vpsie.calls(Deed::Create), alive(&vpsie)), (0, 1), "{family:?} {says}");
+        }
     }
 }
 

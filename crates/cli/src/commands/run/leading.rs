@@ -20,13 +20,10 @@ const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/names
 const NAMESPACE_OUTSIDE: &str = "kube-system";
 
 pub(super) enum Leading {
-    /// Without others, until it is given up; a shadow never does.
-    Alone(watch::Sender<Option<u64>>),
-    Elected {
-        lead: Lead,
-        wish: watch::Sender<Wish>,
-        task: JoinHandle<()>,
-    },
+    /// A shadow never does.
+    Never(watch::Sender<Option<u64>>),
+    /// By the lease, or without others.
+    Wanted { lead: Lead, wish: watch::Sender<Wish>, task: JoinHandle<()> },
 }
 
 impl Leading {
@@ -38,11 +35,22 @@ impl Leading {
         side: &Handle,
     ) -> Result<Self, Failure> {
         if args.mode() == Mode::Shadow {
-            return Ok(Self::Alone(watch::Sender::new(None)));
+            return Ok(Self::Never(watch::Sender::new(None)));
         }
+        let mut terms = Terms::default();
+        if args.vpsie.secret_name.is_some() {
+            terms.succession_min = SUCCESSION_MIN;
+        }
+        let wish = watch::Sender::new(Wish::Lead);
         if !args.elects_leader() {
-            let epoch = berth_operator::newest_epoch(cluster).await.map_err(Failure::Ledgers)? + 1;
-            return Ok(Self::Alone(watch::Sender::new(Some(epoch))));
+            let (epoch, wait) =
+                berth_operator::epoch_alone(cluster, &terms).await.map_err(Failure::Ledgers)?;
+            if !wait.is_zero() {
+                tracing::info!(secs = wait.as_secs(), "somebody led before, and is waited for");
+            }
+            let (sender, lead) = watch::channel(None);
+            let task = side.spawn(berth_operator::lead_alone(sender, (epoch, wait), wish.subscribe()));
+            return Ok(Self::Wanted { lead, wish, task });
         }
         let namespace = lease_namespace(args);
         let lease = (namespace.as_str(), args.leader_election_name.as_str());
@@ -50,34 +58,30 @@ impl Leading {
         // A connection is where it was made.
         let reaching = side.spawn(async move { Cluster::reach(&choice).await });
         let own = reaching.await.map_err(|error| Failure::Runtime(error.into()))??;
-        let mut terms = Terms::default();
-        if args.vpsie.secret_name.is_some() {
-            terms.succession_min = SUCCESSION_MIN;
-        }
         let elector = Elector::new(own, clock.clone(), lease, &identity()).with_terms(terms);
-        let (lead, wish) = (elector.lead(), watch::Sender::new(Wish::Lead));
+        let lead = elector.lead();
         let task = side.spawn(elector.run(wish.subscribe()));
-        Ok(Self::Elected { lead, wish, task })
+        Ok(Self::Wanted { lead, wish, task })
     }
 
     pub(super) fn lead(&self) -> Lead {
         match self {
-            Self::Alone(lead) => lead.subscribe(),
-            Self::Elected { lead, .. } => lead.clone(),
+            Self::Never(lead) => lead.subscribe(),
+            Self::Wanted { lead, .. } => lead.clone(),
         }
     }
 
     /// Leads no more, and lets nobody else lead yet.
     pub(super) fn finish(&self) {
         match self {
-            Self::Alone(lead) => drop(lead.send_replace(None)),
-            Self::Elected { wish, .. } => drop(wish.send_replace(Wish::Finish)),
+            Self::Never(_) => {}
+            Self::Wanted { wish, .. } => drop(wish.send_replace(Wish::Finish)),
         }
     }
 
     /// Lets others lead.
     pub(super) async fn leave(self) {
-        if let Self::Elected { wish, task, .. } = self {
+        if let Self::Wanted { wish, task, .. } = self {
             wish.send_replace(Wish::Leave);
             if timeout(LEAVE_MAX, task).await.is_err() {
                 tracing::warn!("the lease could not be released, and runs out by itself");

@@ -45,6 +45,13 @@ impl Script {
                     json!({ "error": true, "message": format!("bad {bearer:?} {form}") }).to_string(),
                 ))
             }
+            // So that the secret is where the message is cut.
+            "echo-late" => {
+                let bearer =
+                    request.headers().get(header::AUTHORIZATION).map(|value| value.to_str().unwrap());
+                let message = format!("{}{}", ".".repeat(MESSAGE_CHARS_MAX - 12), bearer.unwrap_or_default());
+                Ok(made(400, json!({ "error": true, "message": message }).to_string()))
+            }
             "ok" => Ok(made(200, json!({ "error": false, "data": [] }).to_string())),
             status => {
                 let mut response = made(status.parse().unwrap(), String::new());
@@ -114,6 +121,10 @@ fn credentials(pairs: &[(&str, &str)]) -> Credentials {
 
 fn pair() -> Credentials {
     credentials(&[("clientId", "me"), ("clientSecret", CANARY)])
+}
+
+fn of_servers() -> CloudSettings {
+    CloudSettings::new(Family::Servers, "c")
 }
 
 fn client(credentials: Credentials, answers: &[&'static str]) -> (Arc<Script>, Client) {
@@ -235,7 +246,7 @@ async fn credentials_are_replaced_if_the_others_work() {
                     Err("the credentials are not accepted: no such client"),
                 ),
             ] {
-                let told = client.replace(others).await.map_err(|error| error.to_string());
+                let told = client.replace(others, &of_servers()).await.map_err(|error| error.to_string());
                 match (&told, &expected) {
                     (Err(told), Err(expected)) => assert!(told.contains(expected), "{told}"),
                     (told, expected) => assert_eq!(told.as_ref().ok(), expected.as_ref().ok()),
@@ -246,8 +257,8 @@ async fn credentials_are_replaced_if_the_others_work() {
             }
             // What is under way goes on as who it was.
             script.asked.lock().unwrap().clear();
-            let call = get();
-            let (under_way, replaced) = tokio::join!(client.ask(&call), client.replace(pair()));
+            let (call, of_servers) = (get(), of_servers());
+            let (under_way, replaced) = tokio::join!(client.ask(&call), client.replace(pair(), &of_servers));
             assert!(under_way.is_ok());
             assert_eq!(replaced, Ok(Replaced::Taken));
             client.ask(&get()).await.unwrap();
@@ -256,6 +267,28 @@ async fn credentials_are_replaced_if_the_others_work() {
             assert_eq!(*script.asked.lock().unwrap(), expected);
         })
         .await;
+}
+
+/// Not every installation tells of datacenters. One that has no machines either is none, or the Secret's path is wrong.
+#[tokio::test(start_paused = true)]
+async fn credentials_are_no_good_where_nothing_is() {
+    for (answers, is_taken, asked) in [
+        (vec!["ok"], true, 1),
+        (vec!["absent", "ok"], true, 2),
+        (vec!["absent", "absent"], false, 2),
+        (vec!["404"], false, 1),
+    ] {
+        BEGAN
+            .scope(Instant::now(), async {
+                let (script, client) = client(credentials(&[("token", "old-token")]), &answers);
+                let others = credentials(&[("token", "new-token"), ("url", "https://api.vpsie.com/v2")]);
+                let told = client.replace(others, &of_servers()).await;
+                assert_eq!(told.is_ok(), is_taken, "{answers:?}: {told:?}");
+                let expected = &["GET /datacenters new-token", "GET /servers new-token"][..asked];
+                assert_eq!(*script.asked.lock().unwrap(), expected, "{answers:?}");
+            })
+            .await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -342,7 +375,7 @@ async fn everything_is_told() {
             assert_eq!(take(), expected);
             advance(Duration::from_mins(1)).await;
             script.answers.lock().unwrap().clear();
-            client.replace(pair()).await.unwrap();
+            client.replace(pair(), &of_servers()).await.unwrap();
             let expected = [
                 "Open to Probing",
                 "POST 200 10 ms",
@@ -384,9 +417,14 @@ async fn secrets_are_seen_nowhere() {
     BEGAN
         .scope(Instant::now(), async {
             for credentials in [credentials(&[("token", CANARY)]), pair()] {
-                for answers in
-                    [vec!["echo"], vec!["ok", "echo"], vec!["503"; 20], vec!["html"], vec!["broken"; 9]]
-                {
+                for answers in [
+                    vec!["echo"],
+                    vec!["ok", "echo"],
+                    vec!["echo-late"; 3],
+                    vec!["503"; 20],
+                    vec!["html"],
+                    vec!["broken"; 9],
+                ] {
                     let (_, client) = client(credentials.clone(), &answers);
                     let mut seen = vec![format!("{client:?}")];
                     for call in [get(), create(), get()] {
@@ -396,9 +434,10 @@ async fn secrets_are_seen_nowhere() {
                             seen.extend([error.to_string(), error.refusal().to_string()]);
                         }
                     }
-                    seen.push(format!("{:?}", client.replace(pair()).await));
+                    seen.push(format!("{:?}", client.replace(pair(), &of_servers()).await));
                     let seen = seen.join("\n");
-                    assert!(!seen.contains(CANARY), "{seen}");
+                    // Nor a part of one.
+                    assert!(!seen.contains(CANARY) && !seen.contains("cana"), "{seen}");
                 }
             }
         })

@@ -53,13 +53,17 @@ impl VpsieCloud {
     /// A node of the first alternative that was not refused before: each launch is about one group, so that it is
     /// known where to look for what came of it.
     async fn aim(&self, order: &Order) -> Result<Aim, Refusal> {
+        if order.requested.as_ref().is_some_and(|requested| requested.has_joined) {
+            return Ok(Aim::Named);
+        }
         let catalog = self.offers.catalog(&self.client, &self.settings).await?;
         let passed_over = self.launches().passed_over(&order.token).to_vec();
         let was_refused =
             |wanted: &Alternative| passed_over.iter().any(|lack| lack.offerings == exactly(wanted));
         let mut left = order.offerings.iter().filter(|wanted| !was_refused(wanted));
         let Some((wanted, size)) = left.find_map(|wanted| Some((wanted, size_of(&catalog, wanted)?))) else {
-            return Ok(Aim::Nothing);
+            // What another autoscaler asked for is there, whether that is still sold or not.
+            return Ok(if order.requested.is_some() { Aim::Named } else { Aim::Nothing });
         };
         let seen = self.look(Lane::Acting).await?;
         let group = seen.group(&size, &wanted.zone);
@@ -81,8 +85,9 @@ impl VpsieCloud {
             (Aim::Tagged | Aim::Named, Paths::OfServers(paths)) => {
                 self.buy_server(paths, order, note, &memo).await
             }
-            (Aim::Node(target), Paths::OfClusters) => self.buy_node(order, note, &memo, target).await,
-            (Aim::Nothing, Paths::OfClusters) => Err(self.none_left(order)),
+            (Aim::Node(target), Paths::OfClusters) => self.buy_node(order, note, &memo, Some(target)).await,
+            (Aim::Nothing, Paths::OfClusters) if order.requested.is_none() => Err(self.none_left(order)),
+            (Aim::Named | Aim::Nothing, Paths::OfClusters) => self.buy_node(order, note, &memo, None).await,
             _ => Err(Refusal::Invalid("the order's note is of the other kind of paths".to_owned())),
         }
     }
@@ -119,15 +124,19 @@ impl VpsieCloud {
         Ok(launched(machine))
     }
 
-    /// The one machine that has a name which the request gave it, is no older than the request and nobody else's.
-    /// Strangers' machines have names too.
+    /// The one machine that its node says it is, or that has a name which the request gave it and is no older than the
+    /// request; and that is nobody else's. Strangers' machines have names too.
     fn named<'s>(&self, order: &Order, seen: &'s Seen) -> Option<&'s Server> {
         let requested = order.requested.as_ref()?;
         let claimed = self.launches().claimed(self.now());
-        let is_named = |server: &Server| requested.names.iter().any(|name| server.is_named(name));
+        let is_called =
+            |server: &Server| requested.machine.as_ref().is_some_and(|name| server.is_called(name));
+        let is_named = |server: &Server| {
+            requested.names.iter().any(|name| server.is_named(name)) && is_since(server, requested)
+        };
         let is_free = |server: &Server| !order.taken.contains(&server.id) && !claimed.contains(&server.id);
         let is_it = |server: &&Server| {
-            is_named(server) && is_since(server, requested) && server.token().is_none() && is_free(server)
+            (is_called(server) || is_named(server)) && server.token().is_none() && is_free(server)
         };
         let mut found = seen.servers.iter().filter(is_it);
         let first = found.next()?;
@@ -176,28 +185,32 @@ impl VpsieCloud {
         Err(Refusal::Unavailable(passed_over))
     }
 
+    /// Without a target it is not known what was asked for, by whoever did: it is found by name, or not at all.
     async fn buy_node(
         &self,
         order: &Order,
         note: &Note,
         memo: &Memo,
-        target: &Target,
+        target: Option<&Target>,
     ) -> Result<Launched, Refusal> {
         let catalog = self.offers.catalog_or_last(&self.client, &self.settings).await?;
         let is_unsent = !order.is_given_up && self.launches().is_unsent(&order.token, note);
-        let found = if is_unsent { Some(self.group(target).await?) } else { None };
-        let group = match found {
-            Some(Found::Group(group)) => Some(group),
-            Some(Found::Elsewhere) => return self.pass_over_datacenter(order, target, &catalog),
-            Some(Found::Refused(error)) => return self.refused(order, target, &catalog, error),
+        let group = match target.filter(|_| is_unsent) {
             None => None,
+            Some(target) => match self.group(target).await? {
+                Found::Group(group) => Some((target, group)),
+                Found::Elsewhere => return self.pass_over_datacenter(order, target, &catalog),
+                Found::Refused(error) => return self.refused(order, target, &catalog, error),
+            },
         };
         let turn = self.launches().begin(&order.token, note, memo, &order.taken);
         match (turn, group) {
             (Turn::Found(machine), _) => return Ok(launched(*machine)),
             (Turn::Void, _) => return Ok(Launched::Nothing),
             (Turn::Send, _) if order.is_given_up => return Ok(self.nothing(order)),
-            (Turn::Send, Some(group)) => return self.send_node(order, memo, target, &group, &catalog).await,
+            (Turn::Send, Some((target, group))) => {
+                return self.send_node(order, memo, target, &group, &catalog).await;
+            }
             (Turn::Send, None) => {
                 // It was prepared in just this moment, by somebody else.
                 self.launches().unsent(&order.token);
@@ -215,6 +228,7 @@ impl VpsieCloud {
             self.launches().found(&order.token, &machine, self.now());
             return Ok(launched(machine));
         }
+        let Some(target) = target else { return Ok(self.missing(order, memo, &seen, ADDED_WITHIN)) };
         match self.assign(order, target, &seen, &catalog) {
             Claim::Machine(machine) => {
                 let passed_over = self.launches().take_passed_over(&order.token);
@@ -222,6 +236,8 @@ impl VpsieCloud {
             }
             Claim::None => Ok(self.missing(order, memo, &seen, ADDED_WITHIN)),
             Claim::Crowd { .. } if !self.is_settled(memo, &seen, ADDED_WITHIN) => Ok(Launched::Underway),
+            // Which of them another autoscaler asked for, nobody will ever know.
+            Claim::Crowd { .. } if order.is_given_up && order.requested.is_some() => Ok(self.nothing(order)),
             Claim::Crowd { nodes, launches } => Err(Refusal::Denied(format!(
                 "the group of size {} has {nodes} new nodes where Berth launched {launches}: somebody else adds nodes to \
                  it, and which of them are Berth's cannot be known",

@@ -223,6 +223,11 @@ fn nodes_that_may_not_go() {
             |s| checked(s).others_asked_percent = Some(86),
             &["Barred.CapacityLeft"],
         ),
+        broken(
+            "one on nobody knows which machine",
+            |s| wear(s).unidentified = true,
+            &["Barred.MachineUnknown"],
+        ),
         broken("one that its pool must have", |s| s.snapshot.pools[0].nodes_min = 1, &["BelowMinimum"]),
         broken(
             "drifted, not underutilized",

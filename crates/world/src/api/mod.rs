@@ -4,6 +4,8 @@ mod access;
 mod act;
 mod admit;
 mod apply;
+#[cfg(test)]
+pub(crate) mod ask;
 mod bodies;
 mod custom;
 mod delete;

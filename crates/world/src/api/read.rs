@@ -17,7 +17,6 @@ use crate::object;
 use crate::request::{Place, Query, Verb};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::store::Key;
-use crate::strategy::is_custom;
 use crate::table::{self, IncludeObject};
 
 /// Which objects of a resource are meant.
@@ -233,7 +232,7 @@ impl State {
         let page: Vec<(&Key, Arc<Value>)> = rest.by_ref().take(most).collect();
         let remaining = rest.count();
         let mut metadata = json!({ "resourceVersion": at.to_string() });
-        if is_custom(&place.resource) && !wants_table(&call.accept) {
+        if place.resource.is_custom && !wants_table(&call.accept) {
             metadata["continue"] = json!("");
         }
         if let Some((last, _)) = page.last().filter(|_| remaining > 0) {
@@ -284,7 +283,7 @@ impl State {
 /// Lists of built-in kinds do not repeat what kind their items are.
 fn item(resource: &Resource, object: &Value) -> Value {
     let mut object = shown(resource, object);
-    if is_custom(resource) {
+    if resource.is_custom {
         return object;
     }
     if let Some(fields) = object.as_object_mut() {

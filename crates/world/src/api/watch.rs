@@ -17,7 +17,6 @@ use crate::object;
 use crate::proto::put_in_form;
 use crate::request::{Place, Query};
 use crate::store::Change;
-use crate::strategy::is_custom;
 use crate::table::{self, IncludeObject, PrinterColumn};
 
 /// How often a client that wants to know hears how far it is.
@@ -214,7 +213,7 @@ fn expired(asked: u64, oldest: u64) -> Failure {
 
 /// Of events there are too many to keep them in a cache.
 fn is_cached(resource: &Resource) -> bool {
-    resource.kind != "Event" || is_custom(resource)
+    resource.kind != "Event" || resource.is_custom
 }
 
 /// When a client that wants to know hears next how far it is, if it does before the end.

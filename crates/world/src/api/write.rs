@@ -22,7 +22,7 @@ use crate::options::Options;
 use crate::patch::{self, Shape};
 use crate::proto::put_in_form;
 use crate::request::{Place, Query};
-use crate::store::Key;
+use crate::store::{Key, is_too_large};
 use crate::strategy;
 use crate::validate;
 
@@ -110,7 +110,7 @@ impl State {
             }
             return Err(failure);
         }
-        Ok((201, self.store(&place.resource, query, key, object)))
+        Ok((201, self.store(&place.resource, query, key, object)?))
     }
 
     /// Has everybody look at a new object who may have something to add or something against it.
@@ -250,7 +250,7 @@ impl State {
                 self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
                 let key = self.admit_new(place, query, &mut object)?;
-                Ok((201, self.store(&place.resource, query, key, object)))
+                Ok((201, self.store(&place.resource, query, key, object)?))
             }
         }
     }
@@ -325,7 +325,7 @@ impl State {
             object::set(&mut new, "resourceVersion", json!(revision));
             return Ok((200, Arc::new(new)));
         }
-        Ok((200, self.store(resource, query, key.clone(), new)))
+        Ok((200, self.store(resource, query, key.clone(), new)?))
     }
 
     /// Whether an object is stored as it is read. One that is not is written anew, even if nothing else changes.
@@ -366,15 +366,24 @@ impl State {
     }
 
     /// Keeps an object; what it is then, in the form that it came in.
-    fn store(&mut self, resource: &Resource, query: &Query, key: Key, mut object: Value) -> Arc<Value> {
+    fn store(
+        &mut self,
+        resource: &Resource,
+        query: &Query,
+        key: Key,
+        mut object: Value,
+    ) -> Result<Arc<Value>, Failure> {
         if query.is_dry_run() {
-            return Arc::new(object);
+            return Ok(Arc::new(object));
+        }
+        if is_too_large(&object) {
+            return Err(Failure::new(Reason::Unknown, "etcdserver: request is too large"));
         }
         if events::are(resource) {
             events::to_first(&mut object);
             object["apiVersion"] = json!("v1");
         }
-        in_form(resource, &self.store.put(key, object))
+        Ok(in_form(resource, &self.store.put(key, object)))
     }
 
     /// Gives the object a name if it wants one made.

@@ -38,6 +38,8 @@ pub(crate) struct Events {
     told: u64,
     /// The revision when it began.
     begun: u64,
+    /// Since when what it watches had been defined as it was then.
+    defined_since: u64,
     beginning: Beginning,
     ready: VecDeque<Value>,
     latest: Receiver<u64>,
@@ -86,6 +88,7 @@ impl Events {
         Ok(Self {
             told: asked,
             begun: current,
+            defined_since: state.defined_since(&place.resource),
             beginning,
             latest: state.store.subscribe(),
             api: api.clone(),
@@ -144,7 +147,7 @@ impl Events {
             }
             self.latest.borrow_and_update();
             self.collect();
-            if !self.ready.is_empty() {
+            if !self.ready.is_empty() || self.has_ended {
                 continue;
             }
             let wake = self.next_bookmark.map_or(self.ends, |at| at.min(self.ends));
@@ -174,9 +177,13 @@ impl Events {
         let state = self.api.state();
         let resource = self.place.resource.kept_as();
         let form = Form::new(&state, &self.place, self.tables);
+        let since = state.defined_since(&self.place.resource);
+        let is_defined_so = since == self.defined_since;
+        // What comes after another definition is not for who began under this one, and after the last there is nothing.
+        let is_theirs = |change: &&Change| is_defined_so || since == 0 || change.revision <= since;
         match state.store.changes_after(self.told) {
             Ok(changes) => {
-                for change in changes {
+                for change in changes.take_while(is_theirs) {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
                         self.ready.extend(told(&state, &form, &self.selection, change));
@@ -188,6 +195,7 @@ impl Events {
                 self.has_ended = true;
             }
         }
+        self.has_ended |= !is_defined_so;
     }
 }
 
@@ -284,6 +292,7 @@ mod tests {
     use axum::body::BodyDataStream;
     use futures::StreamExt;
 
+    use super::super::ask::ask as asked;
     use super::*;
     use crate::World;
 
@@ -373,6 +382,47 @@ mod tests {
         let mut afresh = watch(&world, "resourceVersion=0").await;
         for name in ["a", "b", "c"] {
             assert_eq!(heard(&mut afresh).await, format!("ADDED {name}"));
+        }
+    }
+
+    /// Whoever watches begins anew: with what is defined now, or not at all.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_of_what_is_defined_ends_with_its_definition() {
+        const DEFINED_AT: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        const CARS: &str = "/apis/example.com/v1/cars";
+        let named = json!({"spec": {"names": {"shortNames": ["c"]}}});
+        let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+        for (method, change, expected, again) in [
+            ("DELETE", Value::Null, &["DELETED a", "end"][..], 404),
+            ("PATCH", named, &["end"], 200),
+            // It still says the same.
+            ("PATCH", labelled, &["ADDED b"], 200),
+        ] {
+            let world = world();
+            let versions = json!([{
+                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+            }]);
+            let names = json!({"plural": "cars", "kind": "Car"});
+            let spec =
+                json!({"group": "example.com", "scope": "Cluster", "names": names, "versions": versions});
+            let crd = json!({"metadata": {"name": "cars.example.com"}, "spec": spec});
+            drop(ask(&world, "POST", DEFINED_AT, &crd).await);
+            let car = |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Car", "metadata": {"name": name}});
+            drop(ask(&world, "POST", CARS, &car("a")).await);
+            let since = format!("watch=true&resourceVersion={}", world.revision());
+            let mut cars = ask(&world, "GET", &format!("{CARS}?{since}"), &Value::Null).await;
+            let mut maps = watch(&world, &since).await;
+            let begin = Instant::now();
+            let definition = format!("{DEFINED_AT}/cars.example.com");
+            let (code, _) = asked(&world, method, &definition, change).await;
+            assert_eq!(code, 200);
+            asked(&world, "POST", CARS, car("b")).await;
+            for expected in expected {
+                assert_eq!(heard(&mut cars).await, *expected, "{method}");
+            }
+            assert_eq!(asked(&world, "GET", CARS, Value::Null).await.0, again);
+            make(&world, MAPS, "m").await;
+            assert_eq!((&*heard(&mut maps).await, begin.elapsed()), ("ADDED m", Duration::ZERO), "{method}");
         }
     }
 }

@@ -41,6 +41,11 @@ pub enum Subresource {
 }
 
 impl Subresource {
+    /// Whether it carries objects, and not what a program says.
+    pub fn has_objects(self) -> bool {
+        !matches!(self, Self::Log | Self::Exec | Self::Attach | Self::PortForward)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Status => "status",

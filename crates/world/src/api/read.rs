@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use super::accept::wants_table;
 use super::{Call, State, shown};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::json::{Value, json};
@@ -349,12 +350,4 @@ impl State {
             })),
         }
     }
-}
-
-/// Whether the client would rather have a table than objects.
-pub(super) fn wants_table(accept: &str) -> bool {
-    accept
-        .split(',')
-        .next()
-        .is_some_and(|first| first.contains("as=Table") && first.contains("g=meta.k8s.io"))
 }

@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::read::{Selection, check_versions, in_other_words, revision, wants_table};
-use super::{Api, Call, State, shown};
+use super::accept::Form;
+use super::read::{Selection, check_versions, in_other_words, revision};
+use super::{Api, State, shown};
 use crate::failure::{Failure, Reason};
 use crate::json::{Value, json};
 use crate::kinds::Resource;
@@ -32,8 +33,11 @@ pub(crate) struct Events {
     api: Api,
     place: Place,
     selection: Selection,
-    /// As tables, with so much of each object.
-    tables: Option<IncludeObject>,
+    form: Form,
+    /// Of tables, so much of each object.
+    include: IncludeObject,
+    /// Who gets tables has heard what their columns are.
+    knows_columns: bool,
     /// All up to this revision has been told.
     told: u64,
     /// The revision when it began.
@@ -58,10 +62,9 @@ enum Beginning {
 }
 
 impl Events {
-    pub(super) fn start(api: &Api, place: &Place, query: &Query, call: &Call) -> Result<Self, Failure> {
+    pub(super) fn start(api: &Api, place: &Place, query: &Query, form: Form) -> Result<Self, Failure> {
         let mut place = place.clone();
         let include = IncludeObject::parse(&query.include_object)?;
-        let tables = wants_table(&call.accept).then_some(include);
         let state = api.state();
         check_versions(query, true)?;
         let selection = Selection::of(&state, &place, query)?;
@@ -94,7 +97,9 @@ impl Events {
             api: api.clone(),
             place,
             selection,
-            tables,
+            form,
+            include,
+            knows_columns: false,
             ready,
             next_bookmark: next_bookmark(now, ends).filter(|_| wants_bookmarks),
             ends,
@@ -120,12 +125,14 @@ impl Events {
             }
         };
         self.told = at;
-        let form = Form::new(&state, &self.place, self.tables);
+        let look = Look::new(&state, &self.place, self.form, self.include);
         let read = there.values().map(|object| state.read(&self.place.resource, object));
         let seen = read.filter(|object| self.selection.matches(object)).take(most);
-        let mut told: Vec<Value> = seen.map(|object| event("ADDED", &form.of(&object))).collect();
+        let knows_columns = &mut self.knows_columns;
+        let mut told: Vec<Value> =
+            seen.map(|object| event("ADDED", &look.next(&object, knows_columns))).collect();
         if beginning == Beginning::WhatIsThereAndItsEnd {
-            let mut end = bookmark(&self.place, at);
+            let mut end = bookmark(&self.place, at, self.form);
             end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
             told.push(end);
         }
@@ -167,7 +174,7 @@ impl Events {
             self.next_bookmark = next_bookmark(now, self.ends);
             // Only what is new since then is worth a word.
             if self.told > self.begun {
-                self.ready.push_back(bookmark(&self.place, self.told));
+                self.ready.push_back(bookmark(&self.place, self.told, self.form));
             }
         }
     }
@@ -176,7 +183,7 @@ impl Events {
     fn collect(&mut self) {
         let state = self.api.state();
         let resource = self.place.resource.kept_as();
-        let form = Form::new(&state, &self.place, self.tables);
+        let look = Look::new(&state, &self.place, self.form, self.include);
         let since = state.defined_since(&self.place.resource);
         let is_defined_so = since == self.defined_since;
         // What comes after another definition is not for who began under this one, and after the last there is nothing.
@@ -186,7 +193,8 @@ impl Events {
                 for change in changes.take_while(is_theirs) {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
-                        self.ready.extend(told(&state, &form, &self.selection, change));
+                        let knows_columns = &mut self.knows_columns;
+                        self.ready.extend(told(&state, &look, knows_columns, &self.selection, change));
                     }
                 }
             }
@@ -237,29 +245,44 @@ fn ends(now: Instant, query: &Query) -> Instant {
 }
 
 /// How a watch shows objects.
-struct Form<'a> {
+struct Look<'a> {
     resource: &'a Resource,
     columns: Option<&'a [PrinterColumn]>,
-    tables: Option<IncludeObject>,
+    form: Form,
+    include: IncludeObject,
     now: Timestamp,
 }
 
-impl<'a> Form<'a> {
-    fn new(state: &'a State, place: &'a Place, tables: Option<IncludeObject>) -> Self {
+impl<'a> Look<'a> {
+    fn new(state: &'a State, place: &'a Place, form: Form, include: IncludeObject) -> Self {
         let resource = &*place.resource;
-        Self { resource, columns: state.columns(resource), tables, now: state.now() }
+        Self { resource, columns: state.columns(resource), form, include, now: state.now() }
     }
 
-    fn of(&self, object: &Value) -> Value {
-        let Some(include) = self.tables else { return shown(self.resource, object) };
+    /// The next object; what the columns of tables are is told once.
+    fn next(&self, object: &Value, knows_columns: &mut bool) -> Value {
+        if self.form != Form::Table {
+            return self.form.put_event(shown(self.resource, object));
+        }
         let metadata = json!({ "resourceVersion": object::revision(object) });
-        table::table(self.resource, [object], self.columns, &metadata, self.now, include)
+        let mut table =
+            table::table(self.resource, [object], self.columns, &metadata, self.now, self.include);
+        if std::mem::replace(knows_columns, true) {
+            table["columnDefinitions"] = Value::Null;
+        }
+        table
     }
 }
 
 /// What a watch hears of a change: an object that begins to match is new to it, one that ceases to is gone.
-fn told(state: &State, form: &Form<'_>, selection: &Selection, change: &Change) -> Option<Value> {
-    let read = |object: &Arc<Value>| Some(state.read(form.resource, object));
+fn told(
+    state: &State,
+    look: &Look<'_>,
+    knows_columns: &mut bool,
+    selection: &Selection,
+    change: &Change,
+) -> Option<Value> {
+    let read = |object: &Arc<Value>| Some(state.read(look.resource, object));
     let matching = |object: &Arc<Value>| selection.matches(object);
     let before = change.before.as_ref().and_then(read).filter(matching);
     let after = change.after.as_ref().and_then(read).filter(matching);
@@ -270,21 +293,21 @@ fn told(state: &State, form: &Form<'_>, selection: &Selection, change: &Change) 
         (Some(before), None) => ("DELETED", (*before).clone()),
     };
     object::set_revision(&mut object, change.revision);
-    Some(event(kind, &form.of(&object)))
+    Some(event(kind, &look.next(&object, knows_columns)))
 }
 
 fn event(kind: &str, object: &Value) -> Value {
     json!({ "type": kind, "object": object })
 }
 
-fn bookmark(place: &Place, revision: u64) -> Value {
+fn bookmark(place: &Place, revision: u64, form: Form) -> Value {
     let (api_version, kind) = (place.resource.api_version(), &*place.resource.kind);
     let mut object = json!({
         "kind": kind, "apiVersion": api_version,
         "metadata": { "resourceVersion": revision.to_string() },
     });
     put_in_form(&api_version, kind, &mut object, None);
-    event("BOOKMARK", &object)
+    event("BOOKMARK", &form.put_event(object))
 }
 
 #[cfg(test)]

@@ -265,6 +265,7 @@ pub(crate) fn is_virtual(group: &str, version: &str) -> bool {
 const VIRTUAL: &[Virtual] = rows! {
     "" "v1" "Binding" "bindings" "binding" Namespaced CREATE;
     "authentication.k8s.io" "v1" "SelfSubjectReview" "selfsubjectreviews" "selfsubjectreview" Cluster CREATE;
+    "authentication.k8s.io" "v1" "TokenReview" "tokenreviews" "tokenreview" Cluster CREATE;
     "authorization.k8s.io" "v1" "LocalSubjectAccessReview" "localsubjectaccessreviews" "localsubjectaccessreview" Namespaced CREATE;
     "authorization.k8s.io" "v1" "SelfSubjectAccessReview" "selfsubjectaccessreviews" "selfsubjectaccessreview" Cluster CREATE;
     "authorization.k8s.io" "v1" "SelfSubjectRulesReview" "selfsubjectrulesreviews" "selfsubjectrulesreview" Cluster CREATE;

@@ -168,6 +168,7 @@ impl Definition {
             categories: self.names.categories.clone(),
             scope: self.scope,
             subresources: status.into_iter().chain(scale).collect(),
+            is_custom: true,
         }
     }
 

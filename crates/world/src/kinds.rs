@@ -16,6 +16,8 @@ pub struct Resource {
     pub categories: Vec<String>,
     pub scope: Scope,
     pub subresources: Vec<Subresource>,
+    /// Whether a definition serves it. Its group says nothing of that: Kubernetes' own are in many.
+    pub is_custom: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,11 @@ pub enum Subresource {
 }
 
 impl Subresource {
+    /// Whether it carries objects, and not what a program says.
+    pub fn has_objects(self) -> bool {
+        !matches!(self, Self::Log | Self::Exec | Self::Attach | Self::PortForward)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
@@ -99,8 +106,15 @@ impl Kinds {
         self.served.insert(key, resource);
     }
 
-    pub fn remove(&mut self, group: &str, plural: &str) {
-        self.served.retain(|(of_group, _, of_plural), _| of_group != group || of_plural != plural);
+    /// What definitions serve goes; what is built in stays.
+    pub fn remove_custom(&mut self) {
+        self.served.retain(|_, resource| !resource.is_custom);
+    }
+
+    /// Whether a resource is built in, in any version, or its group's version is. What is so is no definition's.
+    pub fn has_built_in(&self, group: &str, version: &str, plural: &str) -> bool {
+        let mut built_in = self.served.values().filter(|own| !own.is_custom && own.group == group);
+        built_in.any(|own| own.version == version || own.plural == plural)
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
@@ -162,6 +176,7 @@ impl Row {
             }),
             scope: self.scope,
             subresources: self.subresources.to_vec(),
+            is_custom: false,
         }
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn serves(group: &str, version: &str) -> bool {
 }
 
 pub(crate) fn are(resource: &Resource) -> bool {
-    resource.group == GROUP
+    resource.group == GROUP && !resource.is_custom
 }
 
 /// The kinds that are computed, as if they were kept.
@@ -55,6 +55,7 @@ pub(crate) fn resource(group: &str, version: &str, plural: &str) -> Option<Arc<R
         categories: Vec::new(),
         scope,
         subresources: Vec::new(),
+        is_custom: false,
     }))
 }
 

@@ -8,7 +8,6 @@ use crate::failure::Failure;
 use crate::kinds::{Kinds, Resource, Subresource};
 use crate::metrics;
 use crate::selector::name_selected;
-use crate::strategy::is_custom;
 
 /// What the path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,7 +212,7 @@ impl Target {
         place(group, version, rest, kinds).map(Self::Resource).ok_or_else(|| match rest {
             // Custom resources have parts as their definitions say; without, it is as if there were no object.
             ["namespaces", _, plural, name, "status" | "scale"] | [plural, name, "status" | "scale"] => {
-                let resource = kinds.find(group, version, plural).filter(|found| is_custom(found));
+                let resource = kinds.find(group, version, plural).filter(|found| found.is_custom);
                 resource.map_or_else(Failure::no_resource, |resource| Failure::not_found(resource, name))
             }
             _ => Failure::no_resource(),

@@ -60,7 +60,7 @@ pub(crate) fn respond(
         Ok(Answer::Nothing) => nothing(),
         Ok(Answer::NoPage) => response(404, "text/plain; charset=utf-8", Body::from("404 page not found\n")),
         Ok(Answer::Events(events)) => {
-            response(200, "application/json", Body::from_stream(lines(listener(events))))
+            response(200, "application/json", Body::from_stream(lines(listener(*events))))
         }
         Err(failure) => refuse(&failure),
     }

@@ -12,11 +12,14 @@ use tokio::sync::watch;
 
 mod sharing;
 mod trace;
+mod weight;
 
 use crate::json::Value;
 use crate::object;
 use sharing::Sharing;
 use trace::Trace;
+
+pub(crate) use weight::is_too_large;
 
 /// Where an object is kept: its resource (`pods`, or `deployments.apps`: whatever version asks, the object is the
 /// same), its namespace, empty where there are none, and its name.

@@ -9,6 +9,7 @@ use crate::object;
 /// Whether changes of more than metadata and status are counted in `metadata.generation`.
 pub(crate) fn has_generation(resource: &Resource) -> bool {
     match &*resource.group {
+        _ if resource.is_custom => true,
         "" => matches!(&*resource.kind, "Pod" | "PodTemplate" | "ReplicationController"),
         "apps" => resource.kind != "ControllerRevision",
         "autoscaling"
@@ -32,12 +33,7 @@ pub(crate) fn allows_unconditional_update(resource: &Resource) -> bool {
         "RuntimeClass",
         "ValidatingWebhookConfiguration",
     ];
-    !CONDITIONAL.contains(&&*resource.kind) && !is_custom(resource)
-}
-
-/// Custom resources are in groups with a dot that are not Kubernetes' own.
-pub(crate) fn is_custom(resource: &Resource) -> bool {
-    resource.group.contains('.') && !resource.group.ends_with(".k8s.io")
+    !CONDITIONAL.contains(&&*resource.kind) && !resource.is_custom
 }
 
 /// Whether a kind looks at the metadata of new objects itself. Of others they are looked at in the end.
@@ -51,7 +47,7 @@ pub(crate) fn checks_metadata(resource: &Resource) -> bool {
 /// Whether an update makes what is not there.
 pub(crate) fn is_made_by_update(resource: &Resource) -> bool {
     matches!(&*resource.kind, "Lease" | "Event" | "Endpoints" | "LimitRange" | "Service" | "RuntimeClass")
-        && !is_custom(resource)
+        && !resource.is_custom
 }
 
 /// Versions that are served no more, but that the server still knows.
@@ -73,7 +69,7 @@ pub(crate) fn directory(resource: &Resource) -> String {
         ("", "nodes") => "minions".to_owned(),
         ("", "services") => "services/specs".to_owned(),
         ("", "endpoints") => "services/endpoints".to_owned(),
-        (group, plural) if is_custom(resource) || group == "apiextensions.k8s.io" => {
+        (group, plural) if resource.is_custom || group == "apiextensions.k8s.io" => {
             format!("{group}/{plural}")
         }
         (_, plural) => plural.to_owned(),
@@ -97,6 +93,13 @@ pub(crate) fn is_over(object: &Value) -> bool {
 /// What the server makes of a new object before anybody looks at it.
 pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
     match &*resource.kind {
+        _ if resource.is_custom => {
+            if resource.has(Subresource::Status)
+                && let Some(fields) = object.as_object_mut()
+            {
+                fields.remove("status");
+            }
+        }
         // Whoever registers a node says what it has.
         "Node" => {}
         "Namespace" => {
@@ -108,20 +111,13 @@ pub(crate) fn prepare_for_create(resource: &Resource, object: &mut Value) {
             }
             object["spec"]["finalizers"] = Value::from(finalizers);
         }
-        "Service" | "Ingress" if !is_custom(resource) => object["status"] = json!({ "loadBalancer": {} }),
+        "Service" | "Ingress" => object["status"] = json!({ "loadBalancer": {} }),
         "Pod" => {
             object["status"] = json!({ "phase": "Pending", "qosClass": qos_class(object) });
         }
         "PersistentVolume" | "PersistentVolumeClaim" => {
             object["status"] = json!({ "phase": "Pending" });
             name_data_source(object);
-        }
-        _ if is_custom(resource) => {
-            if resource.has(Subresource::Status)
-                && let Some(fields) = object.as_object_mut()
-            {
-                fields.remove("status");
-            }
         }
         _ if resource.has(Subresource::Status) => object["status"] = json!({}),
         _ => {}
@@ -228,7 +224,7 @@ fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
         }
     }
     keep_metadata(resource, &old["metadata"], object::within(new, "metadata"));
-    if resource.kind == "Pod" && object::text(new, &["status", "qosClass"]).is_empty() {
+    if resource.qualified() == "pods" && object::text(new, &["status", "qosClass"]).is_empty() {
         new["status"]["qosClass"] = old["status"]["qosClass"].clone();
     }
 }
@@ -236,15 +232,15 @@ fn keep_all_but_status(resource: &Resource, old: &Value, new: &mut Value) {
 fn keep_metadata(resource: &Resource, old: &Value, new: &mut Value) {
     let (Some(before), Some(fields)) = (old.as_object(), new.as_object_mut()) else { return };
     let kept: &[&str] = match &*resource.kind {
+        _ if resource.is_custom => &RESET,
         "Deployment" => &["labels"],
         "Pod" => &["ownerReferences"],
         "CustomResourceDefinition" => &RESET,
-        _ if is_custom(resource) => &RESET,
         _ => &[],
     };
     let is_theirs = |field: &str| {
         !kept.contains(&field)
-            && (!is_custom(resource) || matches!(field, "managedFields" | "resourceVersion"))
+            && (!resource.is_custom || matches!(field, "managedFields" | "resourceVersion"))
     };
     // What is left out of these is taken away, of all others it is as it was.
     let can_go = |field: &str| {
@@ -266,6 +262,7 @@ const RESET: [&str; 4] = ["annotations", "finalizers", "labels", "ownerReference
 /// Whether more differs than what is only said about an object, and where it is.
 pub(crate) fn changes_generation(resource: &Resource, old: &Value, new: &Value) -> bool {
     match &*resource.kind {
+        _ if resource.is_custom => {}
         "PriorityClass" => return false,
         // What a rollout was made for is noted in annotations.
         "Deployment" if old["metadata"]["annotations"] != new["metadata"]["annotations"] => return true,

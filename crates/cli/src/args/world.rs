@@ -73,7 +73,7 @@ pub(crate) struct World {
     /// hears: get, list, watch, create, update, patch, delete, read, write, any, event; of which resource, as
     /// deployments.apps or pods/eviction, or * for any; for the so many-th time, #10x3 for three in a row. The harm is
     /// one of status CODE [retry TIME], lost, delay TIME, slow TIME, freeze TIME [of RESOURCE], rewind CHANGES for TIME
-    /// [of RESOURCE]; of a list also partial COUNT; of an event also drop, repeat, swap, silence
+    /// [of RESOURCE]; of a list also partial COUNT; of an event also drop, repeat, swap, silence, end
     #[arg(long = "fault", value_name = "FAULT", value_parser = fault)]
     pub(crate) faults: Vec<Fault>,
 

@@ -167,6 +167,8 @@ fn failing(counts: &Counts) -> Vec<Injection> {
             "before * #Nx5: status 503",
             "before * #N: lost",
             "after * #N: lost",
+            "after * #N: status 504",
+            "after * #Nx2: status 500",
         ],
     );
     let harms =
@@ -217,7 +219,7 @@ fn stale(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
 }
 
 fn misheard(dialect: Dialect, counts: &Counts) -> Vec<Injection> {
-    at_events(dialect, counts, 30, &["drop", "repeat", "swap", "delay 5s", "lost"])
+    at_events(dialect, counts, 30, &["drop", "repeat", "swap", "delay 5s", "lost", "end"])
 }
 
 /// A fault of the so many-th call of a kind, or machine.

@@ -27,7 +27,7 @@ pub(crate) fn faults(dialect: Dialect, seed: u64) -> FaultPlan {
             let ms = 10 + lots.below(12_000);
             let secs = 1 + lots.below(90);
             let few = lots.below(10);
-            lines.push(match lots.below(12) {
+            lines.push(match lots.below(14) {
                 0 => format!("{client} before any * #{nth}: delay {ms}ms"),
                 1 => format!("{client} before write * #{nth}: delay {ms}ms"),
                 2 => format!("{client} after write * #{nth}: delay {ms}ms"),
@@ -39,6 +39,8 @@ pub(crate) fn faults(dialect: Dialect, seed: u64) -> FaultPlan {
                 8 => format!("{client} before list {claims} #{nth}: partial {few}"),
                 9 => format!("{client} before event {claims} #{nth}: drop"),
                 10 => format!("{client} before event {pools} #{}: drop", 1 + few),
+                11 => format!("{client} after write * #{nth}: status 504"),
+                12 => format!("{client} before event {claims} #{nth}: end"),
                 _ => format!("{client} before event {claims} #{nth}: delay {ms}ms"),
             });
         }

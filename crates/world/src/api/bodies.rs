@@ -12,7 +12,6 @@ use crate::object;
 use crate::patch;
 use crate::proto::TABLE;
 use crate::request::Query;
-use crate::strategy;
 
 impl PatchKind {
     fn form(self) -> PatchForm {
@@ -44,7 +43,7 @@ impl State {
         let format = Format::of(&call.content_type)?;
         let options = if call.method == Method::PUT { "UpdateOptions" } else { "CreateOptions" };
         let directive = Directive::parse(&query.field_validation, options)?;
-        let read = if strategy::is_custom(resource) {
+        let read = if resource.is_custom {
             self.custom_object(resource, format, &call.body)?
         } else {
             let api_version = resource.api_version();
@@ -132,7 +131,7 @@ impl State {
     pub(super) fn check_declared(&self, resource: &Resource, applied: &Value) -> Result<(), Failure> {
         let is_said = |field, expected: &str| object::text(applied, &[field]) == expected;
         let is_meant = is_said("apiVersion", &resource.api_version()) && is_said("kind", &resource.kind);
-        if strategy::is_custom(resource) || !is_meant {
+        if resource.is_custom || !is_meant {
             return Ok(());
         }
         let complaints = match self.retyped(resource, applied.clone()) {
@@ -168,7 +167,7 @@ impl State {
 
     /// An object as its kind's type holds it.
     pub(super) fn retyped(&self, resource: &Resource, mut object: Value) -> Result<Read, String> {
-        if strategy::is_custom(resource) {
+        if resource.is_custom {
             let mut strict = body::tidy_metadata(&mut object)?;
             let unknown = self.drop_unknown(resource, &mut object);
             strict.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
@@ -211,6 +210,7 @@ pub(super) fn resource_of(api_version: &str, kind: &str) -> Resource {
         categories: Vec::new(),
         scope: Scope::Namespaced,
         subresources: Vec::new(),
+        is_custom: false,
     }
 }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use super::State;
 use super::delete::Options;
 use crate::crd::{self, Definition, Version};
+use crate::discovery::served;
 use crate::failure::{Cause, Failure};
 use crate::json::{Value, json};
 use crate::kinds::{Resource, Subresource};
 use crate::object;
 use crate::patch::Shape;
 use crate::store::Key;
-use crate::strategy::is_custom;
 use crate::table::PrinterColumn;
 
 pub(super) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
@@ -56,8 +56,8 @@ impl State {
 
     /// How lists and maps of a kind are merged.
     pub(super) fn shape(&self, resource: &Resource) -> Shape {
-        let crd = self.store.get(&Key::new(DEFINITIONS, "", &resource.qualified()));
-        let schema = crd.and_then(|crd| {
+        let of_definition = resource.is_custom.then(|| Key::new(DEFINITIONS, "", &resource.qualified()));
+        let schema = of_definition.and_then(|key| self.store.get(&key)).and_then(|crd| {
             let versions = crd.pointer("/spec/versions")?.as_array()?;
             let version = versions.iter().find(|version| version["name"] == *resource.version)?;
             version.pointer("/schema/openAPIV3Schema").cloned()
@@ -84,7 +84,7 @@ impl State {
     /// A stored object as it is read: in the form that the version that is asked for wants now, which may know less of
     /// it than the one it was written in, or more.
     pub(super) fn read(&self, resource: &Resource, object: &Arc<Value>) -> Arc<Value> {
-        if !is_custom(resource) || self.is_in_form(resource, object) {
+        if !resource.is_custom || self.is_in_form(resource, object) {
             return object.clone();
         }
         let mut read = (**object).clone();
@@ -213,6 +213,26 @@ impl State {
         Some(last)
     }
 
+    /// What of a definition is served, and what is not because the API server has its place for its own.
+    fn divided(&self, definition: &Definition) -> (Vec<Resource>, Vec<Resource>) {
+        definition.resources().into_iter().partition(|resource| {
+            let Resource { group, version, plural, .. } = resource;
+            !self.kinds.has_built_in(group, version, plural) && !served::is_virtual(group, version)
+        })
+    }
+
+    /// What is said of a definition of which the world makes less than it says.
+    pub(super) fn definition_warnings(&self, crd: &Value) -> Vec<String> {
+        let unserved = Definition::parse(crd).map_or_else(|_| Vec::new(), |of| self.divided(&of).1);
+        let of_own = unserved.iter().map(|resource| {
+            let (plural, api_version) = (&resource.plural, resource.api_version());
+            format!(
+                "spec.group: {plural} of {api_version} are not served: that place is the API server's own"
+            )
+        });
+        of_own.chain(crd::conversion_warning(crd).map(str::to_owned)).collect()
+    }
+
     /// What a stored definition defines, and what it defined before.
     fn defined(&self, crd: &Value, before: Option<Defined>) -> Option<Defined> {
         let definition = Definition::parse(crd).ok()?;
@@ -229,9 +249,7 @@ impl State {
     pub(super) fn serve_definitions(&mut self) {
         let stored = self.stored_definitions();
         let mut known = std::mem::take(&mut self.definitions.0);
-        for Defined { definition: gone, .. } in known.values() {
-            self.kinds.remove(&gone.group, &gone.names.plural);
-        }
+        self.kinds.remove_custom();
         for crd in stored {
             let is_established =
                 crd.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten().any(
@@ -246,47 +264,48 @@ impl State {
                 Some(known) if known.read_at == object::revision(&crd) => Some(known),
                 known => self.defined(&crd, known),
             };
-            if let Some(defined) = defined {
-                for resource in defined.definition.resources() {
-                    self.kinds.add(Arc::new(resource));
-                }
-                self.definitions.0.insert(defined.definition.name.clone(), defined);
+            let Some(defined) = defined else { continue };
+            let (served, _) = self.divided(&defined.definition);
+            if served.is_empty() {
+                continue;
             }
+            for resource in served {
+                self.kinds.add(Arc::new(resource));
+            }
+            self.definitions.0.insert(defined.definition.name.clone(), defined);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ask::{answer, ask, world};
     use super::*;
-    use crate::World;
 
+    const DEFINED_AT: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     const CARS: &str = "/apis/example.com/v1/cars";
 
-    async fn ask(world: &World, method: &str, path: &str, body: Value) -> (u16, Value) {
-        let body = if body.is_null() { String::new() } else { body.to_string() };
-        let kind = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
-        let request = http::Request::builder().method(method).uri(path).header("content-type", kind);
-        let request = request.body(axum::body::Body::from(body)).unwrap();
-        let answer = tower_service::Service::call(&mut world.client("test"), request).await.unwrap();
-        let status = answer.status().as_u16();
-        let bytes = axum::body::to_bytes(answer.into_body(), usize::MAX).await.unwrap();
-        (status, serde_json::from_slice(&bytes).unwrap_or_default())
+    fn definition(group: &str, plural: &str, kind: &str, version: &str) -> Value {
+        json!({
+            "metadata": {
+                "name": format!("{plural}.{group}"),
+                "annotations": {"api-approved.kubernetes.io": "https://example.com/approved"},
+            },
+            "spec": {
+                "group": group, "scope": "Cluster", "names": {"plural": plural, "kind": kind},
+                "versions": [{
+                    "name": version, "served": true, "storage": true, "subresources": {"status": {}},
+                    "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+                }],
+            },
+        })
     }
 
     #[tokio::test]
     async fn a_definition_takes_along_what_it_defines_and_waits_for_what_stays() {
-        let world = World::new(1, "2026-01-01T00:00:00Z".parse().unwrap());
-        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-        let definition = format!("{definitions}/cars.example.com");
-        let crd = json!({
-            "metadata": {"name": "cars.example.com"},
-            "spec": {
-                "group": "example.com", "scope": "Cluster", "names": {"plural": "cars", "kind": "Car"},
-                "versions": [{"name": "v1", "served": true, "storage": true,
-                    "schema": {"openAPIV3Schema": {"type": "object"}}}],
-            },
-        });
+        let world = world();
+        let at = format!("{DEFINED_AT}/cars.example.com");
+        let crd = definition("example.com", "cars", "Car", "v1");
         let car = |name: &str, finalizers: Value| {
             json!({
                 "apiVersion": "example.com/v1", "kind": "Car",
@@ -294,22 +313,107 @@ mod tests {
             })
         };
         for held in [false, true] {
-            assert_eq!(ask(&world, "POST", definitions, crd.clone()).await.0, 201);
+            assert_eq!(ask(&world, "POST", DEFINED_AT, crd.clone()).await.0, 201);
             let (_, cars) = ask(&world, "GET", CARS, Value::Null).await;
             assert_eq!(cars["items"], json!([]), "cars of a former definition");
             ask(&world, "POST", CARS, car("a", json!([]))).await;
             if held {
                 ask(&world, "POST", CARS, car("b", json!(["example.com/garage"]))).await;
             }
-            assert_eq!(ask(&world, "DELETE", &definition, Value::Null).await.0, 200);
+            assert_eq!(ask(&world, "DELETE", &at, Value::Null).await.0, 200);
             if held {
-                let (status, crd) = ask(&world, "GET", &definition, Value::Null).await;
+                let (status, crd) = ask(&world, "GET", &at, Value::Null).await;
                 assert_eq!((status, &crd["metadata"]["finalizers"]), (200, &json!([CLEANUP])));
                 let free = json!({"metadata": {"finalizers": null}});
                 assert_eq!(ask(&world, "PATCH", &format!("{CARS}/b"), free).await.0, 200);
             }
-            assert_eq!(ask(&world, "GET", &definition, Value::Null).await.0, 404);
+            assert_eq!(ask(&world, "GET", &at, Value::Null).await.0, 404);
             assert_eq!(ask(&world, "GET", CARS, Value::Null).await.0, 404);
         }
+    }
+    /// Kubernetes' own groups have definitions, too.
+    #[tokio::test]
+    async fn what_a_definition_serves_is_custom_whatever_its_group_is_called() {
+        for (group, kind) in [
+            ("gateway.networking.k8s.io", "Gateway"),
+            ("snapshot.storage.k8s.io", "VolumeSnapshot"),
+            ("cluster.x-k8s.io", "Machine"),
+            ("node.longhorn.io", "Node"),
+            ("policy.example.com", "Pod"),
+        ] {
+            let world = world();
+            let crd = definition(group, "things", kind, "v1");
+            let (code, crd) = ask(&world, "POST", DEFINED_AT, crd).await;
+            assert_eq!(code, 201, "{crd}");
+            let approved = object::condition_status(&crd, "KubernetesAPIApprovalPolicyConformant");
+            assert_eq!(approved, if group.ends_with(".k8s.io") { "True" } else { "" }, "{group}");
+            let all = format!("/apis/{group}/v1/things");
+            let thing = json!({
+                "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": {"name": "a"},
+                "spec": {"size": 1}, "status": {"is": "nothing yet"},
+            });
+            let (code, made) = ask(&world, "POST", &all, thing).await;
+            assert_eq!(
+                (code, &made["metadata"]["generation"], &made["status"]),
+                (201, &json!(1), &Value::Null)
+            );
+            let one = format!("{all}/a");
+            let (_, changed) = ask(&world, "PATCH", &one, json!({"spec": {"size": 2}, "x": "y"})).await;
+            assert_eq!((&changed["spec"]["size"], &changed["x"]), (&json!(2), &json!("y")), "{group}");
+            assert_eq!(changed["metadata"]["generation"], 2, "{group}");
+            let status = json!({"status": {"is": "there"}, "spec": {"size": 3}});
+            let (_, changed) = ask(&world, "PATCH", &format!("{one}/status"), status).await;
+            assert_eq!((&changed["spec"]["size"], &changed["status"]["is"]), (&json!(2), &json!("there")));
+            let strategic = [("content-type", "application/strategic-merge-patch+json")];
+            assert_eq!(answer(&world, "PATCH", &one, &strategic, &json!({})).await.status(), 415, "{group}");
+            let (_, list) = ask(&world, "GET", &all, Value::Null).await;
+            assert_eq!(
+                (&list["items"][0]["kind"], &list["metadata"]["continue"]),
+                (&json!(kind), &json!(""))
+            );
+            for (path, code) in [
+                (format!("{all}?fieldSelector=metadata.name%3Da"), 200),
+                (format!("{all}?fieldSelector=status.phase%3Da"), 400),
+                (format!("{one}/scale"), 404),
+                (format!("/apis/{group}/v2/things"), 404),
+            ] {
+                assert_eq!(ask(&world, "GET", &path, Value::Null).await.0, code, "{path}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn no_definition_takes_the_place_of_what_is_built_in() {
+        let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+        for (group, plural, version) in [
+            ("coordination.k8s.io", "leases", "v1"),
+            ("coordination.k8s.io", "leases", "v2"),
+            ("coordination.k8s.io", "moorings", "v1"),
+            ("authorization.k8s.io", "moorings", "v1"),
+            ("metrics.k8s.io", "pods", "v1beta1"),
+        ] {
+            let world = world();
+            ask(&world, "POST", leases, json!({"metadata": {"name": "a"}})).await;
+            let crd = definition(group, plural, "Mooring", version);
+            let told = answer(&world, "POST", DEFINED_AT, &[], &crd).await;
+            let warning = told.headers().get("warning").map(|text| text.to_str().unwrap().to_owned());
+            let expected = format!(
+                "299 - \"spec.group: {plural} of {group}/{version} are not served: that place is the API server's own\""
+            );
+            assert_eq!((told.status().as_u16(), warning), (201, Some(expected)));
+            let resources = |list: Value| -> Vec<Value> {
+                list["resources"].as_array().into_iter().flatten().map(|of| of["kind"].clone()).collect()
+            };
+            let (_, list) = ask(&world, "GET", &format!("/apis/{group}/{version}"), Value::Null).await;
+            assert!(!resources(list).contains(&json!("Mooring")), "{plural} of {group}/{version}");
+            let at = format!("{DEFINED_AT}/{plural}.{group}");
+            assert_eq!(ask(&world, "DELETE", &at, Value::Null).await.0, 200);
+            assert_eq!(ask(&world, "GET", &format!("{leases}/a"), Value::Null).await.0, 200);
+        }
+        // In another version of such a group there is room for what is not there yet.
+        let world = world();
+        ask(&world, "POST", DEFINED_AT, definition("coordination.k8s.io", "moorings", "Mooring", "v2")).await;
+        let moorings = "/apis/coordination.k8s.io/v2/moorings";
+        assert_eq!(ask(&world, "GET", moorings, Value::Null).await.0, 200);
     }
 }

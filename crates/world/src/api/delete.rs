@@ -391,7 +391,7 @@ fn is_shown_last(resource: &Resource) -> bool {
     ];
     match &*resource.group {
         "" => core.contains(&&*resource.kind),
-        group => group == "storage.k8s.io",
+        group => group == "storage.k8s.io" && !resource.is_custom,
     }
 }
 

@@ -1,9 +1,12 @@
 //! The API: a request in, an answer out.
 
+mod accept;
 mod access;
 mod act;
 mod admit;
 mod apply;
+#[cfg(test)]
+pub(crate) mod ask;
 mod bodies;
 mod custom;
 mod delete;
@@ -34,6 +37,7 @@ use crate::request::{Asked, Place, Query, Target, Verb, without_watch};
 use crate::store::{Key, Store};
 use crate::webhook::{Hearing, Services};
 
+use accept::Form;
 use access::Access;
 use custom::{DEFINITIONS, Definitions};
 
@@ -111,7 +115,7 @@ pub(crate) enum Answer {
     Nothing,
     /// Nothing is served there.
     NoPage,
-    Events(Events),
+    Events(Box<Events>),
 }
 
 impl Api {
@@ -149,16 +153,19 @@ impl Api {
     }
 
     pub(crate) async fn call(&self, call: &Call) -> Result<Answer, Failure> {
-        let (verb, place, query) = match self.begin(call)? {
+        let (verb, place, query, form) = match self.begin(call)? {
             Begun::Answered(answer) => return Ok(answer),
-            Begun::Resource(verb, place, query) => (verb, place, query),
+            Begun::Resource(verb, place, query, form) => (verb, place, query, form),
         };
         let perform = |state: &mut State| state.perform(verb, &place, &query, call);
         let (performed, warnings) = self.hear(Hearing::of(call.user.clone()), perform).await;
         call.warn(warnings.iter().map(String::as_str));
-        let answer =
-            |(code, object)| if code == 204 { Answer::Nothing } else { Answer::Object(code, object) };
-        performed.map(answer)
+        match performed? {
+            (204, _) => Ok(Answer::Nothing),
+            (code, object) => {
+                form.put(&place.resource, verb, object).map(|object| Answer::Object(code, object))
+            }
+        }
     }
 
     /// Answers what needs no more than a look.
@@ -191,21 +198,24 @@ impl Api {
             query.field_selector = format!("metadata.name={name}");
         }
         let verb = place.verb(&call.method, query.watch)?;
+        let is_of_objects = place.subresource.is_none_or(Subresource::has_objects);
+        let form = if is_of_objects { Form::of(&call.accept)? } else { Form::Objects };
         if metrics::are(&place.resource) {
             let measured = self.state().measure(verb, &place, &query, call)?;
-            return Ok(Begun::Answered(Answer::Object(200, measured)));
+            return Ok(Begun::Answered(Answer::Object(200, form.put(&place.resource, verb, measured)?)));
         }
         if verb == Verb::Watch {
-            return Events::start(self, &place, &query, call).map(Answer::Events).map(Begun::Answered);
+            let events = Events::start(self, &place, &query, form)?;
+            return Ok(Begun::Answered(Answer::Events(Box::new(events))));
         }
-        Ok(Begun::Resource(verb, place, query))
+        Ok(Begun::Resource(verb, place, Box::new(query), form))
     }
 }
 
 /// What a request comes to at first sight.
 enum Begun {
     Answered(Answer),
-    Resource(Verb, Place, Query),
+    Resource(Verb, Place, Box<Query>, Form),
 }
 
 /// What a question about access asks.

@@ -10,11 +10,6 @@ use crate::failure::Failure;
 use crate::json::Value;
 use crate::{discovery, openapi};
 
-/// Groups of definitions have a dot and are not Kubernetes' own.
-fn is_built_in(group: &str) -> bool {
-    !group.contains('.') || group.ends_with(".k8s.io")
-}
-
 /// What the server says its address is. Clients keep to the one they have.
 const ADDRESS: &str = "127.0.0.1:443";
 
@@ -58,9 +53,7 @@ impl State {
             }
             (Some(object), _) => Ok(Answer::Object(200, object)),
             (None, ["api", _, ..]) => Err(Failure::no_resource()),
-            (None, ["apis", group, _, ..])
-                if is_built_in(group) && discovery::group(&self.kinds, group).is_some() =>
-            {
+            (None, ["apis", group, _, ..]) if discovery::has_built_in(&self.kinds, group) => {
                 Err(Failure::no_resource())
             }
             (None, _) => Ok(Answer::NoPage),

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
+use super::accept::wants_table;
 use super::{Call, State, shown};
 use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::json::{Value, json};
@@ -17,7 +18,6 @@ use crate::object;
 use crate::request::{Place, Query, Verb};
 use crate::selector::{FieldSelector, LabelSelector};
 use crate::store::Key;
-use crate::strategy::is_custom;
 use crate::table::{self, IncludeObject};
 
 /// Which objects of a resource are meant.
@@ -233,7 +233,7 @@ impl State {
         let page: Vec<(&Key, Arc<Value>)> = rest.by_ref().take(most).collect();
         let remaining = rest.count();
         let mut metadata = json!({ "resourceVersion": at.to_string() });
-        if is_custom(&place.resource) && !wants_table(&call.accept) {
+        if place.resource.is_custom && !wants_table(&call.accept) {
             metadata["continue"] = json!("");
         }
         if let Some((last, _)) = page.last().filter(|_| remaining > 0) {
@@ -284,7 +284,7 @@ impl State {
 /// Lists of built-in kinds do not repeat what kind their items are.
 fn item(resource: &Resource, object: &Value) -> Value {
     let mut object = shown(resource, object);
-    if is_custom(resource) {
+    if resource.is_custom {
         return object;
     }
     if let Some(fields) = object.as_object_mut() {
@@ -350,12 +350,4 @@ impl State {
             })),
         }
     }
-}
-
-/// Whether the client would rather have a table than objects.
-pub(super) fn wants_table(accept: &str) -> bool {
-    accept
-        .split(',')
-        .next()
-        .is_some_and(|first| first.contains("as=Table") && first.contains("g=meta.k8s.io"))
 }

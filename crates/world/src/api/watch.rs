@@ -8,8 +8,9 @@ use jiff::Timestamp;
 use tokio::sync::watch::Receiver;
 use tokio::time::{Instant, sleep_until};
 
-use super::read::{Selection, check_versions, in_other_words, revision, wants_table};
-use super::{Api, Call, State, shown};
+use super::accept::Form;
+use super::read::{Selection, check_versions, in_other_words, revision};
+use super::{Api, State, shown};
 use crate::failure::{Failure, Reason};
 use crate::json::{Value, json};
 use crate::kinds::Resource;
@@ -17,7 +18,6 @@ use crate::object;
 use crate::proto::put_in_form;
 use crate::request::{Place, Query};
 use crate::store::Change;
-use crate::strategy::is_custom;
 use crate::table::{self, IncludeObject, PrinterColumn};
 
 /// How often a client that wants to know hears how far it is.
@@ -33,12 +33,17 @@ pub(crate) struct Events {
     api: Api,
     place: Place,
     selection: Selection,
-    /// As tables, with so much of each object.
-    tables: Option<IncludeObject>,
+    form: Form,
+    /// Of tables, so much of each object.
+    include: IncludeObject,
+    /// Who gets tables has heard what their columns are.
+    knows_columns: bool,
     /// All up to this revision has been told.
     told: u64,
     /// The revision when it began.
     begun: u64,
+    /// Since when what it watches had been defined as it was then.
+    defined_since: u64,
     beginning: Beginning,
     ready: VecDeque<Value>,
     latest: Receiver<u64>,
@@ -57,10 +62,9 @@ enum Beginning {
 }
 
 impl Events {
-    pub(super) fn start(api: &Api, place: &Place, query: &Query, call: &Call) -> Result<Self, Failure> {
+    pub(super) fn start(api: &Api, place: &Place, query: &Query, form: Form) -> Result<Self, Failure> {
         let mut place = place.clone();
         let include = IncludeObject::parse(&query.include_object)?;
-        let tables = wants_table(&call.accept).then_some(include);
         let state = api.state();
         check_versions(query, true)?;
         let selection = Selection::of(&state, &place, query)?;
@@ -87,12 +91,15 @@ impl Events {
         Ok(Self {
             told: asked,
             begun: current,
+            defined_since: state.defined_since(&place.resource),
             beginning,
             latest: state.store.subscribe(),
             api: api.clone(),
             place,
             selection,
-            tables,
+            form,
+            include,
+            knows_columns: false,
             ready,
             next_bookmark: next_bookmark(now, ends).filter(|_| wants_bookmarks),
             ends,
@@ -118,12 +125,14 @@ impl Events {
             }
         };
         self.told = at;
-        let form = Form::new(&state, &self.place, self.tables);
+        let look = Look::new(&state, &self.place, self.form, self.include);
         let read = there.values().map(|object| state.read(&self.place.resource, object));
         let seen = read.filter(|object| self.selection.matches(object)).take(most);
-        let mut told: Vec<Value> = seen.map(|object| event("ADDED", &form.of(&object))).collect();
+        let knows_columns = &mut self.knows_columns;
+        let mut told: Vec<Value> =
+            seen.map(|object| event("ADDED", &look.next(&object, knows_columns))).collect();
         if beginning == Beginning::WhatIsThereAndItsEnd {
-            let mut end = bookmark(&self.place, at);
+            let mut end = bookmark(&self.place, at, self.form);
             end["object"]["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
             told.push(end);
         }
@@ -145,7 +154,7 @@ impl Events {
             }
             self.latest.borrow_and_update();
             self.collect();
-            if !self.ready.is_empty() {
+            if !self.ready.is_empty() || self.has_ended {
                 continue;
             }
             let wake = self.next_bookmark.map_or(self.ends, |at| at.min(self.ends));
@@ -165,7 +174,7 @@ impl Events {
             self.next_bookmark = next_bookmark(now, self.ends);
             // Only what is new since then is worth a word.
             if self.told > self.begun {
-                self.ready.push_back(bookmark(&self.place, self.told));
+                self.ready.push_back(bookmark(&self.place, self.told, self.form));
             }
         }
     }
@@ -174,13 +183,18 @@ impl Events {
     fn collect(&mut self) {
         let state = self.api.state();
         let resource = self.place.resource.kept_as();
-        let form = Form::new(&state, &self.place, self.tables);
+        let look = Look::new(&state, &self.place, self.form, self.include);
+        let since = state.defined_since(&self.place.resource);
+        let is_defined_so = since == self.defined_since;
+        // What comes after another definition is not for who began under this one, and after the last there is nothing.
+        let is_theirs = |change: &&Change| is_defined_so || since == 0 || change.revision <= since;
         match state.store.changes_after(self.told) {
             Ok(changes) => {
-                for change in changes {
+                for change in changes.take_while(is_theirs) {
                     self.told = change.revision;
                     if change.key.is_in(&resource, self.place.namespace.as_deref()) {
-                        self.ready.extend(told(&state, &form, &self.selection, change));
+                        let knows_columns = &mut self.knows_columns;
+                        self.ready.extend(told(&state, &look, knows_columns, &self.selection, change));
                     }
                 }
             }
@@ -189,6 +203,7 @@ impl Events {
                 self.has_ended = true;
             }
         }
+        self.has_ended |= !is_defined_so;
     }
 }
 
@@ -214,7 +229,7 @@ fn expired(asked: u64, oldest: u64) -> Failure {
 
 /// Of events there are too many to keep them in a cache.
 fn is_cached(resource: &Resource) -> bool {
-    resource.kind != "Event" || is_custom(resource)
+    resource.kind != "Event" || resource.is_custom
 }
 
 /// When a client that wants to know hears next how far it is, if it does before the end.
@@ -230,29 +245,44 @@ fn ends(now: Instant, query: &Query) -> Instant {
 }
 
 /// How a watch shows objects.
-struct Form<'a> {
+struct Look<'a> {
     resource: &'a Resource,
     columns: Option<&'a [PrinterColumn]>,
-    tables: Option<IncludeObject>,
+    form: Form,
+    include: IncludeObject,
     now: Timestamp,
 }
 
-impl<'a> Form<'a> {
-    fn new(state: &'a State, place: &'a Place, tables: Option<IncludeObject>) -> Self {
+impl<'a> Look<'a> {
+    fn new(state: &'a State, place: &'a Place, form: Form, include: IncludeObject) -> Self {
         let resource = &*place.resource;
-        Self { resource, columns: state.columns(resource), tables, now: state.now() }
+        Self { resource, columns: state.columns(resource), form, include, now: state.now() }
     }
 
-    fn of(&self, object: &Value) -> Value {
-        let Some(include) = self.tables else { return shown(self.resource, object) };
+    /// The next object; what the columns of tables are is told once.
+    fn next(&self, object: &Value, knows_columns: &mut bool) -> Value {
+        if self.form != Form::Table {
+            return self.form.put_event(shown(self.resource, object));
+        }
         let metadata = json!({ "resourceVersion": object::revision(object) });
-        table::table(self.resource, [object], self.columns, &metadata, self.now, include)
+        let mut table =
+            table::table(self.resource, [object], self.columns, &metadata, self.now, self.include);
+        if std::mem::replace(knows_columns, true) {
+            table["columnDefinitions"] = Value::Null;
+        }
+        table
     }
 }
 
 /// What a watch hears of a change: an object that begins to match is new to it, one that ceases to is gone.
-fn told(state: &State, form: &Form<'_>, selection: &Selection, change: &Change) -> Option<Value> {
-    let read = |object: &Arc<Value>| Some(state.read(form.resource, object));
+fn told(
+    state: &State,
+    look: &Look<'_>,
+    knows_columns: &mut bool,
+    selection: &Selection,
+    change: &Change,
+) -> Option<Value> {
+    let read = |object: &Arc<Value>| Some(state.read(look.resource, object));
     let matching = |object: &Arc<Value>| selection.matches(object);
     let before = change.before.as_ref().and_then(read).filter(matching);
     let after = change.after.as_ref().and_then(read).filter(matching);
@@ -263,21 +293,21 @@ fn told(state: &State, form: &Form<'_>, selection: &Selection, change: &Change) 
         (Some(before), None) => ("DELETED", (*before).clone()),
     };
     object::set_revision(&mut object, change.revision);
-    Some(event(kind, &form.of(&object)))
+    Some(event(kind, &look.next(&object, knows_columns)))
 }
 
 fn event(kind: &str, object: &Value) -> Value {
     json!({ "type": kind, "object": object })
 }
 
-fn bookmark(place: &Place, revision: u64) -> Value {
+fn bookmark(place: &Place, revision: u64, form: Form) -> Value {
     let (api_version, kind) = (place.resource.api_version(), &*place.resource.kind);
     let mut object = json!({
         "kind": kind, "apiVersion": api_version,
         "metadata": { "resourceVersion": revision.to_string() },
     });
     put_in_form(&api_version, kind, &mut object, None);
-    event("BOOKMARK", &object)
+    event("BOOKMARK", &form.put_event(object))
 }
 
 #[cfg(test)]
@@ -285,6 +315,7 @@ mod tests {
     use axum::body::BodyDataStream;
     use futures::StreamExt;
 
+    use super::super::ask::ask as asked;
     use super::*;
     use crate::World;
 
@@ -374,6 +405,47 @@ mod tests {
         let mut afresh = watch(&world, "resourceVersion=0").await;
         for name in ["a", "b", "c"] {
             assert_eq!(heard(&mut afresh).await, format!("ADDED {name}"));
+        }
+    }
+
+    /// Whoever watches begins anew: with what is defined now, or not at all.
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_of_what_is_defined_ends_with_its_definition() {
+        const DEFINED_AT: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        const CARS: &str = "/apis/example.com/v1/cars";
+        let named = json!({"spec": {"names": {"shortNames": ["c"]}}});
+        let labelled = json!({"metadata": {"labels": {"a": "b"}}});
+        for (method, change, expected, again) in [
+            ("DELETE", Value::Null, &["DELETED a", "end"][..], 404),
+            ("PATCH", named, &["end"], 200),
+            // It still says the same.
+            ("PATCH", labelled, &["ADDED b"], 200),
+        ] {
+            let world = world();
+            let versions = json!([{
+                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}},
+            }]);
+            let names = json!({"plural": "cars", "kind": "Car"});
+            let spec =
+                json!({"group": "example.com", "scope": "Cluster", "names": names, "versions": versions});
+            let crd = json!({"metadata": {"name": "cars.example.com"}, "spec": spec});
+            drop(ask(&world, "POST", DEFINED_AT, &crd).await);
+            let car = |name: &str| json!({"apiVersion": "example.com/v1", "kind": "Car", "metadata": {"name": name}});
+            drop(ask(&world, "POST", CARS, &car("a")).await);
+            let since = format!("watch=true&resourceVersion={}", world.revision());
+            let mut cars = ask(&world, "GET", &format!("{CARS}?{since}"), &Value::Null).await;
+            let mut maps = watch(&world, &since).await;
+            let begin = Instant::now();
+            let definition = format!("{DEFINED_AT}/cars.example.com");
+            let (code, _) = asked(&world, method, &definition, change).await;
+            assert_eq!(code, 200);
+            asked(&world, "POST", CARS, car("b")).await;
+            for expected in expected {
+                assert_eq!(heard(&mut cars).await, *expected, "{method}");
+            }
+            assert_eq!(asked(&world, "GET", CARS, Value::Null).await.0, again);
+            make(&world, MAPS, "m").await;
+            assert_eq!((&*heard(&mut maps).await, begin.elapsed()), ("ADDED m", Duration::ZERO), "{method}");
         }
     }
 }

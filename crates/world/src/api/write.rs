@@ -22,7 +22,7 @@ use crate::options::Options;
 use crate::patch::{self, Shape};
 use crate::proto::put_in_form;
 use crate::request::{Place, Query};
-use crate::store::Key;
+use crate::store::{Key, is_too_large};
 use crate::strategy;
 use crate::validate;
 
@@ -110,7 +110,7 @@ impl State {
             }
             return Err(failure);
         }
-        Ok((201, self.store(&place.resource, query, key, object)))
+        Ok((201, self.store(&place.resource, query, key, object)?))
     }
 
     /// Has everybody look at a new object who may have something to add or something against it.
@@ -200,7 +200,7 @@ impl State {
     ) -> Result<(u16, Value), Failure> {
         let kind = PatchKind::parse(&call.content_type)?;
         if kind == PatchKind::Apply { Options::Apply } else { Options::Patch }.check(query)?;
-        if kind == PatchKind::Strategic && strategy::is_custom(&place.resource) {
+        if kind == PatchKind::Strategic && place.resource.is_custom {
             return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
         }
         let given = patch_of(query, call)?;
@@ -213,7 +213,7 @@ impl State {
         let shown_old = shown(&place.resource, &old);
         let new = match given.kind {
             PatchKind::Json => patch::json_patch(&shown_old, body)?,
-            PatchKind::Strategic if strategy::is_custom(&place.resource) => {
+            PatchKind::Strategic if place.resource.is_custom => {
                 return Err(Failure::new(Reason::UnsupportedMediaType, STRATEGIC_FOR_BUILT_IN));
             }
             PatchKind::Strategic => {
@@ -250,7 +250,7 @@ impl State {
                 self.check_namespace(place, &object)?;
                 self.complete_new(&place.resource, &mut object);
                 let key = self.admit_new(place, query, &mut object)?;
-                Ok((201, self.store(&place.resource, query, key, object)))
+                Ok((201, self.store(&place.resource, query, key, object)?))
             }
         }
     }
@@ -325,12 +325,12 @@ impl State {
             object::set(&mut new, "resourceVersion", json!(revision));
             return Ok((200, Arc::new(new)));
         }
-        Ok((200, self.store(resource, query, key.clone(), new)))
+        Ok((200, self.store(resource, query, key.clone(), new)?))
     }
 
     /// Whether an object is stored as it is read. One that is not is written anew, even if nothing else changes.
     fn is_kept_so(&self, resource: &Resource, key: &Key, read: &Value) -> bool {
-        !strategy::is_custom(resource) || self.store.get(key).is_some_and(|kept| *kept == *read)
+        !resource.is_custom || self.store.get(key).is_some_and(|kept| *kept == *read)
     }
 
     /// What is read into every changed object, as it comes in.
@@ -366,15 +366,24 @@ impl State {
     }
 
     /// Keeps an object; what it is then, in the form that it came in.
-    fn store(&mut self, resource: &Resource, query: &Query, key: Key, mut object: Value) -> Arc<Value> {
+    fn store(
+        &mut self,
+        resource: &Resource,
+        query: &Query,
+        key: Key,
+        mut object: Value,
+    ) -> Result<Arc<Value>, Failure> {
         if query.is_dry_run() {
-            return Arc::new(object);
+            return Ok(Arc::new(object));
+        }
+        if is_too_large(&object) {
+            return Err(Failure::new(Reason::Unknown, "etcdserver: request is too large"));
         }
         if events::are(resource) {
             events::to_first(&mut object);
             object["apiVersion"] = json!("v1");
         }
-        in_form(resource, &self.store.put(key, object))
+        Ok(in_form(resource, &self.store.put(key, object)))
     }
 
     /// Gives the object a name if it wants one made.
@@ -388,7 +397,7 @@ impl State {
 
     /// An object that says what it is must be what is asked for.
     pub(super) fn expect_kind(&self, resource: &Resource, object: &Value) -> Result<(), Failure> {
-        if strategy::is_custom(resource) {
+        if resource.is_custom {
             // Those are told later, with all else that is wrong.
             return Ok(());
         }
@@ -432,14 +441,15 @@ impl State {
 
     /// Says what is allowed and yet not wise.
     fn warn(&mut self, place: &Place, new: &Value, old: Option<&Value>) {
-        if strategy::is_custom(&place.resource) && place.subresource != Some(Subresource::Status) {
+        if place.resource.is_custom && place.subresource != Some(Subresource::Status) {
             self.hearing.warnings.extend(names::finalizer_warnings(new, old));
         }
         if old.is_none() && place.resource.qualified() == "ingresses.networking.k8s.io" {
             self.hearing.warnings.extend(validate::ingress_warning(new));
         }
         if place.resource.qualified() == DEFINITIONS {
-            self.hearing.warnings.extend(crd::conversion_warning(new).map(str::to_owned));
+            let warnings = self.definition_warnings(new);
+            self.hearing.warnings.extend(warnings);
         }
     }
 
@@ -577,5 +587,5 @@ fn say_kind(resource: &Resource, object: &mut Value) {
 
 /// Custom resources are not converted: they must be what they are said to be.
 fn is_of_kind(resource: &Resource, object: &Value) -> bool {
-    !strategy::is_custom(resource) || object::text(object, &["kind"]) == resource.kind
+    !resource.is_custom || object::text(object, &["kind"]) == resource.kind
 }

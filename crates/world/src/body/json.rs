@@ -15,7 +15,7 @@ pub(crate) enum Json {
 }
 
 /// Go reads far deeper, but no object is; this fits on every stack.
-const DEPTH_MAX: usize = 200;
+pub(crate) const DEPTH_MAX: usize = 200;
 
 impl Json {
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, String> {

@@ -12,7 +12,7 @@ use crate::failure::{Cause, CauseReason, Failure, Reason};
 use crate::json::{Value, json};
 use crate::proto::{Envelope, Message, TABLE};
 
-pub(crate) use json::Json;
+pub(crate) use json::{DEPTH_MAX, Json};
 pub(crate) use typed::{Read, read};
 
 /// How a body is written.

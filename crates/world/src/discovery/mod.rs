@@ -4,7 +4,7 @@ pub(crate) mod served;
 
 use crate::json::{Value, json};
 use crate::kinds::{Kinds, Scope};
-use served::{Group, Gvk, Served, ServedSubresource, groups, is_built_in};
+use served::{Group, Gvk, Origin, Served, ServedSubresource, groups};
 
 /// What clients name in `Accept` to get all groups with all resources at once, and what such an answer is.
 pub const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -51,6 +51,11 @@ pub fn group(kinds: &Kinds, name: &str) -> Option<Value> {
     entry["kind"] = json!("APIGroup");
     entry["apiVersion"] = json!("v1");
     Some(entry)
+}
+
+/// Whether anything of a group is not a definition's.
+pub(crate) fn has_built_in(kinds: &Kinds, group: &str) -> bool {
+    served::all(kinds).any(|served| served.kind.group == group && served.origin != Origin::Custom)
 }
 
 /// `/api/v1`, or `/apis/<group>/<version>`, if it is served.
@@ -173,7 +178,7 @@ fn aggregated_resource(served: &Served) -> Value {
 /// The API server leaves out the group and version of its own kinds where they are those of the list.
 fn response_kind(kind: &Gvk, served: &Served) -> Value {
     let Gvk { group, version, .. } = &served.kind;
-    if is_built_in(group) && (group, version) == (&kind.group, &kind.version) {
+    if served.origin == Origin::BuiltIn && (group, version) == (&kind.group, &kind.version) {
         return json!({ "group": "", "version": "", "kind": kind.kind });
     }
     json!({ "group": kind.group, "version": kind.version, "kind": kind.kind })
@@ -207,6 +212,7 @@ mod tests {
                 categories: vec!["all".to_owned()],
                 scope: Scope::Namespaced,
                 subresources: vec![Subresource::Status, Subresource::Scale],
+                is_custom: true,
             }));
         }
         kinds

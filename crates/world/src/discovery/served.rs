@@ -4,6 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BTreeMap;
 
 use crate::kinds::{Kinds, Resource, Scope, Subresource};
+use crate::metrics;
 
 /// An API group with its versions, the preferred one first.
 #[derive(Debug)]
@@ -29,6 +30,18 @@ pub(crate) struct Served {
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,
     pub(crate) subresources: Vec<ServedSubresource>,
+    pub(crate) origin: Origin,
+}
+
+/// Who answers for a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The API server itself.
+    BuiltIn,
+    /// A definition.
+    Custom,
+    /// Another server, to which the API server passes on what is asked.
+    Aggregated,
 }
 
 impl Served {
@@ -103,11 +116,6 @@ fn rank(group: &str) -> usize {
     IN_ORDER.iter().position(|names| names.contains(&group)).unwrap_or(IN_ORDER.len())
 }
 
-/// Whether the group is the API server's own, and not a custom one.
-pub(crate) fn is_built_in(group: &str) -> bool {
-    rank(group) < IN_ORDER.len()
-}
-
 /// By the priorities of the API server's own groups; those in one row share theirs. All others come after.
 const IN_ORDER: &[&[&str]] = &[
     &[""],
@@ -172,12 +180,12 @@ fn stored(resource: &Resource) -> Served {
     let Resource { group, version, kind, plural, .. } = resource;
     let verbs = match (&**group, &**plural) {
         ("", "namespaces") => ALL_BUT_COLLECTION,
-        _ if is_built_in(group) => ALL,
-        _ => ALL_OF_CUSTOM,
+        _ if resource.is_custom => ALL_OF_CUSTOM,
+        _ => ALL,
     };
     let mut subresources: Vec<ServedSubresource> =
         resource.subresources.iter().map(|subresource| of_subresource(resource, *subresource)).collect();
-    if is_built_in(group) {
+    if !resource.is_custom {
         subresources.sort_by_key(|subresource| subresource.name);
     }
     Served {
@@ -189,6 +197,7 @@ fn stored(resource: &Resource) -> Served {
         short_names: resource.short_names.clone(),
         categories: resource.categories.clone(),
         subresources,
+        origin: if resource.is_custom { Origin::Custom } else { Origin::BuiltIn },
     }
 }
 
@@ -230,6 +239,11 @@ impl Virtual {
             short_names: Vec::new(),
             categories: Vec::new(),
             subresources: Vec::new(),
+            origin: if metrics::serves(self.group, self.version) {
+                Origin::Aggregated
+            } else {
+                Origin::BuiltIn
+            },
         }
     }
 }
@@ -243,9 +257,15 @@ macro_rules! rows {
     };
 }
 
+/// Whether something is answered there without being stored.
+pub(crate) fn is_virtual(group: &str, version: &str) -> bool {
+    VIRTUAL.iter().any(|of| (of.group, of.version) == (group, version))
+}
+
 const VIRTUAL: &[Virtual] = rows! {
     "" "v1" "Binding" "bindings" "binding" Namespaced CREATE;
     "authentication.k8s.io" "v1" "SelfSubjectReview" "selfsubjectreviews" "selfsubjectreview" Cluster CREATE;
+    "authentication.k8s.io" "v1" "TokenReview" "tokenreviews" "tokenreview" Cluster CREATE;
     "authorization.k8s.io" "v1" "LocalSubjectAccessReview" "localsubjectaccessreviews" "localsubjectaccessreview" Namespaced CREATE;
     "authorization.k8s.io" "v1" "SelfSubjectAccessReview" "selfsubjectaccessreviews" "selfsubjectaccessreview" Cluster CREATE;
     "authorization.k8s.io" "v1" "SelfSubjectRulesReview" "selfsubjectrulesreviews" "selfsubjectrulesreview" Cluster CREATE;

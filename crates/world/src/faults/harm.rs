@@ -43,6 +43,8 @@ pub enum Harm {
     Swap,
     /// A watch stays open and says nothing more.
     Silence,
+    /// A watch ends before an event, as one does that has lasted long enough.
+    End,
     /// The client's clock is set forward, or back.
     Clock(SignedDuration),
     /// From now on the client's clock runs at so many hundredths of its speed.
@@ -70,6 +72,7 @@ impl FromStr for Harm {
             ["repeat"] => Ok(Self::Repeat),
             ["swap"] => Ok(Self::Swap),
             ["silence"] => Ok(Self::Silence),
+            ["end"] => Ok(Self::End),
             ["status", code] => Ok(Self::Status { code: status(code)?, retry_after_secs: None }),
             ["status", code, "retry", wait] => {
                 let secs =
@@ -89,7 +92,7 @@ impl FromStr for Harm {
             _ => Err(format!(
                 "{text:?} is none of crash, lost, status CODE [retry TIME], delay TIME, slow TIME, \
                  freeze TIME [of RESOURCE], rewind CHANGES for TIME [of RESOURCE], partial N, drop, repeat, swap, \
-                 silence, clock +TIME, clock N%"
+                 silence, end, clock +TIME, clock N%"
             )),
         }
     }
@@ -153,6 +156,7 @@ impl fmt::Display for Harm {
             Self::Repeat => f.write_str("repeat"),
             Self::Swap => f.write_str("swap"),
             Self::Silence => f.write_str("silence"),
+            Self::End => f.write_str("end"),
             Self::Status { code, retry_after_secs: None } => write!(f, "status {code}"),
             Self::Status { code, retry_after_secs: Some(secs) } => write!(f, "status {code} retry {secs}s"),
             Self::Delay(wait) => write!(f, "delay {}", written(*wait)),

@@ -55,7 +55,7 @@ impl HarmedEvents {
                 if session.has_crashed() {
                     pending::<()>().await;
                 }
-                self.end(Err(Lost));
+                self.end(Some(Err(Lost)));
                 self.ready.pop_front()
             }
             heard = self.hear() => heard,
@@ -113,10 +113,11 @@ impl HarmedEvents {
                 Harm::Drop => copies = 0,
                 Harm::Repeat => copies *= 2,
                 Harm::Swap => is_held = true,
-                Harm::Lost => return self.end(Err(Lost)),
+                Harm::End => return self.end(None),
+                Harm::Lost => return self.end(Some(Err(Lost))),
                 Harm::Status { code, retry_after_secs } => {
                     let status = failure(code, retry_after_secs).to_status();
-                    return self.end(Ok(json!({ "type": "ERROR", "object": status })));
+                    return self.end(Some(Ok(json!({ "type": "ERROR", "object": status }))));
                 }
                 Harm::Delay(wait) => sleep(wait).await,
                 Harm::Partial(_) | Harm::Slow(_) => {}
@@ -144,12 +145,12 @@ impl HarmedEvents {
         self.ready.extend(self.held.drain(..).map(Ok));
     }
 
-    /// The last that is heard; what was still to come is not.
-    fn end(&mut self, last: Result<Value, Lost>) {
+    /// The last that is heard, if anything is; what was still to come is not.
+    fn end(&mut self, last: Option<Result<Value, Lost>>) {
         self.is_over = true;
         self.held.clear();
         self.ready.clear();
-        self.ready.push_back(last);
+        self.ready.extend(last);
     }
 }
 

@@ -180,7 +180,7 @@ impl Fault {
         self.check_point()?;
         let is_event = self.deed == DeedKind::Event;
         match self.harm {
-            Harm::Drop | Harm::Repeat | Harm::Swap | Harm::Silence if !is_event => {
+            Harm::Drop | Harm::Repeat | Harm::Swap | Harm::Silence | Harm::End if !is_event => {
                 Err(format!("`{}` is for events: say `before event`", self.harm))
             }
             Harm::Partial(_)
@@ -197,8 +197,8 @@ impl Fault {
             Harm::Status { code: 502, .. } if is_event => {
                 Err("a gateway says nothing within a watch: say `lost`".to_owned())
             }
-            Harm::Status { .. } if self.side == Side::After => {
-                Err("an answer with a status comes before the effect; after it, say `lost`".to_owned())
+            Harm::Status { code: ..500, .. } if self.side == Side::After => {
+                Err("who refuses does so before the effect; after it, say 500 or more, or `lost`".to_owned())
             }
             _ => Ok(()),
         }
@@ -267,6 +267,9 @@ mod tests {
             ("b after write * #7: rewind 40 for 60s", ""),
             ("b after write * #7: rewind 40 for 60s of nodeclaims.karpenter.sh", ""),
             ("b before event pods #2: swap", ""),
+            ("b before event pods #2: end", ""),
+            ("b after write * #2: status 504", ""),
+            ("b after create pods #2: status 503 retry 5s", ""),
         ] {
             let fault: Fault = line.parse().unwrap();
             let expected = if written.is_empty() { line } else { written };
@@ -318,7 +321,9 @@ mod tests {
             ("a before get pods #1: freeze 3s of pods/status", "is no resource that is listed"),
             ("a before get pods #1: rewind 0 for 3s", "\"0\" is no number from 1"),
             ("a before get pods #1: rewind 3", "is none of crash"),
-            ("a after create pods #1: status 409", "say `lost`"),
+            ("a after create pods #1: status 409", "say 500 or more, or `lost`"),
+            ("a after create pods #1: status 429 retry 5s", "who refuses does so before the effect"),
+            ("a before watch pods #1: end", "`end` is for events: say `before event`"),
         ] {
             let error = line.parse::<Fault>().unwrap_err().to_string();
             assert!(error.contains(why), "{line}: {error}");

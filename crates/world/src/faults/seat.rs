@@ -138,10 +138,12 @@ impl Served {
         let after = api.state().store.revision();
         let stale_secs = stale_secs();
         faults.note(|| deed.asked(client, status, (before, after), stale_secs));
-        let mut slow = Duration::ZERO;
+        let (mut slow, mut denied) = (Duration::ZERO, None);
         for harm in faults.strike(client, Side::After, &deed) {
             match harm {
                 Harm::Slow(length) => slow = slow.saturating_add(length),
+                // The server, or whoever is before it, knows no better than that something is wrong.
+                Harm::Status { code, retry_after_secs } => denied = Some(refusal(code, retry_after_secs)),
                 harm => self.suffer(session, client, harm).await?,
             }
         }
@@ -149,8 +151,8 @@ impl Served {
             cut(list, most);
         }
         let listener = |events| HarmedEvents::new(self, session.clone(), client, events, most);
-        let response = serve::respond(answered, listener);
-        let response = serve::warned(response, &call.warnings);
+        let response =
+            denied.unwrap_or_else(|| serve::warned(serve::respond(answered, listener), &call.warnings));
         Ok(if slow.is_zero() { response } else { slowed(response, slow, session) })
     }
 
@@ -191,7 +193,8 @@ impl Served {
             | Harm::Drop
             | Harm::Repeat
             | Harm::Swap
-            | Harm::Silence => {}
+            | Harm::Silence
+            | Harm::End => {}
         });
     }
 }

@@ -75,6 +75,8 @@ async fn writes_fail_before_or_after_their_effect() {
         ("a before write * #1x2: status 503", [Ok(503), Ok(503), Ok(201)], &["x2"]),
         ("a before create configmaps #1: lost", [Err("lost"), Ok(201), Ok(201)], &["x1", "x2"]),
         ("a after create configmaps #1: lost", [Err("lost"), Ok(201), Ok(201)], &["x0", "x1", "x2"]),
+        ("a after create configmaps #2: status 500", [Ok(201), Ok(500), Ok(201)], &["x0", "x1", "x2"]),
+        ("a after write * #1x2: status 504", [Ok(504), Ok(504), Ok(201)], &["x0", "x1", "x2"]),
         ("a before create * #2: crash", [Ok(201), Err("no answer"), Err("no answer")], &["x0"]),
         ("a after create * #2: crash", [Ok(201), Err("no answer"), Err("no answer")], &["x0", "x1"]),
         ("b before create * #1: crash", [Ok(201); 3], &["x0", "x1", "x2"]),
@@ -396,6 +398,8 @@ async fn events_are_lost_late_and_repeated() {
         (each_once, "a before event configmaps #2: status 410", &["0 x", "0 410"]),
         (each_once, "a before event configmaps #2: status 500", &["0 x", "0 500"]),
         (each_once, "a before event configmaps #2: lost", &["0 x", "0 lost"]),
+        (each_once, "a before event configmaps #2: end", &["0 x"]),
+        (each_once, "a before event configmaps #1: end", &[]),
         (each_once, "a before event configmaps #2: crash", &["0 x"]),
         (each_once, "a before event * #2: delay 10s", &["0 x", "10 y", "10 z"]),
         (each_once, "a before event * #2: freeze 30s", &["0 x", "30 y", "30 z"]),
@@ -414,6 +418,15 @@ async fn events_are_lost_late_and_repeated() {
         let world = world(fault);
         write(&world, written).await;
         assert_eq!(heard(&world, "a", "resourceVersion=1").await, expected, "{fault}");
+    }
+    // Whoever hears the end asks again, and hears what was to come.
+    {
+        let world = world("a before event configmaps #2: end");
+        write(&world, each_once).await;
+        let began = Instant::now();
+        assert_eq!(heard(&world, "a", "resourceVersion=1").await, ["0 x"]);
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(heard(&world, "a", "resourceVersion=1").await, ["0 x", "0 y", "0 z"]);
     }
     // Each event as a slow answer would be.
     let world = world("a after watch configmaps #1: slow 8s");

@@ -10,7 +10,8 @@ use jiff::tz::TimeZone;
 use super::jobs::RESOURCE as JOBS;
 use super::owned::{MANAGER, Steps, key_of, owner_reference, owners_of};
 use super::pods::{self, set_annotation};
-use super::{Controller, Decision, Severity, View};
+use super::refused::{Attempt, Refusal};
+use super::{Controller, Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};
 use crate::json::{Value, json};
 use crate::object;
@@ -58,6 +59,14 @@ impl Controller for CronJobs {
         steps.set_status(RESOURCE, plan.status);
         steps.look_again(plan.again);
         steps.done()
+    }
+
+    fn refused(&mut self, key: &Key, refusal: &Refusal, view: View<'_>) -> Decision {
+        let cron = view.get(key).filter(|_| matches!(refusal.attempt, Attempt::Create { .. }));
+        let (Some(cron), Some(reason)) = (cron, refusal.reason()) else { return Decision::none() };
+        let message = format!("Error creating job: {}", refusal.why);
+        let report = Report::about(&cron, Severity::Warning, reason, message, COMPONENT);
+        Decision { reports: vec![report], ..Decision::none() }
     }
 }
 

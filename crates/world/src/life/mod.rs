@@ -22,6 +22,7 @@ mod owned;
 mod podgc;
 mod pods;
 mod protection;
+mod refused;
 mod replicasets;
 mod report;
 mod roles;
@@ -45,6 +46,7 @@ pub(crate) use kubelet::{amounts, of_containers};
 pub(crate) use report::{Report, Severity};
 pub(crate) use view::View;
 
+use refused::{Attempt, Refusal};
 use report::Reports;
 
 /// Something that keeps the cluster as it should be.
@@ -62,10 +64,16 @@ pub(crate) trait Controller: fmt::Debug + Send {
 
     /// What to do about one object, which may be gone by now. Decides by what is there, not by what has happened.
     fn decide(&mut self, key: &Key, view: View<'_>) -> Decision;
+
+    /// What to do at once where one of the writes was refused, which is tried again later: what people hear of it, and
+    /// what the object says of itself all the same.
+    fn refused(&mut self, _: &Key, _: &Refusal, _: View<'_>) -> Decision {
+        Decision::none()
+    }
 }
 
-/// What is to be done, in this order. Where one write fails, those after it are left out, and the object is looked
-/// at again.
+/// What is to be done, in this order. Where one write fails, those after it are left out, the controller says what to do
+/// instead, and the object is looked at again.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) acts: Vec<Act>,
@@ -255,14 +263,23 @@ impl Life {
         };
         let name = worker.controller.name();
         for act in decision.acts {
-            if self.api.act(name, act).await.is_err() {
-                let failures = worker.failures.entry(key.clone()).or_default();
-                *failures += 1;
-                let wait = RETRY_FIRST.saturating_mul(1 << (*failures - 1).min(20)).min(RETRY_MOST);
-                let at = now.checked_add(wait).unwrap_or(Timestamp::MAX);
-                self.alarms.set(index, key, at);
-                return;
+            let attempt = Attempt::of(&act);
+            let Err(why) = self.api.act(name, act).await else { continue };
+            let failures = worker.failures.entry(key.clone()).or_default();
+            *failures += 1;
+            let wait = RETRY_FIRST.saturating_mul(1 << (*failures - 1).min(20)).min(RETRY_MOST);
+            let instead =
+                worker.controller.refused(&key, &Refusal { attempt, why }, View::of(&self.api.state()));
+            let at = now.checked_add(wait).unwrap_or(Timestamp::MAX);
+            self.alarms.set(index, key, at);
+            for act in instead.acts {
+                // What is refused as well is decided anew with the rest.
+                drop(self.api.act(name, act).await);
             }
+            for report in instead.reports {
+                self.reports.write(&self.api, report).await;
+            }
+            return;
         }
         worker.failures.remove(&key);
         for report in decision.reports {

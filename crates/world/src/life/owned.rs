@@ -50,6 +50,14 @@ pub(crate) fn selector(owner: &Value) -> LabelSelector {
     LabelSelector::from_value(&owner["spec"]["selector"]).unwrap_or(LabelSelector::Nothing)
 }
 
+/// What an owner has of what it selects: without what it might take up, or is to let go of.
+pub(crate) fn held(resource: &str, owner: &Value, view: View<'_>) -> Vec<Arc<Value>> {
+    let selector = selector(owner);
+    let mut held = view.controlled(resource, owner);
+    held.retain(|object| selector.matches(&object["metadata"]["labels"]));
+    held
+}
+
 /// Who owns what.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bond {

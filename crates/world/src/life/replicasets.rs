@@ -9,8 +9,9 @@ use jiff::Timestamp;
 
 use census::{Census, Register};
 
-use super::owned::{BURST, Bond, MANAGER, Owners, Steps, status_of};
+use super::owned::{BURST, Bond, MANAGER, Owners, Steps, held, status_of};
 use super::pods::{self, number};
+use super::refused::{REPLICA_FAILURE, Refusal};
 use super::{Controller, Decision, View};
 use crate::json::Value;
 use crate::object;
@@ -72,6 +73,21 @@ impl Controller for ReplicaSets {
         steps.set_status(RESOURCE, plan.census.status(&set));
         steps.look_again(plan.census.again);
         steps.done()
+    }
+
+    fn refused(&mut self, key: &Key, refusal: &Refusal, view: View<'_>) -> Decision {
+        let told = view.get(key).and_then(|set| Some((refusal.of_pod(&set, COMPONENT)?, set)));
+        let Some((report, set)) = told else { return Decision::none() };
+        let pods = held("pods", &set, view);
+        let mut status = Census::of(&set, pods.iter().map(|pod| &**pod), view.now()).status(&set);
+        // The first failure is on record until there is none.
+        let known = object::condition(&set, REPLICA_FAILURE).cloned();
+        let failure = known.unwrap_or_else(|| refusal.condition(report.reason, &object::time(view.now())));
+        let others = status["conditions"].take();
+        let others = others.as_array().into_iter().flatten().cloned();
+        status["conditions"] = others.chain([failure]).collect();
+        let acts = status_of(RESOURCE, &set, status).into_iter().collect();
+        Decision { acts, reports: vec![report], again: None }
     }
 }
 

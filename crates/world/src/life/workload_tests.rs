@@ -7,6 +7,8 @@ use super::*;
 use crate::json::{Value, json};
 use crate::object;
 
+mod refused;
+
 /// A world with its controllers, and a hand that plays scheduler and kubelet.
 struct Stage {
     api: Api,

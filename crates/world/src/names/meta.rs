@@ -19,7 +19,7 @@ const FOREGROUND: &str = "foregroundDeletion";
 /// What is wrong with the metadata of a new object, whose name was generated already.
 pub fn validate_create(resource: &Resource, object: &Value) -> Vec<Cause> {
     let mut causes = as_created(resource, NameRule::of(resource), object);
-    if resource.kind == "CronJob" && text(object, "name").len() > 52 {
+    if resource.kind == "CronJob" && !resource.is_custom && text(object, "name").len() > 52 {
         // Its jobs get names that are longer by eleven.
         let why = "must be no more than 52 characters";
         causes.push(invalid("metadata.name", text(object, "name"), why));
@@ -42,7 +42,7 @@ pub fn validate_update(resource: &Resource, new: &Value, old: &Value) -> [Vec<Ca
 
 /// The same for a write of the status, of which a kind checks less.
 pub fn validate_status_update(resource: &Resource, new: &Value, old: &Value) -> [Vec<Cause>; 2] {
-    let is_passed = resource.kind == "PodDisruptionBudget";
+    let is_passed = resource.kind == "PodDisruptionBudget" && !resource.is_custom;
     updated(resource, new, old, if is_passed { &[] } else { &[Check::AsChanged] })
 }
 
@@ -114,14 +114,16 @@ fn needs_domains(resource: &Resource) -> bool {
 fn as_created(resource: &Resource, rule: NameRule, object: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let (name, generated) = (text(object, "name"), text(object, "generateName"));
-    let named_by_spec = rule != NameRule::PathSegment && resource.kind == "CustomResourceDefinition";
+    let named_by_spec =
+        rule != NameRule::PathSegment && resource.kind == "CustomResourceDefinition" && !resource.is_custom;
     let problems_with_spec = |name: &str| {
         let [plural, group] = ["/spec/names/plural", "/spec/group"].map(|at| at_text(object, at));
         let wrong = named_by_spec && name != format!("{plural}.{group}");
         wrong.then(|| "must be spec.names.plural+\".\"+spec.group".to_owned())
     };
     // Of replication controllers only the name that came of it is checked.
-    if !generated.is_empty() && resource.kind != "ReplicationController" {
+    let is_checked_before = resource.is_custom || resource.kind != "ReplicationController";
+    if !generated.is_empty() && is_checked_before {
         let problems = rule.problems_of_prefix(generated).into_iter().chain(problems_with_spec(generated));
         causes.extend(problems.map(|why| invalid("metadata.generateName", generated, &why)));
     }
@@ -372,6 +374,7 @@ mod tests {
             group: "example.com".into(),
             kind: "Widget".into(),
             scope: Scope::Namespaced,
+            is_custom: true,
             ..(**custom).clone()
         }
     }

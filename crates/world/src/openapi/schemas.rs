@@ -222,6 +222,7 @@ const BUILT_IN: &[BuiltIn] = built_in! {
     apps::ReplicaSet,
     apps::StatefulSet,
     authentication::SelfSubjectReview,
+    authentication::TokenReview,
     authorization::LocalSubjectAccessReview,
     authorization::SelfSubjectAccessReview,
     authorization::SelfSubjectRulesReview,

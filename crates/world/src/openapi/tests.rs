@@ -23,6 +23,7 @@ fn kinds() -> Kinds {
         categories: Vec::new(),
         scope: Scope::Namespaced,
         subresources: vec![Subresource::Status],
+        is_custom: true,
     }));
     kinds
 }

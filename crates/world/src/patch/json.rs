@@ -3,11 +3,15 @@
 //! missing key for null, and a merge patch drops nulls inside new lists.
 
 use super::{does_not_apply, go_kind};
+use crate::body::DEPTH_MAX;
 use crate::failure::{Failure, Reason};
 use crate::json::{Map, Value};
 use crate::names::quoted;
 
 const OPERATIONS_MAX: usize = 10_000;
+
+/// What the copies of one patch may add up to, as JSON: what copies itself doubles each time.
+const COPIED_BYTES_MAX: usize = 3 << 20;
 
 pub fn json_patch(object: &Value, patch: &Value) -> Result<Value, Failure> {
     let operations = operations(patch)?;
@@ -24,9 +28,9 @@ pub fn json_patch_of_webhook(object: &Value, patch: &Value) -> Result<Value, Str
 }
 
 fn performed<'a>(object: &Value, operations: impl IntoIterator<Item = &'a Map>) -> Result<Value, String> {
-    let mut object = object.clone();
+    let (mut object, mut copied_bytes) = (object.clone(), 0);
     for operation in operations {
-        perform(&mut object, operation)?;
+        perform(&mut object, operation, &mut copied_bytes)?;
     }
     Ok(object)
 }
@@ -79,7 +83,7 @@ enum Misfit {
 }
 
 /// The words are those of the library that the API server patches with.
-fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
+fn perform(object: &mut Value, operation: &Map, copied_bytes: &mut usize) -> Result<(), String> {
     let text = |name: &str| operation.get(name).and_then(Value::as_str);
     let value = || operation.get("value").cloned().unwrap_or_default();
     let kind = text("op").unwrap_or("unknown");
@@ -101,6 +105,7 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
         "add" => {
             let path = &place("path")?;
             let shown = format!("\"{path}\"");
+            check_depth(path, &value())?;
             add(object, path, value()).map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing path", &shown),
                 key @ Misfit::Key(_) => told(key, "", path),
@@ -116,6 +121,7 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
         }
         "replace" => {
             let path = &place("path")?;
+            check_depth(path, &value())?;
             replace(object, path, value()).map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing path", path),
                 Misfit::Key(_) => nowhere("doc is missing key", path),
@@ -129,6 +135,7 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
                 misfit @ Misfit::Key(_) => told(misfit, "", &key),
             })?;
             let path = &place("path")?;
+            check_depth(path, &moved)?;
             add(object, path, moved).map_err(|misfit| told(misfit, "doc is missing destination path", path))
         }
         "copy" => {
@@ -138,6 +145,14 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
                 Misfit::Key(why) => format!("error in copy for from: '{from}': {why}"),
             })?;
             let path = &place("path")?;
+            *copied_bytes += copied.to_string().len();
+            if *copied_bytes > COPIED_BYTES_MAX {
+                return Err(format!(
+                    "Unable to complete the copy, the accumulated size increase of copy is {copied_bytes}, exceeding \
+                     the limit {COPIED_BYTES_MAX}"
+                ));
+            }
+            check_depth(path, &copied)?;
             add(object, path, copied).map_err(|misfit| match misfit {
                 Misfit::Place => nowhere("doc is missing destination path", path),
                 Misfit::Key(why) => format!("error while adding value during copy: {why}"),
@@ -153,6 +168,24 @@ fn perform(object: &mut Value, operation: &Map) -> Result<(), String> {
             Err(format!("testing value {path} failed: test failed"))
         }
         other => Err(format!("Unexpected kind: {other}")),
+    }
+}
+
+/// That a value may be put in a place: a patch can make of two objects one that is as deep as both together, and of
+/// that one a deeper one still. Looked at before it is there, since what is too deep cannot even be thrown away.
+fn check_depth(path: &str, value: &Value) -> Result<(), String> {
+    let left = DEPTH_MAX.checked_sub(path.matches('/').count());
+    let fits = left.is_some_and(|left| !is_deeper(value, left));
+    if fits { Ok(()) } else { Err("exceeded max depth".to_owned()) }
+}
+
+/// Whether there is anything more than so many levels below a value.
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let is_beyond = |inner: &Value| levels.checked_sub(1).is_none_or(|levels| is_deeper(inner, levels));
+    match value {
+        Value::Object(fields) => fields.values().any(is_beyond),
+        Value::Array(items) => items.iter().any(is_beyond),
+        _ => false,
     }
 }
 
@@ -399,6 +432,70 @@ mod tests {
             (failure.code(), &*failure.message),
             (413, "The allowed maximum operations in a JSON patch is 10000, got 10001")
         );
+    }
+
+    fn copies(of: &str, to: &[&str]) -> Value {
+        to.iter().map(|to| json!({ "op": "copy", "from": of, "path": to })).collect()
+    }
+
+    /// Ever deeper: an object in the one that was put there last.
+    fn nested(levels: usize, innermost: &Value) -> Value {
+        let mut adds: Vec<Value> = (1..levels)
+            .map(|level| json!({ "op": "add", "path": "/a".repeat(level), "value": {} }))
+            .collect();
+        adds.push(json!({ "op": "add", "path": "/a".repeat(levels), "value": innermost }));
+        adds.into()
+    }
+
+    #[test]
+    fn patches_do_not_make_objects_of_any_size_and_depth() {
+        // A million bytes and so many quotes that three of it are as much as may be.
+        let text = "x".repeat((1 << 20) - 2);
+        let object = json!({ "t": text, "l": ["p"], "d": {} });
+        let mut deep = json!({});
+        for _ in 0..DEPTH_MAX - 2 {
+            deep = json!({ "a": deep });
+        }
+        let of_copies = "Unable to complete the copy, the accumulated size increase of copy is";
+        let of_depth = "exceeded max depth";
+        for (patch, refused) in [
+            (copies("/t", &["/u", "/v", "/w"]), None),
+            (copies("/t", &["/u", "/v", "/w", "/x"]), Some(of_copies)),
+            // Each time as much again: nobody has room for the last of these.
+            (copies("/l", &["/l/-"; 60]), Some(of_copies)),
+            (copies("/d", &["/d/a"; 100]), None),
+            (copies("/d", &["/d/a"; 300]), Some(of_depth)),
+            (nested(DEPTH_MAX, &json!({})), None),
+            (nested(DEPTH_MAX, &json!({ "b": 1 })), Some(of_depth)),
+            (nested(DEPTH_MAX + 1, &json!({})), Some(of_depth)),
+            (json!([{ "op": "add", "path": "/n", "value": deep }]), None),
+            (json!([{ "op": "replace", "path": "/d", "value": deep }]), None),
+            (json!([{ "op": "replace", "path": "/d", "value": { "a": { "a": deep } } }]), Some(of_depth)),
+            (
+                json!([
+                    { "op": "add", "path": "/n", "value": deep },
+                    { "op": "add", "path": "/d/e", "value": {} },
+                    { "op": "move", "from": "/n", "path": "/d/e/n" },
+                ]),
+                Some(of_depth),
+            ),
+        ] {
+            let said = json_patch_of_webhook(&object, &patch).err();
+            let as_expected = match (&said, refused) {
+                (Some(said), Some(refused)) => said.starts_with(refused),
+                (None, None) => true,
+                _ => false,
+            };
+            let operations = patch.as_array().unwrap();
+            assert!(
+                as_expected,
+                "{said:?}, not {refused:?}: {} of {}",
+                operations.len(),
+                operations[0]["op"]
+            );
+            let failure = json_patch(&object, &patch).err().map(|failure| (failure.code(), failure.message));
+            assert_eq!(failure, refused.map(|_| (422, REFUSED.to_owned())));
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ pub fn default_objects() -> Vec<Value> {
         role("system:aggregate-to-admin", &["admin"], &admin_rules()),
         role("system:aggregate-to-edit", &["edit"], &edit_rules()),
         role("system:aggregate-to-view", &["view"], &view_rules()),
+        role("system:auth-delegator", &[], &delegator_rules()),
         role("system:basic-user", &[], &basic_rules()),
         role("system:discovery", &[], &[paths(DISCOVERY, &["get"])]),
         role("system:monitoring", &[], &monitoring_rules()),
@@ -53,6 +54,14 @@ fn basic_rules() -> Vec<Value> {
     vec![
         resources(&["authorization.k8s.io"], reviews, &["create"]),
         resources(&["authentication.k8s.io"], &["selfsubjectreviews"], &["create"]),
+    ]
+}
+
+/// Of who asks on behalf of those who ask them.
+fn delegator_rules() -> Vec<Value> {
+    vec![
+        resources(&["authentication.k8s.io"], &["tokenreviews"], &["create"]),
+        resources(&["authorization.k8s.io"], &["subjectaccessreviews"], &["create"]),
     ]
 }
 

@@ -11,21 +11,41 @@ pub use defaults::default_objects;
 pub use grants::Written;
 pub use reviews::{
     local_subject_access_review, self_subject_access_review, self_subject_review, self_subject_rules_review,
-    subject_access_review,
+    subject_access_review, token_review,
 };
 
 use crate::failure::{Details, Failure, Reason};
-use crate::json::Value;
+use crate::json::{Value, json};
 use objects::{Binding, ClusterRole, Kind, RoleRef, Rule, Subject};
 
 /// Its members are asked no questions, whatever is bound.
 const PRIVILEGED_GROUP: &str = "system:masters";
 
-/// Who asks, after authentication.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Who asks, after authentication. Roles go by names and groups alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct User {
     pub name: String,
     pub groups: Vec<String>,
+    pub uid: String,
+    /// What else is known of them, for whoever asks.
+    pub extra: BTreeMap<String, Vec<String>>,
+}
+
+impl User {
+    /// As webhooks are told of them, and they themselves.
+    pub(crate) fn to_value(&self) -> Value {
+        let mut told = json!({ "username": self.name });
+        if !self.uid.is_empty() {
+            told["uid"] = json!(self.uid);
+        }
+        if !self.groups.is_empty() {
+            told["groups"] = json!(self.groups);
+        }
+        if !self.extra.is_empty() {
+            told["extra"] = json!(self.extra);
+        }
+        told
+    }
 }
 
 /// What is asked for.

@@ -18,7 +18,7 @@ fn asked(line: &str) -> Attributes<'_> {
 
 fn user(line: &str) -> User {
     let mut words = line.split(' ').map(str::to_owned);
-    User { name: words.next().unwrap_or_default(), groups: words.collect() }
+    User { name: words.next().unwrap_or_default(), groups: words.collect(), ..User::default() }
 }
 
 fn role(namespace: &str, name: &str, rules: &Value) -> Value {

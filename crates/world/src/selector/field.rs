@@ -117,7 +117,7 @@ impl Field {
 /// The field that a label names, or what the API server says of labels that it does not know.
 fn field(label: &str, resource: &Resource, selectable: &[String]) -> Result<Field, String> {
     let unknown = || format!("field label not supported: {label}");
-    if is_custom(resource) {
+    if resource.is_custom {
         return match label {
             "metadata.name" => Ok(Field::Name),
             "metadata.namespace" if resource.is_namespaced() => Ok(Field::Namespace),
@@ -148,25 +148,6 @@ fn field(label: &str, resource: &Resource, selectable: &[String]) -> Result<Fiel
         None if resource.kind == "Job" => Err(format!("field label {} not supported for Job", quoted(label))),
         None => Err(unknown()),
     }
-}
-
-fn is_custom(resource: &Resource) -> bool {
-    !matches!(
-        &*resource.group,
-        "" | "admissionregistration.k8s.io"
-            | "apiextensions.k8s.io"
-            | "apps"
-            | "autoscaling"
-            | "batch"
-            | "coordination.k8s.io"
-            | "discovery.k8s.io"
-            | "events.k8s.io"
-            | "node.k8s.io"
-            | "policy"
-            | "rbac.authorization.k8s.io"
-            | "scheduling.k8s.io"
-            | "storage.k8s.io"
-    )
 }
 
 /// What kinds have besides name and namespace.
@@ -306,7 +287,14 @@ mod tests {
         }
         let pod = (**kinds.find("", "v1", "pods").unwrap()).clone();
         let scope = if plural == "globals" { Scope::Cluster } else { Scope::Namespaced };
-        Resource { group: group.into(), plural: plural.into(), kind: "Widget".into(), scope, ..pod }
+        Resource {
+            group: group.into(),
+            plural: plural.into(),
+            kind: "Widget".into(),
+            scope,
+            is_custom: true,
+            ..pod
+        }
     }
 
     fn selectable() -> Vec<String> {

@@ -45,7 +45,7 @@ impl People {
         let pair = self.authority.client(user, group)?;
         let certificate = CertificateDer::from_pem_slice(pair.certificate.as_bytes())?;
         let groups = group.into_iter().chain(["system:authenticated"]).map(str::to_owned).collect();
-        let person = User { name: user.to_owned(), groups };
+        let person = User { name: user.to_owned(), groups, ..User::default() };
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(certificate.to_vec(), person);
         let authority = self.authority.certificate();
         let server = format!("https://{address}");

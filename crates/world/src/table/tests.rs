@@ -579,7 +579,12 @@ fn custom_resources_have_the_columns_of_their_definition() {
         },
         "status": {"conditions": [{"type": "Synced", "status": "False"}, {"type": "Ready", "status": "True"}]},
     }));
-    let widgets = Resource { group: "example.com".into(), kind: "Widget".into(), ..resource("", "pods") };
+    let widgets = Resource {
+        group: "example.com".into(),
+        kind: "Widget".into(),
+        is_custom: true,
+        ..resource("", "pods")
+    };
     let shown = |columns: &[PrinterColumn]| {
         table(&widgets, [&object], Some(columns), &json!({}), now(), IncludeObject::None)
     };

@@ -70,7 +70,7 @@ impl Hearing {
 
     /// In the name of nobody: what the world does to itself.
     pub(crate) fn none() -> Self {
-        Self::of(User { name: String::new(), groups: Vec::new() })
+        Self::of(User::default())
     }
 
     /// What a webhook has said about exactly this.

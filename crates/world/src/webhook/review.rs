@@ -47,7 +47,7 @@ impl Review {
             "kind": kind(resource), "resource": plural(resource),
             "requestKind": kind(own), "requestResource": plural(own),
             "operation": matter.operation.name(),
-            "userInfo": { "username": user.name, "groups": user.groups },
+            "userInfo": user.to_value(),
             "object": shown(object), "oldObject": shown(old),
             "dryRun": matter.dry_run, "options": matter.options,
         });

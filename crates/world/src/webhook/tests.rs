@@ -120,7 +120,8 @@ impl Asked {
 
     async fn call(&self, method: Method, path: &str, body: Value) -> (Result<Answer, Failure>, Vec<String>) {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let user = User { name: "admin".to_owned(), groups: vec!["system:masters".to_owned()] };
+        let user =
+            User { name: "admin".to_owned(), groups: vec!["system:masters".to_owned()], ..User::default() };
         let call = Call {
             method,
             path: path.to_owned(),

@@ -36,6 +36,10 @@ pub(crate) const METADATA: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// One of each sort that is written in a way of its own: without a generation, with much that cannot be changed, with a
+/// template and a scale, only by those who know what is there, by kubelets, and by a definition. What is particular to
+/// other kinds is in the contract's cases: drawn at random, bodies of kinds that nothing is known of would be refused for
+/// little more than being empty.
 pub(crate) const KINDS: &[Kind] = &[
     Kind {
         path: "/api/v1/namespaces/{ns}/configmaps",

@@ -36,8 +36,8 @@ fn complaints(said: &Said) -> Vec<Vec<&str>> {
     lines.collect()
 }
 
-/// With what is wrong with entries of one map, or with a custom resource, in the order of names. The message says the
-/// same once more.
+/// With what is wrong with entries of one map, or with a custom resource, in the order of names. Of the message, which
+/// says the same once more in the other order, there is what is left without that.
 fn without_order(said: &Said) -> Vec<String> {
     let lines = said.iter().map(|line| {
         let Some(mut status) =
@@ -46,15 +46,32 @@ fn without_order(said: &Said) -> Vec<String> {
             return line.clone();
         };
         let is_custom = status["details"]["group"] == "random.example.com";
-        if let Some(causes) = status.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+        let mut causes = status.pointer_mut("/details/causes").map(Value::take);
+        if let Some(causes) = causes.as_mut().and_then(Value::as_array_mut) {
             for of_one in causes.chunk_by_mut(|a, b| map_of(a, is_custom) == map_of(b, is_custom)) {
                 of_one.sort_by_key(Value::to_string);
             }
-            status["message"].take();
+            let rest = without(status["message"].as_str().unwrap_or_default(), causes);
+            status["message"] = rest.into();
+        }
+        if let Some(causes) = causes {
+            status["details"]["causes"] = causes;
         }
         status.to_string()
     });
     lines.collect()
+}
+
+/// A message without what is wrong: each once, and what begins another one after that.
+fn without(message: &str, causes: &[Value]) -> String {
+    let text = |cause: &Value, field: &str| cause[field].as_str().unwrap_or_default().to_owned();
+    let said = causes.iter().map(|cause| match (text(cause, "field"), text(cause, "message")) {
+        (field, message) if field.is_empty() => message,
+        (field, message) => format!("{field}: {message}"),
+    });
+    let mut said: Vec<String> = said.collect();
+    said.sort_by_key(|said| std::cmp::Reverse(said.len()));
+    said.iter().fold(message.to_owned(), |rest, said| rest.replacen(said, "", 1))
 }
 
 /// `data` for `data[k]`, but all of `containers[0]`: lists have an order. All of a custom resource's `spec` is one.
@@ -66,5 +83,27 @@ fn map_of(cause: &Value, is_custom: bool) -> &str {
     match field.strip_suffix(']').and_then(|field| field.rsplit_once('[')) {
         Some((map, key)) if key.parse::<usize>().is_err() => map,
         _ => field,
+    }
+}
+
+#[test]
+fn answers_that_differ_in_more_than_an_order_differ() {
+    let answer = |kind: &str, told: &[(&str, &str)], more: &str| -> Said {
+        let causes = told.iter().map(|(field, why)| serde_json::json!({"field": field, "message": why}));
+        let said: Vec<String> = told.iter().map(|(field, why)| format!("{field}: {why}")).collect();
+        let message = format!("{kind} \"a\" is invalid: [{}]{more}", said.join(", "));
+        let details = serde_json::json!({"group": "", "causes": causes.collect::<Vec<_>>()});
+        vec![format!("422 {}", serde_json::json!({"message": message, "details": details}))]
+    };
+    let (one, other, longer) = (("data[k]", "no"), ("data[l]", "no"), ("data[k]", "not so"));
+    let known = answer("ConfigMap", &[one, other, longer], "");
+    for (other, is_same) in [
+        (answer("ConfigMap", &[one, other, longer], ""), true),
+        (answer("ConfigMap", &[longer, other, one], ""), true),
+        (answer("Secret", &[one, other, longer], ""), false),
+        (answer("ConfigMap", &[one, other], ""), false),
+        (answer("ConfigMap", &[other, one, longer], ", and more"), false),
+    ] {
+        assert_eq!(why(&known, &other).is_some(), is_same, "{other:?}");
     }
 }

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::history::{self, Book};
-use super::owned::{Bond, MANAGER, Owners, Steps, key_of};
+use super::owned::{Bond, MANAGER, Owners, Steps, held, key_of, status_of};
 use super::pods::{self, set_label};
+use super::refused::Refusal;
 use super::{Controller, Decision, Severity, View};
 use crate::json::Value;
 use crate::object;
@@ -16,7 +17,7 @@ use crate::store::{Change, Key};
 
 pub(crate) use eligible::is_selected;
 use eligible::{Verdict, pinned_node, pod_for, verdict};
-use plan::{Seen, plan};
+use plan::{Plan, Seen, plan};
 
 const RESOURCE: &str = "daemonsets.apps";
 const COMPONENT: &str = "daemonset-controller";
@@ -65,12 +66,7 @@ impl Controller for DaemonSets {
         let pods = self.owners.claim(&mut steps, |_| true);
         let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
         let hash = pods::label(&history.latest, REVISION).to_owned();
-        let template = pod_for(&set, "");
-        let nodes: BTreeMap<String, Verdict> = view
-            .list("nodes", None)
-            .map(|node| (object::name(&node).to_owned(), verdict(&template, &node)))
-            .collect();
-        let plan = plan(&set, &nodes, &by_node(&pods), &Seen { hash: &hash, now: view.now() });
+        let plan = planned(&set, &pods, &hash, view);
         if !object::is_terminating(&set) {
             history.write(&mut steps);
             for node in &plan.create {
@@ -104,6 +100,25 @@ impl Controller for DaemonSets {
         steps.look_again(plan.again);
         steps.done()
     }
+
+    fn refused(&mut self, key: &Key, refusal: &Refusal, view: View<'_>) -> Decision {
+        let told = view.get(key).and_then(|set| Some((refusal.of_pod(&set, COMPONENT)?, set)));
+        let Some((report, set)) = told else { return Decision::none() };
+        let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
+        let hash = pods::label(&history.latest, REVISION);
+        let plan = planned(&set, &held("pods", &set, view), hash, view);
+        let acts = status_of(RESOURCE, &set, plan.status).into_iter().collect();
+        Decision { acts, reports: vec![report], again: None }
+    }
+}
+
+fn planned(set: &Value, pods: &[Arc<Value>], hash: &str, view: View<'_>) -> Plan {
+    let template = pod_for(set, "");
+    let nodes: BTreeMap<String, Verdict> = view
+        .list("nodes", None)
+        .map(|node| (object::name(&node).to_owned(), verdict(&template, &node)))
+        .collect();
+    plan(set, &nodes, &by_node(pods), &Seen { hash, now: view.now() })
 }
 
 /// Whether more has changed about a node than how it is doing.

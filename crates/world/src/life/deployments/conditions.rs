@@ -6,6 +6,7 @@ use super::fleet::{Fleet, Set, has_deadline};
 use crate::json::{Value, json};
 use crate::life::owned::set_count;
 use crate::life::pods::{after_secs, number, time};
+use crate::life::refused::REPLICA_FAILURE;
 use crate::object::{self, condition};
 
 pub(super) fn progressing(status: &str, reason: &str, message: &str, now: &Value) -> Value {
@@ -182,6 +183,18 @@ pub(super) fn judge_progress(fleet: &Fleet, status: &mut Value, now: Timestamp) 
     } else if is_timed_out(deployment, status, now) {
         let message = format!("{subject} has timed out progressing.");
         set(status, progressing("False", "ProgressDeadlineExceeded", &message, &at));
+    }
+}
+
+/// Adds why sets cannot make or delete pods: of the new one, or else of the oldest.
+pub(super) fn tell_failure(fleet: &Fleet, status: &mut Value) {
+    let failure = |set: &Set| condition(&set.object, REPLICA_FAILURE).cloned();
+    match fleet.new.iter().chain(&fleet.old).find_map(failure) {
+        Some(mut failure) => {
+            failure["lastUpdateTime"] = failure["lastTransitionTime"].clone();
+            set(status, failure);
+        }
+        None => remove(status, REPLICA_FAILURE),
     }
 }
 

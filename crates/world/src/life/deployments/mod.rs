@@ -8,16 +8,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::owned::{Bond, MANAGER, Owners, Steps, owners_of};
+use super::owned::{Bond, MANAGER, Owners, Steps, owners_of, status_of};
 use super::pods;
+use super::refused::{Attempt, Refusal};
 use super::replicasets::RESOURCE as SETS;
-use super::{Controller, Decision, Severity, View};
+use super::{Controller, Decision, Report, Severity, View};
 use crate::api::{Act, Propagation};
 use crate::json::Value;
 use crate::object;
 use crate::store::{Change, Key};
 
-use fleet::{Fleet, Set};
+use fleet::{Fleet, Set, has_deadline};
 use rollout::Step;
 
 const RESOURCE: &str = "deployments.apps";
@@ -91,6 +92,22 @@ impl Controller for Deployments {
         steps.look_again(plan.again);
         steps.done()
     }
+
+    fn refused(&mut self, key: &Key, refusal: &Refusal, view: View<'_>) -> Decision {
+        let Attempt::Create { resource: SETS, name } = &refusal.attempt else { return Decision::none() };
+        let deployment = view.get(key).filter(|_| refusal.reason().is_some());
+        let Some(deployment) = deployment else { return Decision::none() };
+        let (reason, message) =
+            ("ReplicaSetCreateError", format!("Failed to create new replica set {name:?}: {}", refusal.why));
+        let mut status = deployment["status"].clone();
+        if has_deadline(&deployment) {
+            let failed = conditions::progressing("False", reason, &message, &object::time(view.now()));
+            conditions::set(&mut status, failed);
+        }
+        let acts = status_of(RESOURCE, &deployment, status).into_iter().collect();
+        let report = Report::about(&deployment, Severity::Warning, reason, message, COMPONENT);
+        Decision { acts, reports: vec![report], again: None }
+    }
 }
 
 fn has_running(pods: &[Arc<Value>]) -> bool {
@@ -126,6 +143,7 @@ fn plan(
     let mut plan = Plan { fleet, forget: Vec::new(), again: None };
     if told == Told::Progress {
         conditions::judge_progress(&plan.fleet, &mut status, now);
+        conditions::tell_failure(&plan.fleet, &mut status);
         plan.again = conditions::next_deadline(deployment, &status, now);
     }
     let may_forget = match told {

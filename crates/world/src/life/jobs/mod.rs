@@ -10,9 +10,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::owned::{Bond, MANAGER, Owners, Steps};
-use super::pods;
-use super::{Controller, Decision, View};
+use super::owned::{Bond, MANAGER, Owners, Steps, held, set_count, status_of};
+use super::pods::{self, number};
+use super::refused::Refusal;
+use super::{Controller, Decision, Report, View};
 use crate::api::{Act, Propagation};
 use crate::json::Value;
 use crate::object;
@@ -110,6 +111,23 @@ impl Controller for Jobs {
         }
         steps.look_again(plan.again);
         steps.done()
+    }
+
+    fn refused(&mut self, key: &Key, refusal: &Refusal, view: View<'_>) -> Decision {
+        let job = if key.resource() == RESOURCE { view.get(key) } else { None };
+        let told = job.and_then(|job| Some((refusal.of_pod(&job, COMPONENT)?, job)));
+        let Some((report, job)) = told else { return Decision::none() };
+        let plan = plan(&job, &held("pods", &job, view), view.now());
+        let mut status = plan.status;
+        // Those that are still to be made are not there.
+        let active = usize::try_from(number(&status, "/active")).unwrap_or(0);
+        set_count(&mut status, "active", active.saturating_sub(plan.create.len()));
+        let acts = status_of(RESOURCE, &job, status).into_iter().collect();
+        let told = plan
+            .told
+            .into_iter()
+            .map(|(severity, reason, message)| Report::about(&job, severity, reason, message, COMPONENT));
+        Decision { acts, reports: told.chain([report]).collect(), again: None }
     }
 }
 

@@ -9,6 +9,7 @@ use crate::json::{Map, Value, json};
 use crate::life::View;
 use crate::life::owned::{selector, set_count};
 use crate::life::pods::{self, after_secs, number};
+use crate::life::refused::REPLICA_FAILURE;
 use crate::object;
 use crate::selector::LabelSelector;
 use crate::store::Key;
@@ -96,7 +97,7 @@ impl Census {
         }
     }
 
-    /// As the status of the set says it.
+    /// As the status of a set says it whose pods could all be made and deleted.
     pub(super) fn status(&self, set: &Value) -> Value {
         let mut status = json!({
             "replicas": self.active,
@@ -106,9 +107,12 @@ impl Census {
         set_count(&mut status, "fullyLabeledReplicas", self.fully_labelled);
         set_count(&mut status, "readyReplicas", self.ready);
         set_count(&mut status, "availableReplicas", self.available);
-        let conditions = &set["status"]["conditions"];
-        if !conditions.is_null() {
-            status["conditions"] = conditions.clone();
+        if let Some(conditions) = set["status"]["conditions"].as_array() {
+            let kept = conditions.iter().filter(|condition| condition["type"] != REPLICA_FAILURE);
+            let kept: Vec<&Value> = kept.collect();
+            if !kept.is_empty() {
+                status["conditions"] = json!(kept);
+            }
         }
         status
     }

@@ -6,9 +6,10 @@ mod plan;
 use std::sync::Arc;
 
 use super::history::{self, Book, History};
-use super::owned::{Bond, MANAGER, Owners, Steps};
+use super::owned::{Bond, MANAGER, Owners, Steps, held, status_of};
 use super::pods::number;
-use super::{Controller, Decision, Severity, View};
+use super::refused::{Attempt, Refusal};
+use super::{Controller, Decision, Report, Severity, View};
 use crate::api::Act;
 use crate::json::{Value, json};
 use crate::object;
@@ -79,6 +80,30 @@ impl Controller for StatefulSets {
         steps.look_again(plan.again);
         steps.done()
     }
+
+    fn refused(&mut self, key: &Key, refusal: &Refusal, view: View<'_>) -> Decision {
+        let set = view.get(key).filter(|_| refusal.reason().is_some());
+        let Some(set) = set else { return Decision::none() };
+        let mut pods = held("pods", &set, view);
+        pods.retain(|pod| member::ordinal(&set, pod).is_some());
+        let history = BOOK.read(&set, view.controlled(history::RESOURCE, &set));
+        let plan = plan(&set, &history, &pods, view.now());
+        let acts = status_of(RESOURCE, &set, plan.status).into_iter().collect();
+        Decision { acts, reports: failure(&set, refusal).into_iter().collect(), again: None }
+    }
+}
+
+/// What is told of a pod, or a claim for one, that could not be made.
+fn failure(set: &Value, refusal: &Refusal) -> Option<Report> {
+    let (doing, name) = match &refusal.attempt {
+        Attempt::Create { resource: "pods", name } => ("Create Pod", name),
+        Attempt::Create { resource: CLAIMS, name } => ("Create Claim", name),
+        Attempt::Delete { resource, name } if **resource == *"pods" => ("Delete Pod", name),
+        _ => return None,
+    };
+    let message =
+        format!("{doing} {name} in StatefulSet {} failed error: {}", object::name(set), refusal.why);
+    Some(Report::about(set, Severity::Warning, refusal.reason()?, message, COMPONENT))
 }
 
 /// A pod, and before it the claims that it needs.

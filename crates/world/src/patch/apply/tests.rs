@@ -90,6 +90,7 @@ fn custom(schema: Value) -> Shape {
         categories: Vec::new(),
         scope: Scope::Cluster,
         subresources: vec![Subresource::Status],
+        is_custom: true,
     };
     Shape::custom(&resource, schema)
 }

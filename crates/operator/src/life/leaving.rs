@@ -150,7 +150,11 @@ impl Office {
 
     /// Deletes a claim as it was seen: one that has changed since may be wanted by whoever leads now.
     pub(crate) async fn delete_claim(&self, claim: &Claim, reason: &str) -> Result<(), Failure> {
-        self.desk.delete_unchanged(&claim.path(), &claim.uid, &claim.resource_version).await?;
+        if PlantedBug::DeleteByCount.is_planted() {
+            self.desk.delete(&claim.path(), &claim.uid).await?;
+        } else {
+            self.desk.delete_unchanged(&claim.path(), &claim.uid, &claim.resource_version).await?;
+        }
         self.deleted_claim(claim, reason);
         Ok(())
     }
